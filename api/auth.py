@@ -18,7 +18,7 @@ from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
 from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
 from api.rates import LIMIT, AddressCounts, RateLeases
-from retrieval.accounts import tenants
+from retrieval.accounts.queries import tenants
 from retrieval.database.database import AWAY, Database
 from retrieval.database.disk_full import UNWRITABLE
 from retrieval.errors import ErrorCode, ServiceError

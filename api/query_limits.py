@@ -44,7 +44,7 @@ async def limit_listing(services: Services, where: DocumentFilter, *, facets: in
     seconds = services.settings.search_seconds
     try:
         async with services.db.async_together():
-            await services.db.async_rows(_LIMIT, {"milliseconds": str(max(1, round(seconds * 1000)))})
+            await services.db.async_execute(_LIMIT, {"milliseconds": str(max(1, round(seconds * 1000)))})
             yield
     except QueryCanceled as error:
         if where.where is not None or not facets:

@@ -196,7 +196,7 @@ class RateLeases:
             unused, lease.places, lease.block = len(lease.places), [], 1
             parameters = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
             try:
-                await self._db.async_rows(_RETURN, parameters, plan_once=True)
+                await self._db.async_execute(_RETURN, parameters, plan_once=True)
             except AWAY as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
                 return

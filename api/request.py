@@ -23,9 +23,10 @@ from api.permissions import Permission, Reach
 from api.request_context import RequestContext
 from api.services import Services
 from api.wire.common import Answer
-from retrieval.access import memberships
-from retrieval.accounts import idempotency, quotas, tenants
+from retrieval.access.queries import memberships
+from retrieval.accounts import idempotency, quotas
 from retrieval.accounts.idempotency import HEADER, IdempotentRequest
+from retrieval.accounts.queries import tenants
 from retrieval.database.cursors import Cursors
 from retrieval.database.pagination import Part
 from retrieval.errors import ErrorCode, ServiceError

@@ -34,7 +34,7 @@ from bench.search import (
     vacuum,
 )
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.access.reading import viewed_database
 from retrieval.database import database
 from retrieval.documents import documents

@@ -190,7 +190,8 @@ def free_port() -> int:
 
 def start_ours(stack: ExitStack, home: Path, url: str) -> Server:
     """`python -m api` with its defaults, an organization without a bound worth the name, and a namespace."""
-    from retrieval.accounts import api_keys, organizations
+    from retrieval.accounts import api_keys
+    from retrieval.accounts.queries import organizations
     from retrieval.database.database import Database
     from retrieval.security.secrets import KeyRing
 

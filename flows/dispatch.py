@@ -32,7 +32,7 @@ from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
-from retrieval.webhooks import events
+from retrieval.webhooks import queries_feed
 from retrieval.webhooks.sending import Sender
 
 log = structlog.get_logger()
@@ -111,10 +111,10 @@ async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
 
 async def emit_events(thread: LoopThread) -> int:
     """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
-    rows = await thread.run(events.list_waiting)
+    rows = await thread.run(queries_feed.list_waiting)
     if rows:
         await prefect_client.emit_events(rows)
-        await thread.run(events.mark_emitted, [row.id for row in rows])
+        await thread.run(queries_feed.mark_emitted, [row.id for row in rows])
     return len(rows)
 
 
@@ -282,10 +282,10 @@ class Dispatcher:
     async def emit(self, thread: LoopThread) -> None:
         """Emit events of job runs and connections to Prefect, if the setting is on."""
         on = self.config.prefect_events
-        await thread.run(events.switch_recording, on=on)
+        await thread.run(queries_feed.switch_recording, on=on)
         while on:
             count = await emit_events(thread)
-            await asyncio.sleep(0 if count == events.PAGE else LOOK_SECONDS)
+            await asyncio.sleep(0 if count == queries_feed.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:

@@ -22,8 +22,9 @@ from flows.steps import Discovery, Work, prepare_parser
 from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
-from retrieval.ingestion import items, poison_detection, results
-from retrieval.ingestion.results import Progress
+from retrieval.ingestion import poison_detection
+from retrieval.ingestion.queries import listings, poison, results, run_documents
+from retrieval.ingestion.queries.results import Progress
 from retrieval.jobs import names, notifications, run_outcome
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, progress
@@ -125,7 +126,7 @@ def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circ
 async def _discover(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
     db = context.open_database()
-    for listing in await asyncio.to_thread(discovering.waiting_listings, db, lease):
+    for listing in await asyncio.to_thread(listings.waiting_listings, db, lease):
         if time_slice.is_over():
             return
         try:
@@ -174,12 +175,10 @@ async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, int
                     ended.result()
             elif is_over:
                 return
-            elif suspect := next(
-                (key for key in poison_detection.list_suspects(db, lease) if key not in seen_keys), None
-            ):
+            elif suspect := next((key for key in poison.list_suspects(db, lease) if key not in seen_keys), None):
                 seen_keys.add(suspect)
                 with poison_detection.mark_alone(db, lease, suspect.document_id):
-                    await _through(lease, [suspect], time_slice, circuits, items.window_label(db, [suspect]))
+                    await _through(lease, [suspect], time_slice, circuits, run_documents.window_label(db, [suspect]))
             else:
                 return
     except asyncio.CancelledError:
@@ -192,7 +191,7 @@ async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, int
 
 def _windows(lease: Lease, seen: set[DocumentKey]) -> list[list[DocumentKey]]:
     window_size = WINDOW_KNOWN if lease.source in STORED else None
-    windows = items.list_windows(
+    windows = run_documents.list_windows(
         context.open_database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size
     )
     new = [[key for key in window if key not in seen] for window in windows]
@@ -212,7 +211,7 @@ async def _side_by_side(
         async with places:
             if time_slice.is_over():
                 return
-            label = items.window_label(context.open_database(), window)
+            label = run_documents.window_label(context.open_database(), window)
             for part in await _changed(lease, window, time_slice, circuits, label):
                 if part is not window and time_slice.is_over():
                     return
@@ -239,7 +238,7 @@ async def _changed(
         raise
     except Fatal as error:
         get_run_logger().warning("%s", without_query(str(error)))  # told of each part when it comes to it
-    open_items = items.open_of(db, window)
+    open_items = run_documents.open_of(db, window)
     return [open_items[start : start + WINDOW_DOCUMENTS] for start in range(0, len(open_items), WINDOW_DOCUMENTS)]
 
 
@@ -254,7 +253,7 @@ async def _through(
     except Superseded:
         raise
     except Fatal as error:
-        items.fail_items(db, lease, dict.fromkeys(window, str(error)))
+        run_documents.fail_items(db, lease, dict.fromkeys(window, str(error)))
         results.settle_runs(db, lease)
 
 
@@ -268,7 +267,7 @@ async def _attempt(
     try:
         await run_step(tasks.fetch, work)
         results.settle_runs(db, lease)
-        if items.open_of(db, window):
+        if run_documents.open_of(db, window):
             await _from_parsing_on(work)
     except ConfigChanged:
         return False
@@ -290,7 +289,9 @@ async def _from_parsing_on(work: Work) -> None:
                     task.result()
             is_parsed = parsing.done()
             results.settle_runs(work.db, work.lease)
-            parsed = [item for item in items.parsed_items(work.db, work.lease, work.window) if item.key not in begun]
+            parsed = [
+                item for item in run_documents.parsed_items(work.db, work.lease, work.window) if item.key not in begun
+            ]
             large = [item.key for item in parsed if item.characters > LARGE_CHARACTERS][:1]
             if large and not running - {parsing}:
                 begun.update(large)
@@ -313,7 +314,7 @@ async def _after_parsing(work: Work) -> None:
     for step in tasks.PIPELINE[tasks.PIPELINE.index(tasks.parse) + 1 :]:
         await run_step(step, work)
         results.settle_runs(work.db, work.lease)
-        if not items.open_of(work.db, work.window):
+        if not run_documents.open_of(work.db, work.window):
             return
 
 
@@ -328,8 +329,10 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
         get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
-        remaining = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
-        items.fail_items(
+        remaining = [
+            key for key in run_documents.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)
+        ]
+        run_documents.fail_items(
             work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in remaining}
         )
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import structlog
 
 from retrieval.database.database import AWAY, HELD, Database
-from retrieval.ingestion import poison_detection
+from retrieval.ingestion.queries import poison
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.metrics import counts
@@ -60,7 +60,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 raise
             except BaseException:
                 with suppress(*AWAY):
-                    poison_detection.release_lease(own_db, lease)
+                    poison.release_lease(own_db, lease)
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:

@@ -23,7 +23,7 @@ from prefect.states import Cancelled, Crashed
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
 from retrieval.sources import CONNECTORS, source_slug
-from retrieval.webhooks.events import PrefectEvent
+from retrieval.webhooks.queries_feed import PrefectEvent
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -25,8 +25,9 @@ from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, Verdict
 from retrieval.evaluations.judge import Bench
-from retrieval.ingestion import items, poison_detection, reembedding, results
-from retrieval.ingestion.queries import reembedding_swap
+from retrieval.ingestion import poison_detection, reembedding
+from retrieval.ingestion.queries import reembedding as queries
+from retrieval.ingestion.queries import reembedding_swap, results, run_documents
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.breaker_watch import Circuits
@@ -81,7 +82,7 @@ async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circu
     passed = False
     while (target := await asyncio.to_thread(reembedding.read_target, db, ring, lease)) is not None:
         later, job_run = target
-        await asyncio.to_thread(reembedding.list_outdated, db, lease, job_run)
+        await asyncio.to_thread(queries.list_outdated, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.list_windows, db, lease, size=WINDOW_DOCUMENTS)
         progress = report.ProgressBar(lease.scope.namespace, sum(len(window.keys) for window in windows))
         for window in windows:
@@ -92,11 +93,11 @@ async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circu
                 if window.alone
                 else nullcontext()
             ):
-                await _through(window, later, circuits, items.window_label(db, window.keys))
+                await _through(window, later, circuits, run_documents.window_label(db, window.keys))
             if circuits.left_out:
                 return None
             await progress.add(len(window.keys))
-        if await asyncio.to_thread(reembedding.has_failed, db, job_run):
+        if await asyncio.to_thread(queries.has_failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
         passed = passed or await passes_gate(lease, job_run, later, circuits)
@@ -110,7 +111,7 @@ async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circu
 async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, label: str) -> None:
     """Chunk, embed and store one window. A fatal error fails its documents with the reason."""
     db = context.open_database()
-    items.start_window(db, window.lease, window.keys)
+    run_documents.start_window(db, window.lease, window.keys)
     try:
         for step in tasks.REBUILDING:
             await run_step(
@@ -120,7 +121,7 @@ async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, l
     except Superseded:
         raise
     except Fatal as error:
-        items.fail_items(db, window.lease, dict.fromkeys(window.keys, str(error)))
+        run_documents.fail_items(db, window.lease, dict.fromkeys(window.keys, str(error)))
 
 
 class Trial:

@@ -13,7 +13,7 @@ from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact,
 from prefect.logging import get_run_logger
 
 from retrieval import settings
-from retrieval.ingestion import results as outcomes
+from retrieval.ingestion.queries import results as outcomes
 from retrieval.jobs import names
 from retrieval.logs import without_query
 from retrieval.statuses import DocumentStatus
@@ -21,7 +21,7 @@ from retrieval.statuses import DocumentStatus
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from retrieval.ingestion.results import Outcome
+    from retrieval.ingestion.queries.results import Outcome
 
 ROWS = 500
 LOOK_SECONDS = 2.0

@@ -24,7 +24,8 @@ from retrieval.ingestion import items
 from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
-from retrieval.ingestion.discover import Waiting
+from retrieval.ingestion.queries import run_documents
+from retrieval.ingestion.queries.listings import Waiting
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
@@ -150,7 +151,7 @@ def pipeline_step(function: Step) -> Step:
         with tracing.trace_step(function.__name__, runs, documents=len(work.window)), explain_errors():
             function(work)
             seconds = time.monotonic() - started
-            items.add_timing(work.db, work.lease, work.window, function.__name__, seconds)
+            run_documents.add_timing(work.db, work.lease, work.window, function.__name__, seconds)
         counts.observe_seconds(catalog.STAGE, seconds, function.__name__, times=len(set(runs)))
         if function.__name__ in _LAST:
             counts.write_counts(work.db)
@@ -193,7 +194,9 @@ def prepare_parser(work: Work) -> None:
     if work.lease.source == "TEXT":
         return
     opened = [
-        item for stage in items.BEFORE["parse"] for item in items.at_stage(work.db, work.lease, work.window, stage)
+        item
+        for stage in items.BEFORE["parse"]
+        for item in run_documents.at_stage(work.db, work.lease, work.window, stage)
     ]
     with suppress(Retryable):  # whoever parses tries again, and gives the reason
         work.parser.warm((item.name, item.media_type) for item in opened)
@@ -202,7 +205,7 @@ def prepare_parser(work: Work) -> None:
 @pipeline_step
 def fetch(work: Work) -> None:
     """Bring new content into the file store; finish what has not changed."""
-    items.start_window(work.db, work.lease, work.window)
+    run_documents.start_window(work.db, work.lease, work.window)
     source = work.source
     embedder = work.embedder
     identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
@@ -221,7 +224,7 @@ def chunk(work: Work) -> None:
     """Cut texts by the model's tokens."""
     embedder = work.embedder
     tokenizer = tokenizer_for(embedder.provider, embedder.model)
-    items.take_back(work.db, work.lease, work.window, work.epoch)
+    run_documents.take_back(work.db, work.lease, work.window, work.epoch)
     chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
 
 

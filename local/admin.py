@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from api import permissions
 from connectors import registry
 from local import LocalError, environment
-from retrieval.accounts import api_keys, audit, organizations, quotas, tenants
+from retrieval.accounts import api_keys, audit, quotas
 from retrieval.accounts.audit import Entry, Source
-from retrieval.accounts.organizations import Organization, Plan, TenantRule
-from retrieval.database.database import AWAY, Database, Row
+from retrieval.accounts.queries import organizations, tenants
+from retrieval.accounts.queries.organizations import Organization, Plan, TenantRule
+from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
 from retrieval.maintenance import key_rotation
@@ -321,14 +322,14 @@ def run_fsck(options: Options, settings: Settings) -> int:
             raise LocalError(str(error)) from error
         if options.repair and outcome.found:
             write_audit(db, options, Changed(_list_ids(db), "instance", None), 200)
-        counts = db.row(_COMPARED) or {}
+        compared = db.fetch_one(Compared, _COMPARED) or Compared(0, 0)
     if options.json:
         report = {"findings": [_describe_finding(finding) for finding in outcome.found]}
         if options.repair:
             report["left"] = [_describe_finding(finding) for finding in outcome.left]
         print(json.dumps(report))
     else:
-        _print_findings(outcome, counts, repair=options.repair)
+        _print_findings(outcome, compared, repair=options.repair)
     return 1 if outcome.left else 0
 
 
@@ -350,6 +351,13 @@ def _describe_finding(finding: Finding) -> dict[str, str | None]:
     }
 
 
+class Compared(NamedTuple):
+    """Numbers of documents and namespaces that were checked."""
+
+    documents: int
+    namespaces: int
+
+
 _COMPARED: LiteralString = """
     select count(d.id) as documents, count(distinct n.id) as namespaces
     from namespaces n left join partitions p on p.namespace_id = n.id
@@ -357,11 +365,11 @@ _COMPARED: LiteralString = """
 """
 
 
-def _print_findings(outcome: check.Outcome, compared: Row, *, repair: bool) -> None:
+def _print_findings(outcome: check.Outcome, compared: Compared, *, repair: bool) -> None:
     for finding in outcome.found:
         print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     if not outcome.found:
-        counts = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
+        counts = f"documents: {compared.documents}, namespaces: {compared.namespaces}"
         print(f"Everything is as it should be: tables, files and vectors were compared ({counts}).")
     elif repair:
         repaired = len(outcome.found) - len(outcome.left)

@@ -196,7 +196,7 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
     if isinstance(key, str):
         hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
-        if db.row(statement, {"hash": hashed, "id": installation.organization_id}):
+        if db.fetch_one(str, statement, {"hash": hashed, "id": installation.organization_id}):
             return key
     return api_keys.create(db, ring, installation.organization_id, "default").api_key
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 
 from retrieval import ids
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.keywords import postings
 from retrieval.ports import Vector
 

@@ -16,7 +16,7 @@ import msgspec
 from api.mcp.inner import Inner
 from api.wire.search import with_header
 from connectors import registry
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.documents import stored_files
 from retrieval.errors import StepError
 from retrieval.namespaces import namespaces

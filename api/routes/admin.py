@@ -19,8 +19,9 @@ from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDet
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
 from api.wire.common import PartQuery, Timestamp
 from retrieval import principals
-from retrieval.accounts import api_keys, audit, organizations, quotas, tenants, usage
+from retrieval.accounts import api_keys, audit, quotas
 from retrieval.accounts import quotas as limits
+from retrieval.accounts.queries import organizations, tenants, usage
 from retrieval.database.pagination import PAGE, Part
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces

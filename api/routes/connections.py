@@ -21,7 +21,7 @@ from retrieval.connections import browsing, connections
 from retrieval.connections.browsing import Shown
 from retrieval.connections.connections import Start
 from retrieval.connections.tokens import ConnectionTokens
-from retrieval.documents import connection_documents
+from retrieval.documents.queries import connection_documents
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects

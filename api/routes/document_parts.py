@@ -25,7 +25,7 @@ from api.request import ApiRequest
 from api.services import Services
 from api.wire import document_parts as wire
 from connectors import registry
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.documents import listing, receipts, stored_files
 from retrieval.documents.stored_files import PagedDocument, StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable

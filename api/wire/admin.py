@@ -11,9 +11,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, Listing, Timestamp
 from retrieval.accounts import api_keys as keys
-from retrieval.accounts import quotas, tenants, usage
+from retrieval.accounts import quotas
 from retrieval.accounts.api_keys import SCOPES
-from retrieval.accounts.organizations import Organization as Owner
+from retrieval.accounts.queries import tenants, usage
+from retrieval.accounts.queries.organizations import Organization as Owner
 from retrieval.accounts.quotas import Use
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=200, examples=["Website"])]

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from api.wire.common import DataAnswer, NextCursor, PageSize, Timestamp
 from retrieval.accounts.audit import Filter, Source, Written
 from retrieval.documents import receipts
-from retrieval.documents.receipts import Receipt
+from retrieval.documents.queries.receipts import Receipt
 from retrieval.errors import ErrorCode, ServiceError
 
 

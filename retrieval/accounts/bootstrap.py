@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from retrieval import ids
-from retrieval.accounts import api_keys, audit, organizations
+from retrieval.accounts import api_keys, audit
 from retrieval.accounts.audit import Entry, Source
+from retrieval.accounts.queries import organizations
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.namespaces import namespaces

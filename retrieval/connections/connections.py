@@ -16,8 +16,8 @@ from retrieval.connections.queries import ConnectionRow
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
-from retrieval.documents import connection_documents
-from retrieval.documents.connection_documents import Held
+from retrieval.documents.queries import connection_documents
+from retrieval.documents.queries.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found

@@ -12,7 +12,7 @@ from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
-from retrieval.documents.connection_documents import KINDS
+from retrieval.documents.queries.connection_documents import KINDS
 from retrieval.ports import Scope
 from retrieval.sources import APPS
 

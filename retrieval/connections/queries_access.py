@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.connections.queries_sync import ITS, discovery_values
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor

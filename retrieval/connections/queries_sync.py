@@ -14,7 +14,7 @@ from typing import Any, LiteralString, TypeVar
 from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.documents import connection_documents
+from retrieval.documents.queries import connection_documents
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
 from retrieval.statuses import Stage, stage_names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from retrieval.database.database import Database
+from retrieval.database.rows import Executor
 from retrieval.ports import Scope
 
 FIND_OR_MAKE: LiteralString = """
@@ -38,3 +39,11 @@ async def ensure_partition(db: Database, scope: Scope) -> int | None:
         if partition_id is not None:
             return partition_id
     return None
+
+
+def add_counts(connection: Executor, partition: int, *, chunks: int, terms: int) -> None:
+    """Add to the visible chunks of a partition and to their terms."""
+    connection.execute(
+        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
+        {"partition": partition, "chunks": chunks, "terms": terms},
+    )

@@ -10,20 +10,16 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import filters, ids, settings, text_filter, write_details
-from retrieval.access import lists, reading
+from retrieval.access import reading
+from retrieval.access.queries import lists
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
 from retrieval.database.statements import LoopConnection
-from retrieval.documents import (
-    archive_members,
-    connection_documents,
-    deletion,
-    metadata,
-    receipts,
-    vector_metadata,
-)
+from retrieval.documents import metadata, vector_metadata
 from retrieval.documents.metadata import KEPT, Change, serialize_change
+from retrieval.documents.queries import archive_members, connection_documents, deletion
+from retrieval.documents.queries import receipts as receipt_queries
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -309,7 +305,7 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
         rows = await lock_matching(connection, scope, where)
         deletion_id = ids.deletion_id()
         deleted = await deletion.async_delete(connection, [row.id for row in rows], deletion_id)
-        await receipts.open_receipt(connection, deletion_id, scope, deleted)
+        await receipt_queries.open_receipt(connection, deletion_id, scope, deleted)
         write_details.record_objects(deleted)
     return Deleted(len(deleted), deletion_id)
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, LiteralString
+from typing import Any
 
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
-from retrieval.database.rows import AsyncExecutor, Executor
+from retrieval.database.rows import Executor
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
+from retrieval.documents.queries import receipts as queries
+from retrieval.documents.queries.receipts import Receipt
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.statuses import Stage, stage_names
@@ -79,74 +81,7 @@ SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
 """Under which name the installation keeps the key of signatures; sealed with the secret key."""
 DATABASE = "DATABASE"
 """The store of chunks, in a receipt."""
-TRIES = 8
-"""Tries of a sweep, each after twice the time, some four hours, after which a deletion is FAILED. It is tried on."""
 CHUNKS, VECTORS, FILES, UNREAD = "chunks", "vectors", "files", "unread"
-
-
-@dataclass(frozen=True, slots=True)
-class StoreReceipt:
-    """Data that one store lost; `read_back_at`: when the store was verified to be empty of it, null before."""
-
-    store: str
-    removed: int
-    read_back_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Receipt of a deletion. `status`: PENDING, CONFIRMED or FAILED."""
-
-    id: str
-    status: str
-    requested_at: datetime
-    confirmed_at: datetime | None
-    documents: int
-    chunks: int
-    vectors: int
-    files: int
-    stores: Sequence[StoreReceipt] = ()
-
-
-_BEGIN: LiteralString = """
-    insert into deletions (id, organization_id, namespace_id, tenant, documents)
-    values (%(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(documents)s)
-"""
-_NOTE: LiteralString = """
-    update sweeps set removed = jsonb_set(
-        removed, array[%(key)s], to_jsonb(greatest(coalesce((removed ->> %(key)s)::bigint, 0), %(number)s::bigint))
-    ) where id = %(sweep)s
-"""
-_FIND: LiteralString = """
-    select d.id, d.requested_at, d.confirmed_at, d.documents, d.chunks, d.vectors, d.files,
-           case when d.confirmed_at is not null then 'CONFIRMED'
-                when d.unread or exists (
-                    select from sweeps s where s.deletion_id = d.id and s.tries >= %(tries)s
-                ) then 'FAILED' else 'PENDING' end as status
-    from deletions d
-    where d.id = %(id)s and d.organization_id = %(organization)s
-      and (%(namespace)s::text is null or d.namespace_id = %(namespace)s)
-      and case when d.tenant is null then %(all_tenants)s else d.tenant = %(tenant)s end
-"""
-_STORES: LiteralString = """
-    select store, removed, read_back_at from deletion_stores where deletion_id = %(id)s order by store
-"""
-_ADD: LiteralString = """
-    update deletions set chunks = chunks + %(chunks)s, vectors = vectors + %(vectors)s, files = files + %(files)s,
-        unread = unread or %(unread)s
-    where id = %(id)s
-"""
-_ADD_STORE: LiteralString = """
-    insert into deletion_stores (deletion_id, store, removed, read_back_at)
-    values (%(id)s, %(store)s, %(removed)s, case when %(read)s then clock_timestamp() end)
-    on conflict (deletion_id, store) do update set removed = deletion_stores.removed + excluded.removed,
-        read_back_at = coalesce(excluded.read_back_at, deletion_stores.read_back_at)
-"""
-_CONFIRM: LiteralString = """
-    update deletions set confirmed_at = clock_timestamp()
-    where id = %(id)s and confirmed_at is null and not unread
-      and not exists (select from sweeps where deletion_id = %(id)s)
-"""
 
 
 class Notes:
@@ -161,33 +96,12 @@ class Notes:
         """`number` of `what` in a part of the sweep's work; of a part that is counted again, the most counts."""
         if self.wanted:
             key = f"{what}/{store}/{part}"
-            self._db.execute(_NOTE, {"sweep": self._sweep_id, "key": key, "number": number})
-
-
-async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
-    """Open the receipt of these documents, within the transaction that deletes them."""
-    values = {
-        "id": deletion_id,
-        "organization": scope.organization,
-        "namespace": scope.namespace,
-        "tenant": scope.tenant,
-        "documents": len(deleted),
-    }
-    await connection.async_execute(_BEGIN, values)
-
-
-@dataclass(frozen=True, slots=True)
-class DoneSweep:
-    """A finished sweep: the deletion that waits for it, and what it removed, by kind, store and part."""
-
-    deletion_id: str | None
-    removed: Mapping[str, int]
+            queries.note_removed(self._db, self._sweep_id, key, number)
 
 
 def settle_sweep(connection: Executor, sweep_id: int) -> None:
     """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
-    statement: LiteralString = "delete from sweeps where id = %(id)s returning deletion_id, removed"
-    sweep = connection.fetch_one(DoneSweep, statement, {"id": sweep_id})
+    sweep = queries.delete_sweep(connection, sweep_id)
     if sweep is None or sweep.deletion_id is None:
         return
     totals, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, set()
@@ -199,11 +113,10 @@ def settle_sweep(connection: Executor, sweep_id: int) -> None:
             continue
         totals[kind] += int(number)
         stores[store] = stores.get(store, 0) + int(number)
-    values = {"id": sweep.deletion_id, **totals, "unread": bool(unread)}
-    connection.execute(_ADD, values)  # holds the row: of two last sweeps one sees that the other is done
+    queries.add_totals(connection, sweep.deletion_id, totals, unread=bool(unread))
     for store, removed in sorted(stores.items()):
-        connection.execute(_ADD_STORE, {**values, "store": store, "removed": removed, "read": store not in unread})
-    connection.execute(_CONFIRM, values)
+        queries.add_store(connection, sweep.deletion_id, store, removed, is_read=store not in unread)
+    queries.confirm_deletion(connection, sweep.deletion_id)
 
 
 async def find_receipt(
@@ -225,12 +138,11 @@ async def find_receipt(
         "namespace": namespace,
         "tenant": tenant,
         "all_tenants": all_tenants,
-        "tries": TRIES,
     }
-    receipt = await db.async_fetch_one(Receipt, _FIND, params)
+    receipt = await queries.find_receipt(db, params)
     if receipt is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such deletion.", field="deletionId")
-    return replace(receipt, stores=await db.async_fetch(StoreReceipt, _STORES, params))
+    return replace(receipt, stores=await queries.list_stores(db, deletion_id))
 
 
 def sign_receipt(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:

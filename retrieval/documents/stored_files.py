@@ -9,7 +9,7 @@ from typing import LiteralString
 from retrieval.access.reading import viewed_database, visible
 from retrieval.database import partitions
 from retrieval.database.database import Database
-from retrieval.documents import archive_members
+from retrieval.documents.queries import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.documents import embeddings
+from retrieval.documents.queries import embeddings
 from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
@@ -20,6 +20,7 @@ from retrieval.ingestion.chunking.splitter import Piece
 from retrieval.ingestion.chunking.titles import Former, embedded_text
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
+from retrieval.ingestion.queries import run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.keywords import languages
@@ -44,7 +45,7 @@ def chunk_documents(
     cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[DocumentKey, str] = {}
     last_save = time.monotonic()
-    work = items.at_stage(db, lease, window, Stage.PARSED)
+    work = run_documents.at_stage(db, lease, window, Stage.PARSED)
     visible = _visible(db, work, embedder)
     for item in work:
         try:
@@ -58,7 +59,7 @@ def chunk_documents(
             _record(db, lease, cut, embedder)
             cut, last_save = [], time.monotonic()
     _record(db, lease, cut, embedder)
-    items.fail_items(db, lease, failures)
+    run_documents.fail_items(db, lease, failures)
 
 
 def _record(
@@ -68,7 +69,7 @@ def _record(
         embeddings.hold_vectors(connection, lease.partition)
         batches.guard_lease(connection, lease)
         _write(connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in cut], embedder)
-        items.write_stage(connection, [(item, fields) for item, fields, _ in cut], Stage.CHUNKED)
+        run_documents.write_stage(connection, [(item, fields) for item, fields, _ in cut], Stage.CHUNKED)
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:

@@ -13,11 +13,13 @@ from typing import Any
 
 from retrieval import job_config, sources
 from retrieval.database.database import Database
-from retrieval.documents import connection_documents, file_keys
+from retrieval.documents import file_keys
+from retrieval.documents.queries import connection_documents
 from retrieval.errors import Retryable, Skippable
-from retrieval.ingestion import items, listed_content
+from retrieval.ingestion import listed_content
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.listed_content import LISTED
+from retrieval.ingestion.queries import run_documents
 from retrieval.job_config import JobConfig
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
@@ -86,7 +88,7 @@ def download_documents(
     with ThreadPoolExecutor(THREADS, thread_name_prefix="download") as pool:
         ended = list(pool.map(fetch, missing))
     reasons = {document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, str)}
-    items.fail_items(db, lease, reasons)
+    run_documents.fail_items(db, lease, reasons)
     if later := {
         document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)
     }:

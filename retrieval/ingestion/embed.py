@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from retrieval.accounts import usage
+from retrieval.accounts.queries import usage
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import KIND, HalfVectors
-from retrieval.documents import embeddings
+from retrieval.documents.queries import embeddings
 from retrieval.errors import Fatal, StepError
-from retrieval.ingestion import items, poison_detection, within_quotas
+from retrieval.ingestion import within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import poison, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.metrics import catalog, counts
@@ -41,9 +42,9 @@ class _Text:
 
 def embed_documents(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
-    work = within_quotas.affordable_items(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
+    work = within_quotas.affordable_items(db, lease, run_documents.at_stage(db, lease, window, Stage.CHUNKED))
     embedded = embed_missing(db, lease, work, embedder)
-    items.advance_items(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
+    run_documents.advance_items(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
     return embedded
 
 
@@ -139,5 +140,5 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
         )
         tokens = sum(text.tokens for text in part)
         usage.record_tokens(connection, lease.scope, embedder.provider, embedder.model, tokens)
-        poison_detection.clear_suspects(connection, lease, {text.document_id for text in part})
+        poison.clear_suspects(connection, lease, {text.document_id for text in part})
     counts.add_count(catalog.TOKENS, by=tokens)

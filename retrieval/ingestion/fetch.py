@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from retrieval.database.database import Database
 from retrieval.documents import file_keys
 from retrieval.errors import Retryable
-from retrieval.ingestion import download, items
+from retrieval.ingestion import download
 from retrieval.ingestion.items import Item
-from retrieval.ingestion.queries import activation
+from retrieval.ingestion.queries import activation, run_documents
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
@@ -44,11 +44,11 @@ def fetch_documents(
     later: Retryable | None = None
     if source is not None:
         try:
-            accepted = items.at_stage(db, lease, window, Stage.ACCEPTED)
+            accepted = run_documents.at_stage(db, lease, window, Stage.ACCEPTED)
             download.download_documents(db, lease, accepted, files, source, goes_on=goes_on)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
             later = error
-    waiting = items.at_stage(db, lease, window, Stage.ACCEPTED)
+    waiting = run_documents.at_stage(db, lease, window, Stage.ACCEPTED)
     if source is not None:
         waiting = [item for item in waiting if item.raw_key is not None]
     texts = _texts(db, waiting)
@@ -64,7 +64,7 @@ def fetch_documents(
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
         fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
-    items.advance_items(db, lease, fetched, Stage.FETCHED)
+    run_documents.advance_items(db, lease, fetched, Stage.FETCHED)
     if later is not None:
         raise later
 

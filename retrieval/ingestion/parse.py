@@ -15,6 +15,7 @@ from retrieval.documents import file_keys
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import run_documents
 from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import web_pages
 from retrieval.jobs.queries import batches
@@ -79,7 +80,7 @@ def parse_documents(
 
     Results are recorded every few moments, so that a crash of the process loses little.
     """
-    work = items.at_stage(db, lease, window, Stage.FETCHED)
+    work = run_documents.at_stage(db, lease, window, Stage.FETCHED)
     trouble: list[Retryable] = []
 
     def one(item: Item) -> Read | None:
@@ -121,15 +122,15 @@ def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
                 refused[parsed_item.item.key] = reason
                 unpack.discard_files(connection, parsed_item.item, parsed_item.stored)
                 continue
-            items.write_stage(connection, [(parsed_item.item, parsed_item.found)], Stage.PARSED)
+            run_documents.write_stage(connection, [(parsed_item.item, parsed_item.found)], Stage.PARSED)
             unpack.record_members(connection, parsed_item.item, parsed_item.stored)
         plain = [
             (parsed_item.item, parsed_item.found)
             for parsed_item in read
             if not parsed_item.stored and parsed_item.item.key not in refused
         ]
-        items.write_stage(connection, plain, Stage.PARSED)
-    items.fail_items(db, lease, refused)
+        run_documents.write_stage(connection, plain, Stage.PARSED)
+    run_documents.fail_items(db, lease, refused)
 
 
 def read_text(files: FileStore, key: str) -> str:

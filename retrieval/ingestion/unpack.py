@@ -7,16 +7,18 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import LiteralString, NamedTuple
 
 from retrieval import ids, settings
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.documents import archive_members, deletion, file_keys
+from retrieval.documents import file_keys
+from retrieval.documents.queries import archive_members, deletion
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
+from retrieval.ingestion.queries import members as members_queries
+from retrieval.ingestion.queries.members import Spent
 from retrieval.ports import FileStore, Member, Parsed, Scope
 
 DEPTH = 3
@@ -68,79 +70,12 @@ def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
             yield piece
 
 
-_RECORD: LiteralString = """
-    with packed as (
-        select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
-                             %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
-                      as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
-    ),
-    archive as (
-        select d.*, r.generation, encode(r.raw_hash, 'hex') as hash, r.access as comes from documents d
-        join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
-        where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
-        for no key update of d
-    ),
-    deleted as (
-        select distinct m.properties ->> %(path_name)s as path
-        from archive a
-        join run_documents v on v.document_id = a.id and encode(v.raw_hash, 'hex') = a.hash and v.job_run_id <> %(run)s
-        join run_documents m on m.job_run_id = v.job_run_id and m.properties ->> %(hash_name)s = a.hash
-        where not exists (select from documents d where d.id = m.document_id and d.deleted_at is null)
-          and not exists (
-              select from run_documents o where o.document_id = a.id and o.generation > v.generation
-                 and o.raw_hash <> v.raw_hash and o.status = 'SUCCESS'
-          )
-    ),
-    listed as (
-        select p.* from packed p join archive a on true
-        where p.path not in (select path from deleted) or exists (
-            select from documents d where d.partition_id = a.partition_id and d.source = a.source
-               and d.external_id = a.external_id || '/' || p.path and d.deleted_at is null
-        )
-    ),
-    found as (
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id, archive_id, access, inherits_access)
-        select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
-               l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
-               a.connection_id, a.id, coalesce(a.comes, a.access), true
-        from listed l, archive a order by l.path
-        on conflict (partition_id, source, external_id) where deleted_at is null
-        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, archive_id = excluded.archive_id,
-                      status = case when documents.job_run_id = excluded.job_run_id then documents.status
-                                    else 'QUEUED' end,
-                      error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
-                      inherits_access = case when documents.archive_id is null then true
-                                             else documents.inherits_access end, updated_at = now()
-        returning id, external_id, access, inherits_access
-    )
-    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
-                               raw_size, access, properties)
-    select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
-           l.raw_size, case when found.inherits_access then nullif(coalesce(a.comes, a.access), found.access) end,
-           jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
-                                          %(root_name)s::text, %(root)s::text, %(hash_name)s::text, a.hash)
-    from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
-    on conflict do nothing
-"""
-"""A member that was deleted comes back only with another version of its archive: it is left out while the archive's
-content is the one that it was deleted from."""
-_UNUSED: LiteralString = """
-    insert into sweeps (partition_id, kind, file_key)
-    select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
-    where r.id = %(run)s and not exists (
-        select from run_documents d where d.job_run_id = r.id and d.raw_key = k.key
-    )
-"""
-"""The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
-
-
 def record_members(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
     stored = _within_quotas(connection, item, stored)
-    first = _count(connection, item.key.job_run_id)
+    first = members_queries.count_documents(connection, item.key.job_run_id)
     members = [member for member in stored if not member.member.reason]
     values = {
         "run": item.key.job_run_id,
@@ -161,8 +96,7 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
         "root": _root(item),
         "hash_name": lists.ARCHIVE_HASH,
     }
-    connection.execute(_RECORD, values)
-    connection.execute(_UNUSED, values)
+    members_queries.record_members(connection, values)
     _refuse(connection, item, [member.member for member in stored if member.member.reason], first + len(members))
 
 
@@ -185,7 +119,7 @@ def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[St
 
 def discard_files(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> None:
     """Let garbage collection delete files that were stored and are not used."""
-    connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [member.key for member in stored if member.key]})
+    members_queries.discard_files(connection, item.key.job_run_id, [member.key for member in stored if member.key])
 
 
 def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int]]) -> None:
@@ -203,7 +137,7 @@ def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
     """Skippable for what `room` would refuse, before anything is stored."""
-    spent = db.fetch_one(_Spent, _SPENT, _of_run(item)) if members else None
+    spent = members_queries.count_spent(db, item.key.job_run_id, _root(item)) if members else None
     reason = _over(spent, members) if spent else None
     if reason:
         raise Skippable(reason)
@@ -211,26 +145,11 @@ def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None
 
 def excess_reason(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> str | None:
     """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
-    spent = connection.fetch_one(_Spent, _SPENT, _of_run(item)) if stored else None
+    spent = members_queries.count_spent(connection, item.key.job_run_id, _root(item)) if stored else None
     return _over(spent, [entry.member for entry in stored]) if spent else None
 
 
-class _Spent(NamedTuple):
-    documents: int
-    members: int
-    bytes: int
-
-
-_SPENT: LiteralString = """
-    select count(*) as documents,
-           count(*) filter (where properties ->> 'archiveRoot' = %(root)s) as members,
-           coalesce(sum(raw_size) filter (where properties ->> 'archiveRoot' = %(root)s), 0)::bigint as bytes
-    from run_documents where job_run_id = %(run)s
-"""
-"""What the run has come to, and what the outermost archive has become in it."""
-
-
-def _over(spent: _Spent, members: Sequence[Member]) -> str | None:
+def _over(spent: Spent, members: Sequence[Member]) -> str | None:
     bounds = settings.load_settings()
     size = sum(member.size for member in members if not member.reason)
     if spent.documents + len(members) > RUN_DOCUMENTS:
@@ -250,32 +169,19 @@ def _root(item: Item) -> str:
     return str(item.properties.get(ROOT) or item.key.document_id)
 
 
-def _of_run(item: Item) -> dict[str, str]:
-    return {"run": item.key.job_run_id, "root": _root(item)}
-
-
-def _count(connection: ThreadConnection, job_run_id: str) -> int:
-    statement: LiteralString = "select count(*) from run_documents where job_run_id = %(run)s"
-    return connection.fetch_one(int, statement, {"run": job_run_id}) or 0
-
-
 def _refuse(connection: ThreadConnection, item: Item, members: Sequence[Member], first: int) -> None:
     """Record one failed entry of the run for each member that was left out, without a document."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            """
-            insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
-            values (%(run)s, %(document)s, %(position)s, %(generation)s, %(name)s, 'FAILED', 'unpack', %(error)s)
-            """,
-            [
-                {
-                    "run": item.key.job_run_id,
-                    "document": ids.document_id(),
-                    "position": first + number,
-                    "generation": item.generation,
-                    "name": f"{item.name}/{member.path}",
-                    "error": member.reason,
-                }
-                for number, member in enumerate(members)
-            ],
-        )
+    members_queries.insert_refused(
+        connection,
+        [
+            {
+                "run": item.key.job_run_id,
+                "document": ids.document_id(),
+                "position": first + number,
+                "generation": item.generation,
+                "name": f"{item.name}/{member.path}",
+                "error": member.reason,
+            }
+            for number, member in enumerate(members)
+        ],
+    )

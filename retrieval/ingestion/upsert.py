@@ -13,9 +13,8 @@ from retrieval.documents import vector_metadata
 from retrieval.documents.metadata import merge_changes
 from retrieval.errors import Retryable
 from retrieval.ids import vector_id, vector_prefix_of
-from retrieval.ingestion import items
 from retrieval.ingestion.items import Item
-from retrieval.ingestion.queries import activation
+from retrieval.ingestion.queries import activation, run_documents
 from retrieval.ingestion.queries.activation import Labelled
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import Scope, Vector, VectorStore
@@ -50,18 +49,20 @@ def upsert_shadow(
 ) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
     written, _ = _stored(db, lease, window, store, timeout)
-    items.advance_items(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
+    run_documents.advance_items(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 
 
 def _stored(
     db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, timeout: float
 ) -> tuple[list[Item], Mapping[str, Labelled]]:
     """Those whose vectors are in the store and are seen there, and what their labels were made of."""
-    work = items.at_stage(db, lease, window, Stage.EMBEDDED)
+    work = run_documents.at_stage(db, lease, window, Stage.EMBEDDED)
     metadata = _metadata(db, work) if store.labelled else {}
     written = _write(db, lease.scope, work, store, metadata)
     lacking = _wait(store, lease.scope, written, timeout)
-    items.fail_items(db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking})
+    run_documents.fail_items(
+        db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking}
+    )
     return [item for item in work if item.vectors not in lacking], metadata
 
 

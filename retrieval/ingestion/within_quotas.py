@@ -14,8 +14,8 @@ from retrieval.accounts import quotas
 from retrieval.accounts.quotas import DOCUMENTS, STORED_BYTES, TOKENS, Use
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.ingestion import items
 from retrieval.ingestion.items import Item
+from retrieval.ingestion.queries import run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import Page, SourceItem
@@ -108,7 +108,7 @@ def affordable_items(db: Database, lease: Lease, work: Sequence[Item]) -> list[I
             " as w (id, size) where d.id = w.id and d.accepted_bytes is distinct from w.size",
             {"ids": list(sizes), "sizes": list(sizes.values())},
         )
-    items.fail_items(db, lease, failures)
+    run_documents.fail_items(db, lease, failures)
     return accepted
 
 

@@ -13,7 +13,7 @@ from retrieval import job_config, origin
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
-from retrieval.documents import archive_members
+from retrieval.documents.queries import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import names, run_outcome, runs
 from retrieval.jobs.queries import batches

@@ -10,8 +10,9 @@ from typing import Any, LiteralString, NamedTuple
 from retrieval import ids, origin
 from retrieval.database.database import Database
 from retrieval.database.statements import LoopConnection
-from retrieval.documents import archive_members, connection_documents, deletion, documents
+from retrieval.documents import documents
 from retrieval.documents.documents import DocumentRow
+from retrieval.documents.queries import archive_members, connection_documents, deletion
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.sources import APPS, FETCHED

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import LiteralString
 
-import psycopg
-from psycopg import Connection
 from psycopg.rows import dict_row
 
-from retrieval.database.database import Row
+from retrieval.database.sessions import ThreadConnection
 
 LOCK: LiteralString = "1131376761"
 """Of copies, among advisory locks of the database; the second number is the namespace's, 0 for all of them."""
@@ -28,12 +26,12 @@ IS_COPIED: LiteralString = """exists (
 
 
 @contextmanager
-def keep_files(url: str, namespace: str | None = None) -> Iterator[Connection[Row]]:
+def keep_files(url: str, namespace: str | None = None) -> Iterator[ThreadConnection]:
     """A connection, in no transaction; until the end all files of the namespace stay, those of all for None.
 
     psycopg's errors if the connection is lost meanwhile, and the files may not have stayed.
     """
-    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
+    with ThreadConnection.connect(url, autocommit=True, row_factory=dict_row) as connection:
         connection.execute(_HOLD, {"namespace": namespace})
         yield connection
         connection.execute("select 1")

@@ -20,8 +20,8 @@ from retrieval.accounts import audit, quotas
 from retrieval.database.database import Database
 from retrieval.documents import receipts
 from retrieval.errors import StepError
-from retrieval.ingestion import discover
-from retrieval.maintenance import queries
+from retrieval.ingestion.queries import frontier
+from retrieval.maintenance import queries, queries_garbage
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
 from retrieval.maintenance.garbage_hosts import Hosts
 from retrieval.maintenance.queries import Sweep
@@ -118,7 +118,7 @@ class GarbageCollector:
         with self._db.transaction() as connection:
             receipts.settle_sweep(connection, sweep.id)
             if sweep.kind == "partition":
-                connection.execute("delete from partitions where id = %(partition_id)s", sweep.params)
+                queries_garbage.delete_partition(connection, sweep)
 
     def _do(self, sweep: Sweep) -> bool:
         """Execute one sweep; return True if it is done. A failure is logged and retried later, with growing delays."""
@@ -150,4 +150,4 @@ def delete_expired(db: Database) -> None:
     audit.delete_old_entries(db, settings.load_settings().audit_days)
     deliveries.delete_old(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)
-    discover.delete_frontiers(db)
+    frontier.delete_frontiers(db)

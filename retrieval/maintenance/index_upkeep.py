@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import LiteralString
 
 import psycopg
 import structlog
 
+from retrieval.database import partitions
 from retrieval.database.database import UNLIMITED, Database
 from retrieval.errors import StepError
 from retrieval.keywords import languages, posting_blocks, postings, queries
 from retrieval.keywords.queries import FIXED
+from retrieval.maintenance import queries_upkeep
 from retrieval.maintenance.garbage_actions import Stores
 from retrieval.ports import Scope
 
@@ -85,19 +86,11 @@ class Upkeep:
         """Pack the posting lists of the large scopes, and of those that were large once."""
         try:
             posting_blocks.prune_changes(self._db)
-            partitions = self._db.fetch(
-                int,
-                """
-                select p.id from partitions p join namespaces n on n.id = p.namespace_id
-                where n.deleted_at is null
-                  and (p.chunks >= %(large)s or p.id in (select partition_id from posting_packs)) order by p.chunks
-                """,
-                {"large": LARGE},
-            )
+            partition_ids = queries_upkeep.list_large(self._db, LARGE)
         except psycopg.Error as error:
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
-        for partition in partitions:
+        for partition in partition_ids:
             try:
                 posting_blocks.pack_postings(self._db, partition)
             except psycopg.Error as error:
@@ -105,15 +98,7 @@ class Upkeep:
 
     def _go_round(self) -> None:
         try:
-            large = self._db.fetch(
-                LargeScope,
-                """
-                select p.id, n.organization_id, p.namespace_id, p.tenant
-                from partitions p join namespaces n on n.id = p.namespace_id
-                where p.chunks >= %(large)s and n.deleted_at is null order by p.chunks
-                """,
-                {"large": LARGE},
-            )
+            large = queries_upkeep.list_large_scopes(self._db, LARGE)
         except Exception as error:  # noqa: BLE001 - the next round may find the database again
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
@@ -135,8 +120,6 @@ class Upkeep:
             self._back.pop(partition, None)
 
 
-log = structlog.get_logger()
-
 _DOCUMENTS = 25
 """Documents of one transaction; one that has many chunks goes alone."""
 _MANY = 1_000
@@ -144,72 +127,11 @@ _UNPACKED = 4_000
 """Chunks after which posting lists are packed, before searches have too many changes to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class LargeScope:
-    """A partition with many chunks."""
-
-    id: int
-    organization_id: str
-    namespace_id: str
-    tenant: str
-
-
-@dataclass(frozen=True, slots=True)
-class DueLanguage:
-    """A partition to index in its namespace's language: `target`, or "" for each document's own (`fixed` None)."""
-
-    id: int
-    fixed: str | None
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class NextDocument:
-    """A document to index again, with the number of its chunks."""
-
-    id: str
-    chunks: int
-
-
-_DUE: LiteralString = """
-    select p.id, n.keyword_language as fixed, coalesce(n.keyword_language, '') as target
-    from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where p.keyword_state is distinct from coalesce(n.keyword_language, '') order by p.chunks
-"""
-_OTHERS: LiteralString = f"""
-    d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-    and case when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
-             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end
-"""
-_NEXT: LiteralString = f"""
-    select d.id, (
-        select count(*) from chunks c where c.document_id = d.id and c.generation = d.active_generation
-    ) as chunks from documents d where {_OTHERS} and d.id > %(after)s order by d.id limit %(limit)s
-"""
-_HOLD: LiteralString = f"select d.id from documents d where {_OTHERS} and d.id = any(%(ids)s) order by d.id for update"
-_CHUNKS: LiteralString = """
-    select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    where d.id = any(%(ids)s)
-"""
-_COUNT: LiteralString = """
-    update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s
-"""
-_EMPTY: LiteralString = """
-    update documents set keyword_language = %(language)s
-    where id = any(%(ids)s) and keyword_language is distinct from %(language)s
-      and not exists (select from chunks c where c.document_id = documents.id and c.generation = active_generation)
-"""
-_DONE: LiteralString = f"""
-    update partitions set keyword_state = %(wanted)s
-    where id = %(partition)s and not exists (select from documents d where {_OTHERS})
-"""
-
-
 def index_in_other_language(db: Database, language: str) -> None:
     """Index documents of namespaces whose `keywordLanguage` changed again; each transaction moves a few from their old
     terms to their new ones. `language`: of texts that say too little of theirs."""
     try:
-        due = db.fetch(DueLanguage, _DUE)
+        due = queries_upkeep.list_due(db)
     except psycopg.Error as error:
         log.warning("keywords.postponed", reason=type(error).__name__)
         return
@@ -224,8 +146,7 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
     fixed = None if named is None else languages.fixed(named)
     last_id, unpacked = "", 0
     while True:
-        params = {"partition": partition, "fixed": fixed, "after": last_id, "limit": _DOCUMENTS}
-        rows = db.fetch(NextDocument, _NEXT, params)
+        rows = queries_upkeep.list_next(db, partition, fixed, last_id, _DOCUMENTS)
         if not rows:
             break
         group: list[str] = []
@@ -235,24 +156,22 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
                 break
             group.append(row.id)
             size += row.chunks
-        _documents(db, {**params, "ids": group}, fixed, language)
+        _documents(db, partition, group, fixed, language)
         last_id, unpacked = group[-1], unpacked + size
         if unpacked > _UNPACKED:
             posting_blocks.pack_postings(db, partition)
             unpacked = 0
-    db.execute(_DONE, {"partition": partition, "fixed": fixed, "wanted": wanted})
+    queries_upkeep.set_state(db, partition, fixed, wanted)
 
 
-def _documents(db: Database, params: dict[str, object], fixed: str | None, language: str) -> None:
-    partition = int(str(params["partition"]))
+def _documents(db: Database, partition: int, document_ids: list[str], fixed: str | None, language: str) -> None:
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
-        locked_ids = connection.fetch(str, _HOLD, params)
-        chunks = connection.fetch(int, _CHUNKS, {"ids": locked_ids})
+        locked_ids = queries_upkeep.lock_documents(connection, partition, fixed, document_ids)
+        chunks = queries_upkeep.list_chunks(connection, locked_ids)
         words = queries.list_terms(connection, chunks)
         removed = postings.remove_chunks(connection, chunks)
         added = postings.index_chunks(connection, partition, chunks, language)
         postings.forget_unused_terms(connection, partition, words)
-        connection.execute(_EMPTY, {"ids": locked_ids, "language": FIXED + fixed if fixed else language})
-        sums = {"chunks": added[0] - removed[0], "terms": added[1] - removed[1], "partition": partition}
-        connection.execute(_COUNT, sums)
+        queries_upkeep.set_language(connection, locked_ids, FIXED + fixed if fixed else language)
+        partitions.add_counts(connection, partition, chunks=added[0] - removed[0], terms=added[1] - removed[1])

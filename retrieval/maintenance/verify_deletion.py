@@ -11,6 +11,7 @@ from retrieval.database.database import Database
 from retrieval.documents import file_keys, receipts
 from retrieval.documents.receipts import Notes
 from retrieval.errors import Fatal, Retryable
+from retrieval.maintenance import queries_garbage
 from retrieval.maintenance.queries import Sweep
 from retrieval.ports import VectorStore
 
@@ -46,7 +47,7 @@ def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: Notes) -> No
     Vectors of a store elsewhere are counted by our rows: asking for millions of ids would take longer than the rest.
     """
     scope = sweep.scope
-    chunks = db.fetch_one(int, "select count(*) from chunks where partition_id = %(partition_id)s", sweep.params) or 0
+    chunks = queries_garbage.count_chunks(db, sweep)
     notes.note(receipts.CHUNKS, receipts.DATABASE, "all", chunks)
     for name, store in named(stores, sweep):
         if notes.wanted:

@@ -20,7 +20,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from retrieval import text_filter
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.access.reading import viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database

@@ -26,7 +26,7 @@ from retrieval.database.rows import Executor
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
-from retrieval.webhooks import endpoints, events, queries, signing
+from retrieval.webhooks import endpoints, events, queries, queries_feed, signing
 from retrieval.webhooks.queries import DueDelivery, Hook, OutboxEvent, TakenDelivery
 
 PAGE = 500
@@ -84,7 +84,7 @@ def _deliver(connection: Executor, rows: Sequence[OutboxEvent]) -> None:
                 columns[name].append(value)
     if columns:
         queries.insert_deliveries(connection, columns, sequences)
-    events.keep_events(connection, [(row.type, json.dumps(_data(row, outcomes)), row.at) for row in rows])
+    queries_feed.keep_events(connection, [(row.type, json.dumps(_data(row, outcomes)), row.at) for row in rows])
 
 
 def _hears(hook: Hook, row: OutboxEvent) -> bool:

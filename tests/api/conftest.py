@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from retrieval import settings
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.database.database import Database
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings

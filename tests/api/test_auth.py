@@ -7,7 +7,8 @@ import time
 import httpx
 import pytest
 
-from retrieval.accounts import api_keys, organizations, tenants
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations, tenants
 from tests.api.support import assert_error
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")

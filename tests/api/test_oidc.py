@@ -14,7 +14,8 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval import ids
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.ports import Scope
 from retrieval.principals import Access

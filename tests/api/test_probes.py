@@ -13,7 +13,8 @@ import pytest
 
 from api.services import PROBES
 from connectors import registry
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError
 from retrieval.namespaces import validation
 from retrieval.settings import Settings

@@ -12,7 +12,8 @@ import pytest
 
 from api.auth import Authenticator
 from api.rates import RateLeases
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.database import database as databases
 from retrieval.database.database import Database
 from tests.api.process import running

@@ -14,15 +14,15 @@ SOURCES = {
 
 LABELS = {"retrieval/jobs/queries/progress.py"}
 """It names what clients see, which is called as the stages are."""
-READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download", "items")}
+READERS = {f"retrieval/ingestion/{name}.py" for name in ("download", "queries/listings", "queries/run_documents")}
 """They select a job's config and give it to `JobConfig.load`."""
 
 
 @pytest.mark.parametrize(
     ("what", "place"),
     [
-        (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
-        (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
+        (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/queries/deletion.py"}),
+        (r"chunks = chunks - ", {"retrieval/documents/queries/deletion.py"}),
         (r"[\"']limit[\"']: \w+ ?\+ 1\b|size \+ 1\b", {"retrieval/database/pagination.py"}),
         (r"\bstage\s*(=|<>|in|not in|is distinct from)\s*\(?\s*'", set()),
         (r"['\"]chunked['\"]", {"retrieval/statuses.py", *LABELS}),

@@ -5,7 +5,7 @@ from sqlmodel import SQLModel
 import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
 from retrieval.maintenance import ownership
 from retrieval.maintenance.fsck import tables
-from retrieval.maintenance.moving import exporting
+from retrieval.maintenance.moving import queries_export
 
 TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
 
@@ -17,7 +17,7 @@ def test_every_table_has_an_owner():
 
 
 def test_every_table_that_travels_is_part_of_an_export():
-    assert {*exporting.TABLES, "embeddings"} == set(ownership.EXPORTED)
+    assert {*queries_export.TABLES, "embeddings"} == set(ownership.EXPORTED)
 
 
 def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():

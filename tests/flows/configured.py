@@ -15,7 +15,8 @@ from flows import steps
 from retrieval import ids, settings
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import items, reembedding, results
+from retrieval.ingestion import reembedding
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
@@ -98,7 +99,7 @@ class Configured:
             self.take(lease, before=before)
 
     def take(self, lease, *, before=lambda _name: None):
-        while windows := items.list_windows(self.db, lease, documents=64, size=1 << 24):
+        while windows := run_documents.list_windows(self.db, lease, documents=64, size=1 << 24):
             for window in windows:
                 for step in STEPS:
                     before(step.__name__)

@@ -15,6 +15,7 @@ from retrieval.connections import tokens as authorizations
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover
+from retrieval.ingestion.queries import listings
 from retrieval.job_config import Ingestion
 from retrieval.jobs import resync, runs
 from retrieval.jobs.queries import batches
@@ -84,7 +85,7 @@ class ConnectedSpace(Configured):
         self.take(lease)
 
     def take(self, lease, *, before=lambda _name: None):
-        for wanted in discover.waiting_listings(self.db, lease):
+        for wanted in listings.waiting_listings(self.db, lease):
             before("discover")
             try:
                 steps.discover(steps.Discovery(self.db, self.ring, lease, wanted))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows import steps
-from retrieval.ingestion import discover
+from retrieval.ingestion.queries import listings
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 
@@ -18,7 +18,7 @@ def accept(space, source, **config):
 def listing(space):
     """The next batch's lease, and its first job run that is to find out what to ingest."""
     lease = space.lease()
-    (wanted,) = discover.waiting_listings(space.db, lease)
+    (wanted,) = listings.waiting_listings(space.db, lease)
     return steps.Discovery(space.db, space.ring, lease, wanted)
 
 

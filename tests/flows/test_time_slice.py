@@ -9,6 +9,7 @@ from flows import context, ingest, report, time_slice
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval.ingestion import discover, fetch, poison_detection
+from retrieval.ingestion.queries import listings
 from retrieval.jobs import fair_queue, levers, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.levers import Lever
@@ -158,14 +159,14 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     run = listed(space)
     source = Endless()
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting_listings(db, lease)
+    (wanted,) = listings.waiting_listings(db, lease)
     discover.record_listing(
         db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3
     )
     assert batches.hand_back(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting_listings(db, lease)
+    (wanted,) = listings.waiting_listings(db, lease)
     discover.record_listing(
         db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5
     )
@@ -177,7 +178,7 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     source = Endless()
     files = registry.file_store(space.config)
     lease = held(space, "URLS_LIST")
-    (wanted,) = discover.waiting_listings(db, lease)
+    (wanted,) = listings.waiting_listings(db, lease)
     discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
@@ -187,10 +188,10 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
 
 
 def _fetch(db, lease, files, source, goes_on):
-    from retrieval.ingestion import items
+    from retrieval.ingestion.queries import run_documents
 
-    for window in items.list_windows(db, lease, documents=64, size=1 << 24):
-        items.start_window(db, lease, window)
+    for window in run_documents.list_windows(db, lease, documents=64, size=1 << 24):
+        run_documents.start_window(db, lease, window)
         fetch.fetch_documents(db, lease, window, files, {"provider": "LOCAL"}, source, goes_on=goes_on)
     return len(source.fetched)
 

@@ -11,7 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrieval import ids
-from retrieval.accounts import api_keys, tenants
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import tenants
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from tests.library import Library

@@ -22,8 +22,8 @@ from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
-from retrieval.ingestion import discover
-from retrieval.ingestion.discover import Change, Seen
+from retrieval.ingestion.queries import frontier
+from retrieval.ingestion.queries.frontier import Change, Seen
 from retrieval.jobs import web_pages
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
 
@@ -57,7 +57,8 @@ class PreviousVersions:
             return scraper.fetch(url, options, to), False
 
     def _find(self, url: str) -> Stored | None:
-        rows = self._db.rows(
+        return self._db.fetch_one(
+            Stored,
             """
             select d.properties ->> 'listedVersion' as version, d.raw_key, m.media_type
             from documents d join partitions p on p.id = d.partition_id
@@ -68,7 +69,6 @@ class PreviousVersions:
             """,
             {"namespace": self._scope.namespace, "tenant": self._scope.tenant, "url": url},
         )
-        return Stored(**rows[0]) if rows else None
 
     def _bring(self, stored: Stored, url: str, to: Path) -> RawContent:
         with self._files.open(stored.raw_key) as source, to.open("wb") as into:
@@ -262,7 +262,7 @@ class Website:
         config = request.config
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
-        walk = Walk(config["url"], rules, limits, discover.load_frontier(self._db, request.job_run_id))
+        walk = Walk(config["url"], rules, limits, frontier.load_frontier(self._db, request.job_run_id))
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -381,5 +381,5 @@ def _page(piece: Piece, job_run_id: str, cursor: str) -> Page[SourceItem]:
         cursor,
         done=False,
         skipped=piece.skipped,
-        save=lambda connection: discover.save_change(connection, job_run_id, piece.change),
+        save=lambda connection: frontier.save_change(connection, job_run_id, piece.change),
     )

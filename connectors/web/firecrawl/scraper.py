@@ -15,7 +15,7 @@ from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece, 
 from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
-from retrieval.ingestion.discover import Seen
+from retrieval.ingestion.queries.frontier import Seen
 from retrieval.jobs import web_pages
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, SourceItem

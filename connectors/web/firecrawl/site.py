@@ -22,7 +22,7 @@ from connectors.web.scraping_api import require_allowed
 from retrieval import settings
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
-from retrieval.ingestion import discover
+from retrieval.ingestion.queries import frontier
 from retrieval.jobs.queries import batches
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.settings import Settings
@@ -119,7 +119,7 @@ class FirecrawlSite:
 
     def _followed(self, request: DiscoveryRequest, state: CrawlCursor) -> Iterator[Page[SourceItem]]:
         service = self._client.service
-        pages = Pages(request, service.guard, service.most, discover.load_frontier(self._db, request.job_run_id))
+        pages = Pages(request, service.guard, service.most, frontier.load_frontier(self._db, request.job_run_id))
         pages.rules.hosts.update(state.hosts)
         over: str | None = None
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
@@ -205,7 +205,7 @@ def _page(piece: Piece, request: DiscoveryRequest, state: CrawlCursor, *, done: 
         state.written(),
         done=done,
         skipped=piece.skipped,
-        save=lambda connection: discover.save_change(connection, request.job_run_id, piece.change),
+        save=lambda connection: frontier.save_change(connection, request.job_run_id, piece.change),
     )
 
 

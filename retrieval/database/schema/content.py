@@ -37,7 +37,7 @@ class Document(SQLModel, table=True):
     """An ingested unit. Readers see the chunks of `active_generation` and no others.
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
-    `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
+    `connection_id`: the newest of the connections that have it (`retrieval.documents.queries.connection_documents`).
     `keyword_language`: the text search configuration that its chunks are indexed with (`keywords.postings`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as

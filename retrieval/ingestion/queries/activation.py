@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents import vector_metadata

@@ -14,7 +14,8 @@ from retrieval.database.database import UNLIMITED, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
-from retrieval.ingestion.reembedding import GATE, LEAVE_STORES, MARK, row_name, store_identity
+from retrieval.ingestion.queries.reembedding import LEAVE_STORES, MARK
+from retrieval.ingestion.reembedding import GATE, row_name, store_identity
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.keywords import postings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, LiteralString, NamedTuple
 
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.database import partitions
 from retrieval.database.database import Database
 

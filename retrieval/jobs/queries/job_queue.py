@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from retrieval import ids, job_config
-from retrieval.accounts.organizations import SHARES, Plan
+from retrieval.accounts.queries.organizations import SHARES, Plan
 from retrieval.database.database import Database
 from retrieval.database.held import NOT_HELD
 from retrieval.database.sessions import ThreadConnection

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import LiteralString, NamedTuple
+from dataclasses import asdict, dataclass
 
 import structlog
 
@@ -13,8 +12,8 @@ from retrieval.database.database import Database
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
-from retrieval.maintenance.fsck import blocks, files, tables, texts, vectors
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding, split_batches
+from retrieval.maintenance.fsck import blocks, files, queries_documents, tables, texts, vectors
+from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding, split_batches
 from retrieval.sources import FETCHED
 
 log = structlog.get_logger()
@@ -116,56 +115,13 @@ def _is_of(one: Finding, check: tables.Check) -> bool:
 
 def _still(instance: Instance, one: Finding) -> bool:
     """Tell whether the embedding of a chunk is still missing after the repair from the vector store."""
-    row = instance.db.row(
-        "select 1 as yes from chunks c where c.id = %(chunk_id)s and not exists"
-        " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key)",
-        dict(one.data),
-    )
-    return row is not None
-
-
-_GAPS: LiteralString = (
-    """
-    select d.id as document_id, d.partition_id, n.id as namespace_id,
-           'chunks are missing: there are ' || count(c.id) || ', the last one is number ' || coalesce(max(c.index), -1)
-           as detail
-    from documents d join partitions p on p.id = d.partition_id
-    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    left join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    where d.deleted_at is null and d.active_generation > 0 and d.error is distinct from %(mark)s and not """
-    + AT_WORK.format(document="d.id")
-    + """
-    group by d.id, d.partition_id, d.properties, n.id
-    having count(c.id) <> coalesce(max(c.index), -1) + 1
-        or count(c.id) < coalesce((d.properties ->> 'embeddingCount')::int, 0)
-"""
-)
-
-
-class Stored(NamedTuple):
-    """A document with what it can be ingested from again."""
-
-    id: str
-    source: str
-    raw_key: str | None
-
-
-_STORED: LiteralString = """
-    select id, source, raw_key from documents where id = any(%(ids)s) and deleted_at is null
-"""
-_AGAIN: LiteralString = "update documents set fingerprint = null where id = any(%(ids)s)"
-_GIVE_UP: LiteralString = """
-    update documents set status = 'FAILED', error = %(mark)s, updated_at = now(),
-        raw_key = case when raw_key = any(%(gone)s) then null else raw_key end,
-        parsed_key = case when parsed_key = any(%(gone)s) then null else parsed_key end
-    where id = any(%(ids)s) and deleted_at is null
-"""
+    return queries_documents.lacks_embedding(instance.db, one.data["chunk_id"])
 
 
 def find_gaps(instance: Instance) -> Iterator[Finding]:
     """Documents whose chunks are not all there."""
-    for row in instance.db.rows(_GAPS, {"mark": MARK}):
-        yield make_finding("MISSING_CHUNKS", row)
+    for gap in queries_documents.list_gaps(instance.db):
+        yield make_finding("MISSING_CHUNKS", asdict(gap))
 
 
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
@@ -174,16 +130,16 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
     gone: keys of files that are missing or not whole.
     """
     for part in split_batches(sorted(set(document_ids))):
-        stored = instance.db.fetch(Stored, _STORED, {"ids": part})
+        stored = queries_documents.list_stored(instance.db, part)
         able = [row.id for row in stored if row.source in FETCHED or row.raw_key not in {None, *gone}]
         queued: set[str] = set()
         if able:
-            instance.db.execute(_AGAIN, {"ids": able})
+            queries_documents.forget_fingerprints(instance.db, able)
             started = asyncio.run(_started(instance.db, place, able))
             queued = {document.id for document in started.documents if document.status == resync.QUEUED}
         lost = [document for document in part if document not in queued]
         if lost:
-            instance.db.execute(_GIVE_UP, {"ids": lost, "gone": sorted(gone), "mark": MARK})
+            queries_documents.give_up(instance.db, lost, gone)
 
 
 async def _started(db: Database, place: Place, document_ids: Sequence[str]) -> resync.Resync:

@@ -6,11 +6,11 @@ import base64
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import LiteralString, NamedTuple
 
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal, Skippable
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding, split_batches
+from retrieval.maintenance.fsck import queries_stores
+from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding, split_batches
 from retrieval.ports import FileStore
 
 UPLOAD_SECONDS = 3600
@@ -20,77 +20,17 @@ _UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
 _ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 
-class NeededFile(NamedTuple):
-    """A file of a document, with the least and the most bytes that it must hold, if known."""
-
-    document_id: str
-    partition_id: int
-    namespace_id: str
-    key: str
-    least: int | None
-    maximum: int | None
-
-    def fits(self, size: int) -> bool:
-        return self.least is None or self.maximum is None or self.least <= size <= self.maximum
-
-    def describe_cut(self, size: int) -> str:
-        due = f"{self.least}" if self.least == self.maximum else f"those of {self.least} characters"
-        return f"the file {self.key} holds {size} bytes, not {due}"
-
-
-_NEEDED: LiteralString = """
-    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.maximum
-    from documents d join partitions p on p.id = d.partition_id
-    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    cross join lateral (
-        select d.raw_key, sent.raw_size, sent.raw_size from (select) always left join lateral (
-            select m.raw_size from run_documents m
-            where m.document_id = d.id and m.raw_key = d.raw_key and m.raw_size is not null limit 1
-        ) sent on true
-        union all
-        select d.parsed_key, (d.properties ->> 'characterCount')::bigint,
-               4 * (d.properties ->> 'characterCount')::bigint
-        where d.parsed_key is distinct from d.raw_key
-    ) k (key, least, maximum)
-    where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
-      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
-"""With the bytes that a file must hold: of the parsed text its characters are known, each of one to four bytes."""
-_REFERRED: LiteralString = """
-    select k.key from unnest(%(keys)s::text[]) k (key)
-    where not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.raw_key = k.key)
-      and not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.parsed_key = k.key)
-      and not exists (
-          select from job_runs r join run_documents m on m.job_run_id = r.id
-          where r.partition_id = any(%(partitions)s) and (m.raw_key = k.key or m.parsed_key = k.key)
-            and (r.finished_at is null or m.status <> 'SUCCESS')
-      )
-      and not exists (
-          select from sweeps s where s.partition_id = any(%(partitions)s) and s.file_key = k.key
-      )
-"""
-"""Keys of which no row knows. A run that succeeded has given its files to the document, or to garbage collection."""
-_WAITING: LiteralString = """
-    select distinct d.id from unnest(%(documents)s::text[], %(generations)s::bigint[]) as d (id, generation)
-    where exists (select from job_runs b where b.number = d.generation and b.finished_at is null)
-       or exists (select from sweeps s where s.document_id = d.id and s.kind = 'document')
-"""
-_ALIVE: LiteralString = """
-    select id from namespaces n where id = any(%(ids)s)
-      and (deleted_at is null or exists (select from partitions p where p.namespace_id = n.id))
-"""
-
-
 def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
     """Documents of the partition whose files the store does not have, or not whole."""
     store = instance.stores(place.scope.namespace).files
-    needed = instance.db.fetch(NeededFile, _NEEDED, {"partition": place.partition_id, "mark": MARK})
+    needed = queries_stores.list_needed(instance.db, place.partition_id)
     if not needed:
         return
     sizes = _listed(store, file_keys.folder_key(place.scope))
     lacking = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
     if not lacking:
         return
-    still = instance.db.fetch(NeededFile, _NEEDED, {"partition": place.partition_id, "mark": MARK})
+    still = queries_stores.list_needed(instance.db, place.partition_id)
     still_needed = {(file.document_id, file.key) for file in still}
     for file in lacking:
         if (file.document_id, file.key) not in still_needed:
@@ -125,7 +65,7 @@ def of_no_namespace(instance: Instance) -> Iterator[Finding]:
     by_namespace: dict[str, list[str]] = {}
     for key in instance.local_files.keys("ns_"):
         by_namespace.setdefault(key.partition("/")[0], []).append(key)
-    alive = set(instance.db.fetch(str, _ALIVE, {"ids": list(by_namespace)}))
+    alive = queries_stores.list_alive(instance.db, list(by_namespace))
     for namespace, keys in sorted(by_namespace.items()):
         if namespace not in alive:
             for key in keys:
@@ -140,7 +80,7 @@ def remove_orphans(instance: Instance, found: Sequence[Finding]) -> None:
         by_namespace.setdefault(str(item.namespace), []).append(item)
     for namespace, group in by_namespace.items():
         if any(item.data.get("local") for item in group):
-            if instance.local_files is not None and not instance.db.fetch(str, _ALIVE, {"ids": [namespace]}):
+            if instance.local_files is not None and not queries_stores.list_alive(instance.db, [namespace]):
                 instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
@@ -153,8 +93,7 @@ def remove_orphans(instance: Instance, found: Sequence[Finding]) -> None:
 
 def _unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
     """Return the keys that no row refers to and no pending write is about to refer to."""
-    values = {"keys": list(keys), "partitions": list(partitions)}
-    return _settled(instance, instance.db.fetch(str, _REFERRED, values))
+    return _settled(instance, queries_stores.list_unreferred(instance.db, keys, partitions))
 
 
 def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
@@ -162,11 +101,9 @@ def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
     matches = {key: match for key in keys if (match := _DOCUMENT.match(key))}
     waiting: set[str] = set()
     if matches:
-        params = {
-            "documents": [match["document"] for match in matches.values()],
-            "generations": [int(match["generation"]) for match in matches.values()],
-        }
-        waiting = set(instance.db.fetch(str, _WAITING, params))
+        documents = [match["document"] for match in matches.values()]
+        generations = [int(match["generation"]) for match in matches.values()]
+        waiting = set(queries_stores.list_waiting(instance.db, documents, generations))
     return [
         key
         for key in keys

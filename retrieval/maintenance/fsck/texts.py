@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, LiteralString
 
-from retrieval.database.rows import row_factory
 from retrieval.errors import Skippable
 from retrieval.ingestion import parse
 from retrieval.ingestion.chunk import key_of
 from retrieval.ingestion.chunking.titles import embedded_text
-from retrieval.maintenance.fsck import tables
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, make_finding
+from retrieval.maintenance.fsck import queries_stores, tables
+from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding
+from retrieval.maintenance.fsck.queries_stores import ChunkText
 from retrieval.ports import FileStore
 
 PAGE = 1000
 """Chunks in memory at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkText:
-    """A visible chunk with its text, and what its vector was made of."""
-
-    chunk_id: int
-    document_id: str
-    partition_id: int
-    namespace_id: str
-    index: int
-    start: int
-    end: int
-    content: str
-    header: str
-    embedding_key: bytes
-    parsed_key: str | None
-    embedding: Mapping[str, Any]
-    title: str | None
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("chunk_id", "document_id", "partition_id", "namespace_id")}
-
-
-_CHUNKS: LiteralString = """
-    select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.header,
-           c.embedding_key, d.parsed_key, d.embedding, m.title, n.id as namespace_id
-    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
-    left join run_documents m on m.document_id = d.id and m.generation = c.generation and m.status = 'SUCCESS'
-    where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
-      and (%(chunks)s::bigint[] is null or c.id = any(%(chunks)s))
-      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
-_PUT_BACK: LiteralString = "update chunks set content = %(content)s where id = %(chunk_id)s"
 
 
 def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
@@ -62,13 +25,9 @@ def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
     Only documents with such a chunk have their parsed text read.
     """
     files = instance.stores(place.scope.namespace).files
-    with (
-        instance.db.transaction() as connection,
-        connection.cursor("texts", row_factory=row_factory(ChunkText)) as cursor,
-    ):
-        cursor.itersize = PAGE
-        cursor.execute(_CHUNKS, _asked(place, None))
-        strange = [chunk.chunk_id for chunk in cursor if not _as_embedded(chunk, chunk.content)]
+    with instance.db.transaction() as connection:
+        chunks = queries_stores.iterate_texts(connection, place.partition_id, PAGE)
+        strange = [chunk.chunk_id for chunk in chunks if not _as_embedded(chunk, chunk.content)]
     for row, text in _with_text(instance, files, place, strange):
         if text is None or text != row.content:
             yield make_finding("WRONG_TEXT", row.identity, f"the text of chunk {row.index} is not the one that was cut")
@@ -82,7 +41,7 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
         if text is None or not _as_embedded(row, text):
             lost.append(row.document_id)
             continue
-        instance.db.execute(_PUT_BACK, {"content": text, "chunk_id": row.chunk_id})
+        queries_stores.set_text(instance.db, row.chunk_id, text)
         tables.reindex_chunks(instance, [make_finding("WRONG_TEXT", row.identity, "")])
     return lost
 
@@ -91,7 +50,7 @@ def _with_text(
     instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
 ) -> Iterator[tuple[ChunkText, str | None]]:
     """Those of the chunks that are still visible, with what the parsed text holds at their place; None: no text."""
-    rows = instance.db.fetch(ChunkText, _CHUNKS + " order by c.document_id", _asked(place, chunks)) if chunks else []
+    rows = queries_stores.list_texts(instance.db, place.partition_id, chunks) if chunks else []
     for key, group in groupby(rows, attrgetter("parsed_key")):
         try:
             text = parse.read_text(files, key or "")
@@ -99,10 +58,6 @@ def _with_text(
             text = None
         for row in group:
             yield row, None if text is None else text[row.start : row.end]
-
-
-def _asked(place: Place, chunks: Sequence[int] | None) -> dict[str, object]:
-    return {"partition": place.partition_id, "chunks": chunks and list(chunks), "mark": MARK}
 
 
 def _as_embedded(row: ChunkText, text: str) -> bool:

@@ -3,70 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from collections.abc import Iterator, Sequence
 
 from retrieval import ids
 from retrieval.documents import vector_metadata
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, Place, split_batches
+from retrieval.maintenance.fsck import queries_stores
+from retrieval.maintenance.fsck.findings import Finding, Instance, Place, split_batches
 from retrieval.ports import Vector, VectorStore
-
-
-class VisibleVersion(NamedTuple):
-    """The visible chunks of a document. `excused`: a job run works on it, or it was given up."""
-
-    document_id: str
-    generation: int
-    indexes: list[int]
-    excused: bool
-
-
-class Version(NamedTuple):
-    """A generation of a document."""
-
-    document: str
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredValues:
-    """The embedding of a chunk as text, and what its labels are made of."""
-
-    index: int
-    values: str
-    document_type: str
-    source: str
-    metadata: Mapping[str, Any]
-
-
-_VISIBLE: LiteralString = (
-    """
-    select d.id as document_id, d.active_generation as generation, array_agg(c.index) as indexes, """
-    + AT_WORK.format(document="d.id")
-    + """ or d.error is not distinct from %(mark)s as excused
-    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
-      and (%(documents)s::text[] is null or d.id = any(%(documents)s))
-    group by d.id
-"""
-)
-_LEFT_ALONE: LiteralString = (
-    """
-    select w.document, w.generation from unnest(%(documents)s::text[], %(generations)s::bigint[])
-        as w (document, generation)
-    where """
-    + BUSY.format(generation="w.generation")
-    + " or "
-    + SWEPT.format(document="w.document", generation="w.generation")
-)
-_VALUES: LiteralString = """
-    select c.index, e.values::text as values, d.document_type, d.source, d.metadata
-    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
-     and vector_dims(e.values) = coalesce((d.embedding ->> 'dimensions')::int, vector_dims(e.values))
-    where d.id = %(document)s and d.active_generation = %(generation)s and c.index = any(%(indexes)s)
-"""
 
 
 def find_differences(instance: Instance, place: Place) -> Iterator[Finding]:
@@ -137,7 +80,6 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
 
 
 def _vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
-    values = {"document": document, "generation": generation, "indexes": list(indexes)}
     return [
         Vector(
             ids.vector_id(document, generation, row.index),
@@ -145,7 +87,7 @@ def _vectors(instance: Instance, document: str, generation: int, indexes: Sequen
             json.loads(row.values),
             labels=vector_metadata.document_labels(document, row.document_type, row.source, row.metadata),
         )
-        for row in instance.db.fetch(StoredValues, _VALUES, values)
+        for row in queries_stores.list_values(instance.db, document, generation, indexes)
     ]
 
 
@@ -153,12 +95,7 @@ def _expected(
     instance: Instance, place: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
     """Ids of the vectors of all visible chunks, and the documents that a job run works on or that were given up."""
-    params = {
-        "partition": place.partition_id,
-        "documents": None if documents is None else list(documents),
-        "mark": MARK,
-    }
-    rows = instance.db.fetch(VisibleVersion, _VISIBLE, params)
+    rows = queries_stores.list_visible(instance.db, place.partition_id, documents)
     names = {ids.vector_id(row.document_id, row.generation, index) for row in rows for index in row.indexes}
     return names, frozenset(row.document_id for row in rows if row.excused)
 
@@ -170,11 +107,9 @@ def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
 
 def _orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator[Finding]:
     parsed = {name: parts for name in names if (parts := ids.parse_vector_id(name)) and parts[1] < 1 << 63}
-    params = {
-        "documents": [parts[0] for parts in parsed.values()],
-        "generations": [parts[1] for parts in parsed.values()],
-    }
-    alone = set(instance.db.fetch(Version, _LEFT_ALONE, params)) if parsed else set()
+    versions = [parts[:2] for parts in parsed.values()]
+    documents, generations = [document for document, _ in versions], [generation for _, generation in versions]
+    alone = queries_stores.list_protected(instance.db, documents, generations) if parsed else set()
     for name in names:
         if name not in parsed or parsed[name][:2] not in alone:
             yield _finding("ORPHAN_VECTOR", place, parsed[name][0] if name in parsed else None, name)

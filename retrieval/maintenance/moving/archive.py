@@ -38,6 +38,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LENGTHS = struct.Struct(">HI")
 
 
+Record = dict[str, Any]
+"""A row of a table as a JSON object of the file."""
+
+
 class ArchiveError(Exception):
     """The file is not an export, or was damaged, or is of another version; in a sentence for who imports it."""
 
@@ -63,9 +67,9 @@ class Writer:
         self._hashes[name] = hashed.hexdigest()
         return size
 
-    def rows(self, table: str, rows: Iterable[Any]) -> None:
-        """A table's rows, each as a JSON object."""
-        self.add(f"{table}.jsonl", (json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
+    def add_records(self, table: str, records: Iterable[Record]) -> None:
+        """Add the records of a table, one a line."""
+        self.add(f"{table}.jsonl", (json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records))
 
     def close(self, said: dict[str, Any]) -> None:
         """Write the manifest with the totals of the archive."""
@@ -96,17 +100,17 @@ class Archive:
         with self.open(name) as member:
             return _json(member.read(), name)
 
-    def rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table, none if the archive has none."""
+    def records(self, table: str) -> Iterator[Record]:
+        """Yield the records of a table, none if the archive has none."""
         name = f"{table}.jsonl"
         if name not in self._members:
             return
         with self.open(name) as member:
             while line := member.readline(LINE_BYTES + 1):
-                row = _json(line, name) if len(line) <= LINE_BYTES else None
-                if not isinstance(row, dict):
+                record = _json(line, name) if len(line) <= LINE_BYTES else None
+                if not isinstance(record, dict):
                     raise ArchiveError(f"The export is damaged: {name} holds something that is no row.")
-                yield row
+                yield record
 
     def embeddings(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys with their vectors, as PostgreSQL sends a halfvec."""

@@ -10,20 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
-from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from retrieval import ids
 from retrieval.database.database import Database
-from retrieval.maintenance.moving.archive import Archive, ArchiveError
+from retrieval.maintenance.moving import queries
+from retrieval.maintenance.moving.archive import Archive, ArchiveError, Record
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import FileStore, VectorStore
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
 
-LEASE_MINUTES = 15
-"""For how long an import may be silent before garbage collection takes what it has made."""
 PAGE = 500
 """Rows in memory at once."""
 
@@ -56,8 +53,8 @@ class Frame:
     def begin(self) -> None:
         """The namespace and its partitions, hidden, with the sweep that clears them should this end."""
         tenants: dict[int, str] = {}
-        for row in self._archive.rows("partitions"):
-            number, tenant = row.get("id"), row.get("tenant")
+        for record in self._archive.records("partitions"):
+            number, tenant = record.get("id"), record.get("tenant")
             if not isinstance(number, int) or not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
                 raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
             tenants[number] = tenant
@@ -66,81 +63,49 @@ class Frame:
         config = self._to.config
         with self._db.transaction() as connection:
             connection.execute(namespaces.INSERT, namespaces.row_values(self._to.ring, config))
-            connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
+            queries.hide_namespace(connection, config.id)
             for number, tenant in tenants.items():
-                partition = connection.execute(
-                    "insert into partitions (namespace_id, tenant) values (%(id)s, %(tenant)s) returning id",
-                    {"id": config.id, "tenant": tenant},
-                ).fetchone()
-                if partition is None:
-                    raise RuntimeError("insert … returning gave no row")
-                self._to.partitions[number] = (partition["id"], tenant)
-            connection.execute(
-                "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
-                " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
-                {"minutes": LEASE_MINUTES, "partitions": self._here()},
-            )
+                self._to.partitions[number] = (queries.insert_partition(connection, config.id, tenant), tenant)
+            queries.insert_leases(connection, self._here())
 
     def give_up(self) -> None:
         """Have garbage collection clear what is there, now."""
         try:
-            self._db.rows(
-                "update sweeps set due_at = now() where partition_id = any(%(p)s) and kind = 'partition'",
-                {"p": self._here()},
-            )
+            queries.end_leases(self._db, self._here())
         except psycopg.Error:
             return  # its time comes by itself
 
     def _here(self) -> list[int]:
         return [number for number, _ in self._to.partitions.values()]
 
-    def _partition(self, row: Mapping[str, Any]) -> int:
-        return self._to.partitions[row["partition_id"]][0]
+    def _partition(self, record: Record) -> int:
+        return self._to.partitions[record["partition_id"]][0]
 
     def _renew(self) -> None:
         """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
         if time.monotonic() - self._renewed < 10:
             return
-        leases = self._db.rows(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
-        if len(leases) < len(self._to.partitions):
+        if len(queries.renew_leases(self._db, self._here())) < len(self._to.partitions):
             raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
         self._renewed = time.monotonic()
 
-    def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        for page in split_pages(self._archive.rows(table), PAGE):
+    def _pages(self, table: str) -> Iterator[list[Record]]:
+        for page in split_pages(self._archive.records(table), PAGE):
             self._renew()
             yield page
 
     def _show(self) -> None:
         """The one moment in which the namespace appears."""
         with self._db.transaction() as connection:
-            leases = connection.execute(RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
+            leases = queries.renew_leases(connection, self._here())
             if len(leases) < len(self._to.partitions):
                 raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
-            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in leases]})
-            connection.execute(SHOW, {"id": self._to.config.id})
-            connection.execute(KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()})
+            config = self._to.config
+            queries.show_namespace(connection, config.id, config.organization_id, self._here(), leases)
 
-    def _insert(self, table: str, rows: list[dict[str, Any]], returning: str = "") -> list[Any]:
-        """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
-        if not rows:
-            return []
-        table_columns = self._db.rows(
-            "select column_name as name from information_schema.columns where table_schema = current_schema()"
-            " and table_name = %(table)s and is_identity = 'NO'",
-            {"table": table},
-        )
-        columns = sql.SQL(", ").join(
-            sql.Identifier(column["name"]) for column in table_columns if column["name"] in rows[0]
-        )
-        statement = sql.SQL(
-            "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(rows)s)"
-        ).format(table=sql.Identifier(table), columns=columns)
-        if returning:
-            statement += sql.SQL(" returning {}").format(sql.SQL(", ").join(map(sql.Identifier, returning.split(", "))))
+    def _insert(self, table: str, records: list[Record]) -> None:
         with self._db.transaction() as connection:
-            cursor = connection.execute(statement, {"rows": Jsonb(rows)})
-            return cursor.fetchall() if returning else []
+            queries.insert_records(connection, table, records)
 
 
 T = TypeVar("T")
@@ -150,36 +115,6 @@ CONNECTION = re.compile(r"conn_[0-9A-Za-z]{1,60}")
 SOURCE = re.compile(r"[A-Z_]{1,40}")
 TENANT = re.compile(r"[A-Za-z0-9_\-]{0,64}")
 OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
-
-RENEW: LiteralString = (
-    "update sweeps set due_at = now() + make_interval(mins => %(minutes)s)"
-    " where partition_id = any(%(partitions)s) and kind = 'partition' returning id"
-)
-SHOW: LiteralString = "update namespaces set deleted_at = null, updated_at = now() where id = %(id)s"
-KNOWN: LiteralString = """
-    insert into tenants (organization_id, id)
-    select %(organization)s, tenant from partitions where id = any(%(partitions)s) and tenant <> ''
-    on conflict do nothing
-"""
-RUNS: LiteralString = """
-    insert into job_runs (id, job_id, partition_id, source, status, created_at, started_at, finished_at)
-    select w.run, w.job, w.partition, w.source, 'COMPLETED', j.created_at, now(), now()
-    from unnest(%(runs)s::text[], %(jobs)s::text[], %(partitions)s::int[], %(sources)s::text[])
-        with ordinality as w (run, job, partition, source, position)
-    join jobs j on j.id = w.job order by w.position returning job_id, id, number
-"""
-EMBEDDED: LiteralString = """
-    insert into embeddings (partition_id, key, values)
-    select distinct on (c.partition_id, w.key) c.partition_id, w.key, w.value::halfvec
-    from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
-    join chunks c on c.partition_id = any(%(partitions)s) and c.embedding_key = w.key on conflict do nothing
-"""
-VECTORS: LiteralString = """
-    select c.id, c.document_id, c.generation, c.index, e.values::text as values, d.document_type, d.source, d.metadata
-    from chunks c join documents d on d.id = c.document_id
-    left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
-    where c.partition_id = %(partition)s and c.id > %(after)s order by c.id limit %(page)s
-"""
 
 
 @dataclass(slots=True)
@@ -235,54 +170,27 @@ _PARTITIONS = "partitions"
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Export and import of one table.
+    """Import of one table.
 
-    statement: its rows in the namespace, each as JSON named `row`, in the order in which they are inserted.
     refers: columns that name a partition, or a row of an earlier table.
-    made: makes an id, where rows have one; `taken`: selects ids that exist already.
+    made: makes an id, where records have one; `table`: has these ids.
     documents: JSON columns that contain ids of documents.
     """
 
-    statement: LiteralString
     refers: Mapping[str, str]
     made: Callable[[], str] | None = None
-    taken: LiteralString | None = None
+    table: LiteralString = ""
     documents: tuple[str, ...] = ()
 
 
-_OF: LiteralString = " join partitions p on p.id = e.partition_id where p.namespace_id = %(namespace)s"
 CARRIED: Mapping[str, Carried] = {
-    "evaluations": Carried(
-        "select to_jsonb(e) as row from evaluations e" + _OF + " order by e.created_at, e.id",
-        {"partition_id": _PARTITIONS},
-        made=ids.evaluation_id,
-        taken="select 1 as yes from evaluations where id = any(%(ids)s) limit 1",
-    ),
-    "evaluation_questions": Carried(
-        "select to_jsonb(q) as row from evaluation_questions q join evaluations e on e.id = q.evaluation_id"
-        + _OF
-        + " order by q.evaluation_id, q.number",
-        {"evaluation_id": "evaluations"},
-        documents=("relevant", "filter"),
-    ),
-    "evaluation_runs": Carried(
-        "select to_jsonb(r) as row from evaluation_runs r join evaluations e on e.id = r.evaluation_id"
-        + _OF
-        + " and r.finished_at is not null order by r.created_at, r.id",
-        {"evaluation_id": "evaluations"},
-        made=ids.evaluation_run_id,
-        taken="select 1 as yes from evaluation_runs where id = any(%(ids)s) limit 1",
-    ),
-    "access_groups": Carried(
-        "select to_jsonb(e) as row from access_groups e" + _OF + " order by e.partition_id, e.id",
-        {"partition_id": _PARTITIONS},
-    ),
-    "group_members": Carried(
-        "select to_jsonb(e) as row from group_members e" + _OF + " order by e.partition_id, e.group_id, e.member",
-        {"partition_id": _PARTITIONS},
-    ),
+    "evaluations": Carried({"partition_id": _PARTITIONS}, made=ids.evaluation_id, table="evaluations"),
+    "evaluation_questions": Carried({"evaluation_id": "evaluations"}, documents=("relevant", "filter")),
+    "evaluation_runs": Carried({"evaluation_id": "evaluations"}, made=ids.evaluation_run_id, table="evaluation_runs"),
+    "access_groups": Carried({"partition_id": _PARTITIONS}),
+    "group_members": Carried({"partition_id": _PARTITIONS}),
 }
-"""By table, in the order in which they are imported. Runs that have not ended are left out."""
+"""By table, in the order in which they are imported."""
 
 
 class Carrying(Frame):
@@ -294,30 +202,30 @@ class Carrying(Frame):
         for table, carried in CARRIED.items():
             new_ids[table] = {}
             for page in self._pages(table):
-                rows = [row for row in page if row.get("finished_at", "") is not None]
+                records = [record for record in page if record.get("finished_at", "") is not None]
                 if carried.made is not None:
-                    new_ids[table] |= self._names_of(carried, carried.made, rows, renamed=renamed)
-                self._insert(table, [self._carried(table, row, new_ids, documents) for row in rows])
+                    new_ids[table] |= self._names_of(carried, carried.made, records, renamed=renamed)
+                self._insert(table, [self._carried(table, record, new_ids, documents) for record in records])
 
     def _names_of(
-        self, one: Carried, made: Callable[[], str], rows: list[dict[str, Any]], *, renamed: bool
+        self, carried: Carried, made: Callable[[], str], records: list[Record], *, renamed: bool
     ) -> dict[str, str]:
-        archived_ids = [row["id"] for row in rows]
+        archived_ids = [record["id"] for record in records]
         if not all(isinstance(name, str) and _ID.fullmatch(name) for name in archived_ids):
             raise ArchiveError("The export is damaged: a row has an id that cannot be.")
-        in_use = one.taken is not None and self._db.row(one.taken, {"ids": archived_ids}) is not None
+        in_use = queries.has_any(self._db, carried.table, archived_ids)
         return {name: made() if renamed or in_use else name for name in archived_ids}
 
     def _carried(
-        self, table: str, row: dict[str, Any], known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
-    ) -> dict[str, Any]:
+        self, table: str, record: Record, known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
+    ) -> Record:
         carried = CARRIED[table]
-        values = dict(row)
+        values = dict(record)
         for column, target in carried.refers.items():
-            values[column] = self._partition(row) if target == _PARTITIONS else known[target][row[column]]
+            values[column] = self._partition(record) if target == _PARTITIONS else known[target][record[column]]
         if carried.made is not None:
-            values["id"] = known[table][row["id"]]
-        return values | {column: _renamed(row[column], documents) for column in carried.documents}
+            values["id"] = known[table][record["id"]]
+        return values | {column: _renamed(record[column], documents) for column in carried.documents}
 
 
 def _renamed(value: Any, documents: Mapping[str, str]) -> Any:

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import psycopg
 
 from retrieval import ids
+from retrieval.database import partitions
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.keywords import languages, postings
-from retrieval.maintenance.moving import frame
+from retrieval.maintenance.moving import frame, queries
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
 from retrieval.maintenance.moving.conversions import Conversion
 from retrieval.maintenance.moving.frame import PAGE, Carrying, Target
@@ -115,56 +116,55 @@ class _Import(Carrying):
     def _name_documents(self) -> None:
         """Keep the ids of documents, unless one of them exists already: then all get new ones."""
         for page in self._pages("documents"):
-            names = [row["id"] for row in page]
+            names = [record["id"] for record in page]
             if not all(isinstance(name, str) and frame.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
-            for row in page:
-                self._conversion.note_document(row)
-            existing = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
-            self._renamed |= existing is not None
+            for record in page:
+                self._conversion.note_document(record)
+            self._renamed |= queries.has_any(self._db, "documents", names)
         if self._renamed:
             fresh = sorted(ids.document_id() for _ in self._names)  # in the same order: equal scores are told by ids
             self._names = dict(zip(sorted(self._names), fresh, strict=True))
 
     def _read_connections(self) -> None:
         for page in self._pages("connections"):
-            for row in page:
-                if not frame.CONNECTION.fullmatch(row["id"]):
+            for record in page:
+                if not frame.CONNECTION.fullmatch(record["id"]):
                     raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
-                existing = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
-                self._connections[row["id"]] = ids.connection_id() if existing or self._renamed else row["id"]
+                is_taken = self._renamed or queries.has_any(self._db, "connections", [record["id"]])
+                self._connections[record["id"]] = ids.connection_id() if is_taken else record["id"]
             self._insert(
                 "connections",
                 [
                     {
-                        **row,
-                        "id": self._connections[row["id"]],
-                        "partition_id": self._partition(row),
-                        "status": row["status"] if row["status"] == "REVOKED" else "FAILED",
-                        "status_reason": row["status_reason"] if row["status"] == "REVOKED" else _NO_TOKENS,
+                        **record,
+                        "id": self._connections[record["id"]],
+                        "partition_id": self._partition(record),
+                        "status": record["status"] if record["status"] == "REVOKED" else "FAILED",
+                        "status_reason": record["status_reason"] if record["status"] == "REVOKED" else _NO_TOKENS,
                         "client_redirect_url": None,
                         "credentials": None,
                         "cursor": None,
                     }
-                    for row in page
+                    for record in page
                 ],
             )
 
     def _read_jobs(self) -> None:
         for page in self._pages("jobs"):
             jobs = []
-            for row in page:
-                if not frame.SOURCE.fullmatch(row["source"]):
+            for record in page:
+                if not frame.SOURCE.fullmatch(record["source"]):
                     raise ArchiveError("The export is damaged: a job has a source that cannot be.")
-                new_job = frame.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
-                self._jobs[row["id"]] = new_job
-                config = self._conversion.job(row)["config"]
+                new_job = frame.Job(ids.job_id(), self._partition(record), record["source"], ids.job_run_id())
+                self._jobs[record["id"]] = new_job
+                config = self._conversion.job(record)["config"]
                 if config.get("connectionId") is not None:
                     config["connectionId"] = self._connections.get(config["connectionId"])
                 jobs.append(
                     {
-                        **row,
+                        **record,
                         "id": new_job.id,
                         "organization_id": self._to.config.organization_id,
                         "partition_id": new_job.partition,
@@ -172,67 +172,62 @@ class _Import(Carrying):
                     }
                 )
             self._insert("jobs", jobs)
-            page_jobs = [self._jobs[row["id"]] for row in page]
+            page_jobs = [self._jobs[record["id"]] for record in page]
             by_job = {job.id: job for job in page_jobs}
-            for made_run in self._db.rows(
-                frame.RUNS,
-                {
-                    "runs": [job.run for job in page_jobs],
-                    "jobs": [job.id for job in page_jobs],
-                    "partitions": [job.partition for job in page_jobs],
-                    "sources": [job.source for job in page_jobs],
-                },
-            ):
-                by_job[made_run["job_id"]].number = made_run["number"]
+            columns = {
+                "runs": [job.run for job in page_jobs],
+                "jobs": [job.id for job in page_jobs],
+                "partitions": [job.partition for job in page_jobs],
+                "sources": [job.source for job in page_jobs],
+            }
+            for run in queries.insert_runs(self._db, columns):
+                by_job[run.job_id].number = run.number
 
     def _read_documents(self) -> None:
         self._stored = set(self._archive.files())
         for page in self._pages("documents"):
-            rows = []
-            for row in page:
-                job, visible = self._jobs[row["job_id"]], int(row["active_generation"]) > 0
-                if self._partition(row) != job.partition or not frame.SOURCE.fullmatch(row["source"]):
+            records = []
+            for record in page:
+                job, visible = self._jobs[record["job_id"]], int(record["active_generation"]) > 0
+                if self._partition(record) != job.partition or not frame.SOURCE.fullmatch(record["source"]):
                     raise ArchiveError("The export is damaged: a document is not where its job is.")
-                status = frame.final_status(row["status"], visible=visible)
-                document = frame.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
-                self._documents[row["id"]] = document
-                rows.append(
+                status = frame.final_status(record["status"], visible=visible)
+                document = frame.Document(
+                    self._names[record["id"]], job.partition, job.number, job.run, visible, status
+                )
+                self._documents[record["id"]] = document
+                records.append(
                     {
-                        **self._conversion.document(row, document.id),
+                        **self._conversion.document(record, document.id),
                         "id": document.id,
                         "partition_id": document.partition,
                         "job_id": job.id,
                         "job_run_id": job.run,
                         "status": status,
-                        "connection_id": self._connections.get(row["connection_id"]),
-                        "archive_id": self._names.get(row["archive_id"]),
+                        "connection_id": self._connections.get(record["connection_id"]),
+                        "archive_id": self._names.get(record["archive_id"]),
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
-                        "access_after": row.get("access_after") and job.number,
+                        "access_after": record.get("access_after") and job.number,
                         **dict.fromkeys(("raw_key", "parsed_key", "deleted_at")),
                     }
                 )
-            self._insert("documents", rows)
-            for row in page:
-                self._place_files(row)
+            self._insert("documents", records)
+            for record in page:
+                self._place_files(record)
         self._conversion.finish_documents(self._db, self._here())
         for page in self._pages("connection_documents"):
             pairs = [
-                {**row, "document_id": self._names[row["document_id"]], "connection_id": connection}
-                for row in page
-                if (connection := self._connections.get(row["connection_id"])) and row["document_id"] in self._documents
+                {**record, "document_id": self._names[record["document_id"]], "connection_id": connection}
+                for record in page
+                if (connection := self._connections.get(record["connection_id"]))
+                and record["document_id"] in self._documents
             ]
             self._insert("connection_documents", pairs)
 
-    def _place_files(self, row: Mapping[str, Any]) -> None:
-        self._db.rows(
-            "update documents set raw_key = %(raw)s, parsed_key = %(parsed)s where id = %(id)s",
-            {
-                "id": self._names[row["id"]],
-                "raw": self._key(row["partition_id"], row["raw_key"]),
-                "parsed": self._key(row["partition_id"], row["parsed_key"]),
-            },
-        )
+    def _place_files(self, record: Mapping[str, Any]) -> None:
+        raw_key, parsed_key = (self._key(record["partition_id"], record[name]) for name in ("raw_key", "parsed_key"))
+        queries.set_files(self._db, self._names[record["id"]], raw_key, parsed_key)
 
     def _key(self, partition: int, key: str | None) -> str | None:
         """Return the new key of a file of the archive; None for one that the archive lacks."""
@@ -269,40 +264,40 @@ class _Import(Carrying):
         positions: dict[str, int] = {}
         stages = {stage.value for stage in Stage}
         for page in self._pages("run_documents"):
-            rows = []
-            for row in page:
-                if (document := self._documents.get(row["document_id"])) is None:
+            records = []
+            for record in page:
+                if (document := self._documents.get(record["document_id"])) is None:
                     continue
                 number = partition_of[document.partition]
                 positions[document.run] = positions.get(document.run, -1) + 1
-                stage = row["stage"] if row["stage"] in stages else Stage.ACCEPTED.value
-                rows.append(
+                stage = record["stage"] if record["stage"] in stages else Stage.ACCEPTED.value
+                records.append(
                     {
-                        **self._conversion.run_document(row),
+                        **self._conversion.run_document(record),
                         "job_run_id": document.run,
                         "document_id": document.id,
                         "position": positions[document.run],
                         "generation": document.generation,
                         "status": DocumentStatus.SUCCESS.value if document.visible else document.status,
                         "stage": Stage.UPSERTED.value if document.visible else stage,
-                        "raw_key": self._key(number, row["raw_key"]),
-                        "parsed_key": self._key(number, row["parsed_key"]),
+                        "raw_key": self._key(number, record["raw_key"]),
+                        "parsed_key": self._key(number, record["parsed_key"]),
                         "epoch": 0,
                         "made_from": None,
                         "partition_id": None,
                         "blame": 0,
                     }
                 )
-            self._insert("run_documents", rows)
+            self._insert("run_documents", records)
         self._conversion.finish_runs(self._db)
 
     def _read_chunks(self) -> int:
         """Chunks in the order of their ids, so that equal scores are in the same order as before."""
         count = 0
         for page in self._pages("chunks"):
-            rows = []
-            for row in page:
-                document = self._documents[row["document_id"]]
+            records = []
+            for record in page:
+                document = self._documents[record["document_id"]]
                 if not document.visible:
                     raise ArchiveError("The export is damaged: a chunk belongs to no visible version.")
                 version = {
@@ -310,19 +305,15 @@ class _Import(Carrying):
                     "document_id": document.id,
                     "generation": document.generation,
                 }
-                rows.append({**self._conversion.chunk(row), **version})
+                records.append({**self._conversion.chunk(record), **version})
             with self._db.transaction() as connection:
                 by_partition: dict[int, list[int]] = {}
-                for chunk in self._insert("chunks", rows, returning="id, partition_id"):
-                    by_partition.setdefault(chunk["partition_id"], []).append(chunk["id"])
+                for chunk in queries.insert_chunks(connection, records):
+                    by_partition.setdefault(chunk.partition_id, []).append(chunk.id)
                 for partition, chunks in by_partition.items():
                     added = postings.index_chunks(connection, partition, chunks, self._to.language)
-                    connection.execute(
-                        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s"
-                        " where id = %(id)s",
-                        {"chunks": added[0], "terms": added[1], "id": partition},
-                    )
-            count += len(rows)
+                    partitions.add_counts(connection, partition, chunks=added[0], terms=added[1])
+            count += len(records)
         return count
 
     def _read_embeddings(self) -> int:
@@ -332,30 +323,27 @@ class _Import(Carrying):
             self._renew()
             texts = [frame.vector_text(values) for _, values in page]
             dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
-            self._db.rows(
-                frame.EMBEDDED,
-                {"keys": [key for key, _ in page], "values": texts, "partitions": self._here()},
-            )
+            queries.insert_embeddings(self._db, [key for key, _ in page], texts, self._here())
         return dimensions
 
     def _write_vectors(self, store: VectorStore) -> None:
         config = self._to.config
         for partition, tenant in self._to.partitions.values():
             scope, last_id = Scope(config.organization_id, config.id, tenant), 0
-            while rows := self._db.rows(frame.VECTORS, {"partition": partition, "after": last_id, "page": PAGE}):
+            while chunks := queries.list_vectors(self._db, partition, last_id, PAGE):
                 self._renew()
-                last_id = rows[-1]["id"]
+                last_id = chunks[-1].id
                 vectors = [
                     Vector(
-                        ids.vector_id(row["document_id"], row["generation"], row["index"]),
-                        row["document_id"],
-                        json.loads(row["values"]),
+                        ids.vector_id(chunk.document_id, chunk.generation, chunk.index),
+                        chunk.document_id,
+                        json.loads(chunk.values),
                         vector_metadata.document_labels(
-                            row["document_id"], row["document_type"], row["source"], row["metadata"]
+                            chunk.document_id, chunk.document_type, chunk.source, chunk.metadata
                         ),
                     )
-                    for row in rows
-                    if row["values"] is not None
+                    for chunk in chunks
+                    if chunk.values is not None
                 ]
                 store.upsert(scope, vectors)
                 self._read_back(store, scope, [vector.id for vector in vectors if any(vector.values)])

@@ -17,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.description import DOCUMENT
 from tests.api.support import Organization, client_of
 

@@ -10,7 +10,8 @@ from itertools import product
 import pytest
 
 from api.app import HANDLERS
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api import raw
 from tests.api.description import DOCUMENT
 from tests.api.process import running

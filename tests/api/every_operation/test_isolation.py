@@ -16,8 +16,9 @@ import pytest
 
 from api.app import HANDLERS
 from retrieval import ids
-from retrieval.access.lists import set_lists
-from retrieval.accounts import api_keys, organizations, tenants
+from retrieval.access.queries.lists import set_lists
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations, tenants
 from retrieval.ports import Scope
 from retrieval.principals import Access
 from tests.api.description import DOCUMENT

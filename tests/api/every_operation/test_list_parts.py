@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.accounts import tenants
+from retrieval.accounts.queries import tenants
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library

@@ -126,7 +126,8 @@ def name_of(value: Any) -> str:
 @pytest.fixture(scope="module")
 def made(base, api_settings, api_database, api_db, ring):
     """A function that makes a namespace with one config, and answers its client and path."""
-    from retrieval.accounts import api_keys, organizations
+    from retrieval.accounts import api_keys
+    from retrieval.accounts.queries import organizations
 
     owner = organizations.create(api_db, "masks", requests_per_minute=100_000, namespace_limit=10_000)
     key = api_keys.create(api_db, ring, owner.id, "masks").api_key

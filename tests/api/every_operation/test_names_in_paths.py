@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval_client import RetrievalClient, RetrievalError
 from tests.api import raw
 from tests.api.description import DOCUMENT

@@ -8,7 +8,8 @@ import pytest
 
 from api.oidc.roles import ROLE_SCOPES
 from api.permissions import find_permission
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.setting_values import OidcRole
 from tests.api.every_operation.test_isolation import ROUTES, Worlds, case_name, holds
 from tests.api.support import Organization, assert_error, client_of, serve

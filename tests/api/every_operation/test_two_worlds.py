@@ -18,7 +18,7 @@ import pytest
 
 from api.permissions import PERMISSIONS
 from flows import steps
-from retrieval.ingestion import items, results
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from tests.api.routes.test_access import put_group, set_access
 from tests.api.routes.test_mcp import rpc
@@ -49,7 +49,7 @@ class World:
         for batch in batches.undispatched_batches(db):
             batches.record_flow_run(db, batch, "run")
             lease = batches.claim_lease(db, batch.id, batch.attempt, seconds=60)
-            while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
+            while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
                 for window in windows:
                     for step in STEPS:
                         step(steps.Work(db, self.org.ring, lease, window))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from flows import steps
-from retrieval.ingestion import items, results
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.statuses import Stage
 from tests.api.routes.test_access import NOBODY, listed, names, set_access
@@ -369,11 +369,11 @@ def resync(org, space, name):
 def failing(org, db, name):
     """Take what waits to its end, but for this document, which fails once it is known what is packed into it."""
     lease = leased(SimpleNamespace(db=db))
-    while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
+    while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, org.ring, lease, window))
-                parsed = items.at_stage(db, lease, window, Stage.PARSED)
-                items.fail_items(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
+                parsed = run_documents.at_stage(db, lease, window, Stage.PARSED)
+                run_documents.fail_items(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
         results.settle_runs(db, lease)
     batches.finish_batch(db, lease)

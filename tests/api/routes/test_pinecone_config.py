@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from retrieval import settings
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 from tests.standins import pinecone
 

@@ -9,7 +9,8 @@ import pytest
 from api.routes.runs import prefect_url
 from connectors.files.local import LocalFiles
 from retrieval import ids
-from retrieval.ingestion import fetch, items, results
+from retrieval.ingestion import fetch
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
 from tests.api.support import assert_error
@@ -58,8 +59,8 @@ def keys_of(org, run):
 def failed(org, run, error="The file is damaged."):
     """Let the run begin and its documents fail, as the flow does."""
     lease, window = claimed(org, run), keys_of(org, run)
-    items.start_window(org.db, lease, window)
-    items.fail_items(org.db, lease, dict.fromkeys(window, error))
+    run_documents.start_window(org.db, lease, window)
+    run_documents.fail_items(org.db, lease, dict.fromkeys(window, error))
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
 
@@ -67,7 +68,7 @@ def failed(org, run, error="The file is damaged."):
 def succeeded(org, run):
     """Let the run begin and its documents be stored, as far as the run can tell."""
     lease, window = claimed(org, run), keys_of(org, run)
-    items.start_window(org.db, lease, window)
+    run_documents.start_window(org.db, lease, window)
     org.db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run})
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
@@ -134,16 +135,16 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     assert before["timings"] == {}
     assert before["prefectUrl"] is None
     lease, window = claimed(org, run), keys_of(org, run)
-    items.start_window(org.db, lease, window)
-    items.advance_items(
-        org.db, lease, [(item, {}) for item in items.at_stage(org.db, lease, window, "accepted")], "parsed"
+    run_documents.start_window(org.db, lease, window)
+    run_documents.advance_items(
+        org.db, lease, [(item, {}) for item in run_documents.at_stage(org.db, lease, window, "accepted")], "parsed"
     )
-    items.add_timing(org.db, lease, window, "parse", 0.25)
+    run_documents.add_timing(org.db, lease, window, "parse", 0.25)
     now = get(org, space, run)
     assert now["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
     assert now["timings"] == {"parse": 0.25}
     assert listed(org, space)["ingestJobRuns"][0]["progress"] == now["progress"]
-    items.fail_items(org.db, lease, {window[0]: "It is damaged."})
+    run_documents.fail_items(org.db, lease, {window[0]: "It is damaged."})
     assert get(org, space, run)["progress"]["failed"] == 1
 
 
@@ -175,17 +176,17 @@ def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
     assert again["documents"] == data["documents"]
     if batch is not None:
         lease = batches.claim_lease(org.db, batch, 1, seconds=60)
-        assert items.list_windows(org.db, lease, documents=10, size=1000) == []
+        assert run_documents.list_windows(org.db, lease, documents=10, size=1000) == []
 
 
 def test_a_run_that_is_worked_on_ends_between_two_steps(org):
     space = org.namespace()
     run = run_of(org.text(space))
     lease, window = claimed(org, run), keys_of(org, run)
-    items.start_window(org.db, lease, window)
+    run_documents.start_window(org.db, lease, window)
     data = act(org, space, run, "cancel").json()["data"]
     assert (data["status"], len(data["documents"]["processing"])) == ("PROCESSING", 1)
-    assert items.at_stage(org.db, lease, window, "accepted") == []
+    assert run_documents.at_stage(org.db, lease, window, "accepted") == []
     results.settle_runs(org.db, lease)
     data = get(org, space, run)
     assert (data["status"], len(data["documents"]["cancelled"])) == ("COMPLETED", 1)
@@ -247,17 +248,17 @@ def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
         sent = {"file": ("a.txt", b"Kept.", "text/plain")}
         run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=sent).json())
     lease, window = claimed(org, run), keys_of(org, run)
-    items.start_window(org.db, lease, window)
+    run_documents.start_window(org.db, lease, window)
     if begun:
         fetch.fetch_documents(org.db, lease, window, files, {"provider": "LOCAL"})
-    items.fail_items(org.db, lease, {window[0]: "The worker had no memory left."})
+    run_documents.fail_items(org.db, lease, {window[0]: "The worker had no memory left."})
     results.settle_runs(org.db, lease)
     batches.finish_batch(org.db, lease)
     new = act(org, space, run, "retry").json()["data"]["id"]
     lease, window = claimed(org, new), keys_of(org, new)
-    items.start_window(org.db, lease, window)
+    run_documents.start_window(org.db, lease, window)
     fetch.fetch_documents(org.db, lease, window, files, {"provider": "LOCAL"})
-    (item,) = items.at_stage(org.db, lease, window, "fetched")
+    (item,) = run_documents.at_stage(org.db, lease, window, "fetched")
     with files.open(item.raw_key) as stream:
         assert stream.read() == b"Kept."
 
@@ -347,8 +348,8 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     before = org.db.row("select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(r)s", {"r": run})
     assert before["config"]["ocr"] == "BASIC_PARSER"
     lease = claimed(org, new)
-    items.start_window(org.db, lease, keys_of(org, new))
-    (item,) = items.at_stage(org.db, lease, keys_of(org, new), "accepted")
+    run_documents.start_window(org.db, lease, keys_of(org, new))
+    (item,) = run_documents.at_stage(org.db, lease, keys_of(org, new), "accepted")
     assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
 
 

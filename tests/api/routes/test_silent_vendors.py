@@ -4,7 +4,8 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.process import running
 from tests.api.support import EMBEDDED, assert_error, client_of
 from tests.standins import embedding_server

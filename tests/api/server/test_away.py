@@ -14,7 +14,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from local import postgres, processes
-from retrieval.accounts import api_keys, bootstrap, organizations
+from retrieval.accounts import api_keys, bootstrap
+from retrieval.accounts.queries import organizations
 from retrieval.database import disk_full, revisions, statements
 from retrieval.database.database import Database
 from tests.api.support import EMBEDDED, assert_error, client_of, serve

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 
 from local import postgres, processes
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.database import revisions
 from retrieval.database.database import Database
 from tests.api.process import running

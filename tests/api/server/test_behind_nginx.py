@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.rates import LIMIT
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.process import PROJECT, free_port, running
 from tests.api.support import Organization, client_of, wait_for_fresh_minute
 

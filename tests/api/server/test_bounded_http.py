@@ -8,7 +8,8 @@ import time
 import httpx
 import pytest
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api import raw
 from tests.api.process import running
 from tests.api.support import Organization, client_of

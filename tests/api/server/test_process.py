@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.process import PROJECT, environment, running
 from tests.api.support import Organization, client_of
 

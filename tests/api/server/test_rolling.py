@@ -14,7 +14,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.process import PROJECT, free_port, running
 
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from local import environment, instance, roles
 from local.roles import PROJECT
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from retrieval.setting_values import OidcRole
 from retrieval.settings import Settings
 from tests.api.conftest import api_db, api_settings, ring  # noqa: F401

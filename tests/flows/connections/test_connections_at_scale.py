@@ -8,7 +8,7 @@ import pytest
 
 from retrieval import ids
 from retrieval.connections import queries_sync
-from retrieval.documents import connection_documents
+from retrieval.documents.queries import connection_documents
 from retrieval.ports import DiscoveryRequest
 
 DOCUMENTS = 10_000

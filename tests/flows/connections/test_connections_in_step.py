@@ -6,7 +6,7 @@ import pytest
 
 from connectors import registry
 from retrieval.errors import Skippable
-from retrieval.ingestion import results
+from retrieval.ingestion.queries import results
 from tests.standins import faults
 from tests.standins.accounts import ACCOUNTS
 from tests.standins.place import APP

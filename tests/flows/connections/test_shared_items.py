@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrieval.connections import connections, queries_sync
 from retrieval.connections import tokens as authorizations
-from retrieval.documents import connection_documents
+from retrieval.documents.queries import connection_documents
 from retrieval.errors import Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync

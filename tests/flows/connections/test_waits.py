@@ -14,7 +14,7 @@ from connectors.http.retries import ServicePolicy
 from flows import backoff, steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
-from retrieval.ingestion import discover
+from retrieval.ingestion.queries import listings
 from retrieval.jobs import control
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import faults, memory
@@ -40,7 +40,7 @@ def space(db, account, monkeypatch):
 def listing(space):
     """The step that lists, and the lease that it works under."""
     lease = space.lease()
-    (wanted,) = discover.waiting_listings(space.db, lease)
+    (wanted,) = listings.waiting_listings(space.db, lease)
     return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
 
 
@@ -53,7 +53,7 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     began = time.monotonic()
     space.call(backoff.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
-    assert discover.waiting_listings(space.db, lease) == []
+    assert listings.waiting_listings(space.db, lease) == []
 
 
 def test_waits_without_end_end(space, account, monkeypatch):

@@ -16,6 +16,7 @@ from flows import steps
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover
+from retrieval.ingestion.queries import frontier
 from retrieval.namespaces import namespaces
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.connectors.web.test_web_client import serving
@@ -462,9 +463,9 @@ def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
 
 def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert discover.load_frontier(space.db, run)
-    discover.delete_frontiers(space.db)
-    assert discover.load_frontier(space.db, run) == []
+    assert frontier.load_frontier(space.db, run)
+    frontier.delete_frontiers(space.db)
+    assert frontier.load_frontier(space.db, run) == []
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):

@@ -7,6 +7,7 @@ from connectors.web.crawl.website import page_key
 from flows import steps
 from retrieval.errors import Retryable
 from retrieval.ingestion import discover
+from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import garbage
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
@@ -221,7 +222,7 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     assert not had & set(site.paths()[before:])
     space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
     garbage.delete_expired(space.db)
-    assert discover.load_frontier(space.db, run) == []
+    assert frontier.load_frontier(space.db, run) == []
 
 
 def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):

@@ -2,11 +2,12 @@
 
 import asyncio
 
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.documents import documents
 from retrieval.documents.documents import NewAccess
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover
+from retrieval.ingestion.queries import listings
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
@@ -62,7 +63,7 @@ def accepted(db, scope, **said):
 
     asyncio.run(post())
     lease = claimed(db)
-    (wanted,) = discover.waiting_listings(db, lease)
+    (wanted,) = listings.waiting_listings(db, lease)
     return lease, wanted
 
 

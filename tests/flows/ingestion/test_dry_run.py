@@ -15,8 +15,8 @@ from connectors.embedders import local
 from connectors.embedders.vendor import Limits, ServerLimits, VendorEmbedder
 from flows import context, dry_run, steps
 from retrieval.errors import Skippable
-from retrieval.ingestion import discover, items, results
 from retrieval.ingestion.dry_run import SAMPLE, Estimator
+from retrieval.ingestion.queries import listings, results, run_documents
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import dry_runs, runs
 from retrieval.jobs import runs as job_runs
@@ -220,9 +220,9 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
 
 def work(space):
     lease = space.lease()
-    for wanted in discover.waiting_listings(space.db, lease):
+    for wanted in listings.waiting_listings(space.db, lease):
         steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
-    while windows := items.list_windows(space.db, lease, documents=64, size=1 << 24):
+    while windows := run_documents.list_windows(space.db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(space.db, space.ring, lease, window))

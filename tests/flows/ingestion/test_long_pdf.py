@@ -11,7 +11,7 @@ import pytest
 from connectors.parsers import confinement, parser
 from flows import steps
 from flows.lease_renewal import keep_lease
-from retrieval.ingestion import items, results
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from tests.flows.configured import STEPS, Configured
 from tests.standins import long_pdf
@@ -69,7 +69,7 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     batches.record_flow_run(house.db, batch, "run")
     lease = batches.claim_lease(house.db, batch.id, batch.attempt, seconds=LEASE_SECONDS)
     with keep_lease(house.db, lease, seconds=LEASE_SECONDS), Watch(house.db, lease) as watch:
-        for window in items.list_windows(house.db, lease, documents=64, size=1 << 24):
+        for window in run_documents.list_windows(house.db, lease, documents=64, size=1 << 24):
             for step in STEPS:
                 step(steps.Work(house.db, house.ring, lease, window))
         results.settle_runs(house.db, lease)

@@ -12,8 +12,9 @@ from connectors.vectors.pgvector import PgVectorStore
 from retrieval.documents import documents
 from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import chunk, embed, fetch, items, parse, poison_detection, results, upsert
+from retrieval.ingestion import chunk, embed, fetch, parse, poison_detection, upsert
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
@@ -70,7 +71,7 @@ class House:
         raise AssertionError("nothing waits")
 
     def steps(self, lease, window, *, until=None, parser=None):
-        items.start_window(self.db, lease, window)
+        run_documents.start_window(self.db, lease, window)
         for name, step in {
             "fetch": lambda: fetch.fetch_documents(self.db, lease, window, self.files, MODEL),
             "parse": lambda: parse.parse_documents(self.db, lease, window, self.files, parser),
@@ -85,7 +86,7 @@ class House:
     def work(self, **options):
         """Take everything that waits through all steps."""
         lease = self.lease()
-        for window in items.list_windows(self.db, lease, documents=64, size=1 << 24):
+        for window in run_documents.list_windows(self.db, lease, documents=64, size=1 << 24):
             self.steps(lease, window, **options)
         results.settle_runs(self.db, lease)
         batches.finish_batch(self.db, lease)
@@ -160,7 +161,7 @@ def test_a_replacement_shows_whole_or_not_at_all(house):
     old = house.contents()
     house.post(paragraphs(30, changed=3), "doc")
     lease = house.lease()
-    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     for step in ("fetch", "parse", "chunk", "embed"):
         house.steps(lease, window, until=step)
         assert house.contents() == old
@@ -175,7 +176,7 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
     house.post(paragraphs(20), "doc")
     for step in ("fetch", "parse", "chunk", "embed", "upsert"):
         lease = house.lease()
-        (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24) or [[]]
+        (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24) or [[]]
         house.steps(lease, window, until=step)
         (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
         poison_detection.start_again(house.db, batch)
@@ -198,7 +199,7 @@ def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(hous
 def test_an_older_run_that_ends_later_does_not_win(house):
     house.post("the older text", "doc")
     older = house.lease()
-    (window,) = items.list_windows(house.db, older, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, older, documents=64, size=1 << 24)
     house.steps(older, window, until="embed")
     house.ingest("the newer text", "doc")
     upsert.upsert_documents(house.db, older, window, house.vectors, "english")
@@ -209,7 +210,7 @@ def test_an_older_run_that_ends_later_does_not_win(house):
 def test_a_document_deleted_in_flight_stays_deleted(house):
     accepted = house.post("soon to be gone", "doc")
     lease = house.lease()
-    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="embed")
     where = DocumentFilter(document_ids=(accepted.document_id,))
     assert house.run_async(documents.delete(house.db, house.scope, where)).documents == 1
@@ -254,7 +255,7 @@ def test_one_unreadable_file_fails_alone_with_its_reason(house):
 def test_vectors_of_a_wrong_size_are_refused_before_anything_is_stored(house):
     house.post("some text", "doc")
     lease = house.lease()
-    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="chunk")
     house.model.embed = lambda texts, kind: np.zeros((len(texts), 5), dtype=np.float32)
     with pytest.raises(Fatal, match="5 dimensions where"):

@@ -3,7 +3,8 @@
 import asyncio
 
 from retrieval.accounts import quotas
-from retrieval.ingestion import discover, items, within_quotas
+from retrieval.ingestion import discover, within_quotas
+from retrieval.ingestion.queries import listings, run_documents
 from retrieval.jobs import runs
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import claimed
@@ -12,7 +13,7 @@ from tests.flows.jobs.test_batches import claimed
 def listed(db, scope, *names):
     run = accept(db, scope).job_run_id
     lease = claimed(db)
-    (wanted,) = discover.waiting_listings(db, lease)
+    (wanted,) = listings.waiting_listings(db, lease)
     discover.record_listing(db, lease, wanted, Listing(*names))
     return run, lease
 
@@ -59,14 +60,14 @@ def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_sc
     db.rows("insert into tenants (organization_id, id) values (%(o)s, 'alice')", {"o": scope.organization})
     quotas.set_tenant(db, scope.organization, "alice", {"storedBytes": 250})
     run, lease = listed(db, scope, "a", "b", "c")
-    window = items.list_windows(db, lease, documents=10, size=10**6)[0]
+    window = run_documents.list_windows(db, lease, documents=10, size=10**6)[0]
     for key in window:
         db.rows(
             "update run_documents set stage = 'CHUNKED', raw_size = 100, properties = '{\"fileSize\": 100}'"
             " where job_run_id = %(run)s and document_id = %(id)s",
             {"run": key.job_run_id, "id": key.document_id},
         )
-    work = items.at_stage(db, lease, window, stage_of(db, run))
+    work = run_documents.at_stage(db, lease, window, stage_of(db, run))
     kept = within_quotas.affordable_items(db, lease, work)
     assert len(kept) == 2
     assert [item.key for item in within_quotas.affordable_items(db, lease, kept)] == [item.key for item in kept]

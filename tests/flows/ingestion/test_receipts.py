@@ -10,7 +10,8 @@ from flows import lease_renewal
 from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Fatal, Retryable
-from retrieval.ingestion import items, reembedding
+from retrieval.ingestion import reembedding
+from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.namespaces import namespaces
@@ -171,8 +172,8 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
 
     def deleted(step):
         if step == "fetch":
-            begun = items.list_windows(quiet, lease, documents=64, size=1 << 24)
-            items.start_window(quiet, lease, begun[0])
+            begun = run_documents.list_windows(quiet, lease, documents=64, size=1 << 24)
+            run_documents.start_window(quiet, lease, begun[0])
             space.delete(text.document_id)
             space.sweep()
             assert receipt(space).status == "PENDING"

@@ -11,7 +11,8 @@ from connectors import registry
 from flows import context, ingest, reembed, steps
 from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
-from retrieval.ingestion import items, poison_detection, reembedding
+from retrieval.ingestion import poison_detection, reembedding
+from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
@@ -189,7 +190,9 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
     (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
     poison_detection.start_again(space.db, lost)
     done = []
-    by_hand.hook = lambda step, work: done.append((step, len(items.not_past(work.db, work.lease, work.window, step))))
+    by_hand.hook = lambda step, work: done.append(
+        (step, len(run_documents.not_past(work.db, work.lease, work.window, step)))
+    )
     assert rebuild(space)
     assert done == [("chunk", 0), ("embed", 0), ("shadow", 3)]
     assert space.run(run).status == "COMPLETED"
@@ -226,7 +229,7 @@ def test_an_ingestion_that_embedded_for_the_old_model_embeds_again(space, by_han
     space.text("Glaciers carve valleys into mountains.", "ice")
     batches.form_batches(space.db, size=64, batches=8)
     slow = lease_of(space, "TEXT")
-    (window,) = items.list_windows(space.db, slow, documents=64, size=1 << 20)
+    (window,) = run_documents.list_windows(space.db, slow, documents=64, size=1 << 20)
     work = steps.Work(space.db, space.ring, slow, window)
     for step in STEPS[:-1]:
         step(work)

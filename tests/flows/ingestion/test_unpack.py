@@ -14,7 +14,8 @@ import pytest
 from flows import steps
 from retrieval import settings
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import items, results, unpack
+from retrieval.ingestion import unpack
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import resync, runs
 from retrieval.jobs.queries import batches
@@ -72,7 +73,7 @@ def leased(house):
 
 def work(house):
     db, lease = house.db, leased(house)
-    while windows := items.list_windows(db, lease, documents=64, size=1 << 24):
+    while windows := run_documents.list_windows(db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, house.ring, lease, window))
@@ -309,7 +310,7 @@ def test_a_member_that_was_deleted_by_itself_leaves_its_archive_alone(house):
 def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house):
     accept(house, "boat.zip", packed([("a.txt", TIDES)]))
     lease = leased(house)
-    for window in items.list_windows(house.db, lease, documents=64, size=1 << 24):
+    for window in run_documents.list_windows(house.db, lease, documents=64, size=1 << 24):
         one = steps.Work(house.db, house.ring, lease, window)
         steps.fetch(one)
         house.delete(ids_of(house)["boat.zip"])

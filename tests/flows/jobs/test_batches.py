@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from retrieval.ingestion import items, poison_detection, results
+from retrieval.ingestion import poison_detection
+from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
@@ -66,7 +67,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     (batch,) = batches.open_batches(db)
     poison_detection.start_again(db, batch)
     with pytest.raises(Superseded):
-        items.start_window(db, lease, [])
+        run_documents.start_window(db, lease, [])
     assert not batches.renew_lease(db, lease, seconds=30)
     (again,) = batches.undispatched_batches(db)
     assert again.attempt == 2
@@ -108,9 +109,13 @@ def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
 def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     post(db, new_scope(), *["x" * 600] * 5)
     lease = claimed(db)
-    assert [len(window) for window in items.list_windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
-    assert [len(window) for window in items.list_windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
-    assert [len(window) for window in items.list_windows(db, lease, documents=2, size=10_000, known=9)] == [2, 2, 1]
+    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
+    assert [len(window) for window in run_documents.list_windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
+    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000, known=9)] == [
+        2,
+        2,
+        1,
+    ]
 
 
 def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db, new_scope):
@@ -122,9 +127,9 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
         " where m.document_id = d.id and r.batch_id = %(batch)s and mod(r.number, 2) = 0",
         {"batch": lease.batch_id},
     )
-    windows = items.list_windows(db, lease, documents=64, size=1 << 24, known=1024)
+    windows = run_documents.list_windows(db, lease, documents=64, size=1 << 24, known=1024)
     assert [len(window) for window in windows] == [10, 10]
-    (all_of_them,) = items.list_windows(db, lease, documents=64, size=1 << 24)
+    (all_of_them,) = run_documents.list_windows(db, lease, documents=64, size=1 << 24)
     assert set(all_of_them) == {*windows[0], *windows[1]}
     order = {key: place for place, key in enumerate(all_of_them)}
     assert all(window == sorted(window, key=order.__getitem__) for window in windows)

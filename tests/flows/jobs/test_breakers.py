@@ -15,7 +15,8 @@ from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
-from retrieval.ingestion import poison_detection, results
+from retrieval.ingestion import poison_detection
+from retrieval.ingestion.queries import results
 from retrieval.jobs import breaker_watch, queueing, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers

@@ -13,8 +13,7 @@ from retrieval import settings
 from retrieval.connections import schedules
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import items
-from retrieval.ingestion.queries import activation
+from retrieval.ingestion.queries import activation, run_documents
 from retrieval.jobs import control
 from retrieval.jobs.queries import batches
 from retrieval.search import selectivity
@@ -186,7 +185,7 @@ def test_a_change_of_a_document_that_failed_survives_its_retry(db, monkeypatch):
 
 
 def _failing(db, lease, window, _embedder):
-    items.fail_items(db, lease, dict.fromkeys(window, "The model is away."))
+    run_documents.fail_items(db, lease, dict.fromkeys(window, "The model is away."))
 
 
 def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):

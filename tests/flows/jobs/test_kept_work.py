@@ -6,8 +6,9 @@ import time
 import pytest
 
 from connectors.embedders.local import MiniLM
-from retrieval.ingestion import chunk, embed, items, poison_detection
+from retrieval.ingestion import chunk, embed, poison_detection
 from retrieval.ingestion import parse as parsing
+from retrieval.ingestion.queries import run_documents
 from retrieval.jobs.queries import batches
 from retrieval.ports import Parsed
 from tests.flows.ingestion.test_pipeline import CountingModel, house, paragraphs  # noqa: F401  (a fixture)
@@ -67,7 +68,7 @@ def begun(house, texts):  # noqa: F811
     for name, text in texts.items():
         house.post(text, name)
     lease = house.lease()
-    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="fetch")
     return lease, window
 
@@ -113,7 +114,7 @@ def test_a_long_document_is_embedded_on_from_where_its_process_was_lost(house): 
     house.model = DyingModel()
     house.post(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
     lease = house.lease()
-    (window,) = items.list_windows(house.db, lease, documents=64, size=1 << 24)
+    (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="chunk")
     with pytest.raises(Lost):
         embed.embed_documents(house.db, lease, window, house.model)

@@ -16,7 +16,8 @@ from flows.prefect_client import Seen
 from flows.time_slice import TimeSlice
 from retrieval.database.database import Database
 from retrieval.database.statement_budget import LIMITS, Limits
-from retrieval.ingestion import discover, items, poison_detection, results
+from retrieval.ingestion import discover, poison_detection
+from retrieval.ingestion.queries import listings, poison, results, run_documents
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
@@ -43,8 +44,8 @@ def lose(db, weight=poison_detection.DEATH):
 
 
 def begin(db, lease):
-    for window in items.list_windows(db, lease, documents=64, size=1 << 24):
-        items.start_window(db, lease, window)
+    for window in run_documents.list_windows(db, lease, documents=64, size=1 << 24):
+        run_documents.start_window(db, lease, window)
 
 
 def succeed(db, lease, keys):
@@ -61,28 +62,28 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
     for _ in range(10):
         lease = claim(db)
         begin(db, lease)
-        poison_detection.release_lease(db, lease)
+        poison.release_lease(db, lease)
         assert not batches.renew_lease(db, lease, seconds=30)
         lose(db, weight=0)
     lease = claim(db)
-    assert poison_detection.list_suspects(db, lease) == []
+    assert poison.list_suspects(db, lease) == []
     assert [read(db, scope, run).failed for run in runs] == [[], [], []]
 
 
 def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, new_scope):
     scope = new_scope()
     runs = post(db, scope, *[f"text {number}" for number in range(TEXTS)])
-    poison, deaths = runs[4].document_id, 0
+    poisoned_id, deaths = runs[4].document_id, 0
     for _ in range(TEXTS):
         lease = claim(db)
         begin(db, lease)
-        blamed = poison_detection.list_suspects(db, lease)
+        blamed = poison.list_suspects(db, lease)
         if not blamed and not deaths:
             deaths += 1
             lose(db)  # all of them were being worked on
             continue
         for key in blamed:
-            if key.document_id == poison:
+            if key.document_id == poisoned_id:
                 with pytest.raises(KeyboardInterrupt), poison_detection.mark_alone(db, lease, key.document_id):
                     raise KeyboardInterrupt
                 deaths += 1
@@ -94,8 +95,8 @@ def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, n
             break
     assert deaths == ATTEMPTS
     ended = [read(db, scope, run) for run in runs]
-    assert [len(run.failed) for run in ended] == [int(run.document_id == poison) for run in runs]
-    assert [len(run.completed) for run in ended] == [int(run.document_id != poison) for run in runs]
+    assert [len(run.failed) for run in ended] == [int(run.document_id == poisoned_id) for run in runs]
+    assert [len(run.completed) for run in ended] == [int(run.document_id != poisoned_id) for run in runs]
     assert "each time it came to this document" in ended[4].failed[0].error
 
 
@@ -105,7 +106,7 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
     for _ in range(20):
         lease = claim(db)
         begin(db, lease)
-        for key in poison_detection.list_suspects(db, lease):
+        for key in poison.list_suspects(db, lease):
             with pytest.raises(SystemExit), poison_detection.mark_alone(db, lease, key.document_id):
                 raise SystemExit
         lose(db, poison_detection.LOSS)
@@ -126,9 +127,11 @@ def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
             lease = claim(db)
         key = DocumentKey(run.job_run_id, run.document_id)
         before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
-        items.advance_items(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
-        assert poison_detection.list_suspects(db, lease) == []
-        poison_detection.release_lease(db, lease)
+        run_documents.advance_items(
+            db, lease, [(item, {}) for item in run_documents.at_stage(db, lease, [key], before)], stage
+        )
+        assert poison.list_suspects(db, lease) == []
+        poison.release_lease(db, lease)
         lose(db, weight=0)
 
 
@@ -137,7 +140,7 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
     good, bad = accept(db, scope), accept(db, scope)
     for page in range(5):
         lease = claim(db)
-        first, second = discover.waiting_listings(db, lease)
+        first, second = listings.waiting_listings(db, lease)
         listing = Listing(*"abcdefgh"[: page + 1], RuntimeError())
         with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, first.job_run_id):
             discover.record_listing(db, lease, first, listing)
@@ -148,7 +151,7 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
             discover.record_listing(db, lease, second, Listing(RuntimeError()))
         lose(db)
     lease = claim(db)
-    assert [one.job_run_id for one in discover.waiting_listings(db, lease)] == [good.job_run_id]
+    assert [one.job_run_id for one in listings.waiting_listings(db, lease)] == [good.job_run_id]
     assert len(read(db, scope, good).queued) == 5
     assert "each time it listed this" in read(db, scope, bad).failed[0].error
 

@@ -4,7 +4,8 @@ import pytest
 from prefect.states import StateType
 
 from flows import flow_states, prefect_client
-from retrieval.ingestion import discover, items, results
+from retrieval.ingestion import discover
+from retrieval.ingestion.queries import listings, results, run_documents
 from retrieval.jobs import control
 from retrieval.jobs import names as run_names
 from retrieval.jobs.queries import batches, retry
@@ -29,7 +30,7 @@ def listed(db, scope, *names, **options):
     """A website's run that found these pages, and its lease."""
     run = accept(db, scope, **options)
     lease = claimed(db)
-    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing(*names))
+    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing(*names))
     return run, lease
 
 
@@ -58,7 +59,7 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     run = accept(db, scope)
     lease = claimed(db)
     if found:
-        discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Listing(*found))
+        discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing(*found))
     control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
     after = read(db, scope, run)
@@ -79,7 +80,7 @@ def test_a_run_that_could_not_look_failed(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.fail_listing(db, lease, discover.waiting_listings(db, lease)[0], "The site did not answer.")
+    discover.fail_listing(db, lease, listings.waiting_listings(db, lease)[0], "The site did not answer.")
     close(db, lease)
     assert read(db, scope, run).outcome == "FAILED"
 
@@ -103,7 +104,7 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
         def discover(self, _request, _cursor):
             yield Page([], "0", done=True, skipped=skipped)
 
-    discover.record_listing(db, lease, discover.waiting_listings(db, lease)[0], Empty())
+    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Empty())
     close(db, lease)
     after = read(db, scope, run)
     assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)
@@ -159,7 +160,7 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     again = retry.of_batch(db, lease.batch_id, "flow")
     assert retry.newest_batch(db, lease.batch_id, "flow") == again
     second = batches.claim_lease(db, again, 1, seconds=30)
-    (window,) = items.list_windows(db, second, documents=64, size=1 << 20)
+    (window,) = run_documents.list_windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
     assert retry.of_batch(db, lease.batch_id, "flow") is None

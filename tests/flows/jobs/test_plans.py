@@ -18,7 +18,8 @@ from connectors.vectors import pgvector
 from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion import discover, poison_detection
+from retrieval.ingestion import poison_detection
+from retrieval.ingestion.queries import frontier
 from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.keywords import bm25_scorer, posting_blocks
@@ -182,7 +183,7 @@ def everything(db, house):
     readiness.read_dispatch(db)
     breaker_timeout.expire_runs(db)
     breakers.record_success(db, asked.key)
-    discover.delete_frontiers(db)
+    frontier.delete_frontiers(db)
     garbage.delete_expired(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]

@@ -14,7 +14,7 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger, Pos
 from flows.background_loop import LoopThread
 from flows.dispatch import emit_events
 from retrieval.database.database import Database
-from retrieval.webhooks import events, sending
+from retrieval.webhooks import queries_feed, sending
 from tests.flows.configured import Configured
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "prefect-automations").glob("*.yaml"))
@@ -40,7 +40,7 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     space.text("told to nobody", "before")
     space.work()
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
-    events.switch_recording(space.db, on=True)
+    queries_feed.switch_recording(space.db, on=True)
     run = space.text("The harbour seal dives.", "seals").job_run_id
     space.work()
     sending.publish_outbox(space.db)
@@ -60,7 +60,7 @@ def test_prefect_is_told_of_a_job_run(space, prefect_server):
     assert (labels["retrieval.outcome"], labels["retrieval.source"]) == ("SUCCEEDED", "TEXT")
     assert labels["retrieval.namespaceId"] == space.scope.namespace
     assert "seal" not in str(found)
-    events.switch_recording(space.db, on=False)
+    queries_feed.switch_recording(space.db, on=False)
     space.text("told to nobody", "after")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
 

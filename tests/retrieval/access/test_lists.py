@@ -6,7 +6,7 @@ import random
 import pytest
 
 from retrieval import ids
-from retrieval.access import lists
+from retrieval.access.queries import lists
 from retrieval.principals import Access, Viewer, group_principal, user_principal
 
 USERS, GROUPS = ["ada", "bob@x.org", "cyd@y.org"], ["staff", "guests", "domain:x.org"]

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from retrieval.access import lists, reading
+from retrieval.access import reading
+from retrieval.access.queries import lists
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
 from tests.retrieval.search.test_search import axis

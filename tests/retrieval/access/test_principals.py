@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval import principals
-from retrieval.access.lists import set_lists
+from retrieval.access.queries.lists import set_lists
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
 

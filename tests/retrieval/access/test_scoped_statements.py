@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import retrieval
-from retrieval.access import lists, reading
+from retrieval.access import reading
+from retrieval.access.queries import lists
 from retrieval.conditions.model import Field
 from retrieval.documents import documents, facets, stored_files
 from retrieval.filters import DocumentFilter

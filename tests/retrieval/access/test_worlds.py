@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from retrieval import ids
-from retrieval.access import memberships
-from retrieval.access.lists import set_lists
+from retrieval.access.queries import memberships
+from retrieval.access.queries.lists import set_lists
 from retrieval.conditions.model import Field
 from retrieval.documents import documents, facets, listing, stored_files
 from retrieval.errors import ErrorCode, ServiceError

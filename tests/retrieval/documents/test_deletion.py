@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from retrieval.documents import deletion, documents
+from retrieval.documents import documents
+from retrieval.documents.queries import deletion
 from retrieval.filters import DocumentFilter
 from retrieval.search import search
 from retrieval.search.search import Query

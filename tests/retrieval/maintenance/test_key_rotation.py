@@ -183,7 +183,7 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
     _, [(space, _, _)] = make(db, BEFORE, 1)
     place = next(one for one in key_rotation.SEALED if one.table == "namespaces")
-    [read] = key_rotation._old(db, BOTH, place)
+    [read] = key_rotation._list_old(db, BOTH, place)
     newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
     db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
     assert key_rotation._renew(db, BOTH, place, read) == 0

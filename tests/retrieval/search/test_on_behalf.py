@@ -11,8 +11,9 @@ import pytest
 
 from connectors.vectors import pgvector
 from retrieval import principals
-from retrieval.access import groups, memberships, reading
-from retrieval.access.lists import set_lists
+from retrieval.access import groups, reading
+from retrieval.access.queries import memberships
+from retrieval.access.queries.lists import set_lists
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
 from retrieval.search import search, selectivity

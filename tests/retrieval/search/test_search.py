@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from connectors.vectors import pgvector
-from retrieval.access import memberships
+from retrieval.access.queries import memberships
 from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
 from retrieval.ports import Match, Scope, Vector

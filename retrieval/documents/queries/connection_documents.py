@@ -18,7 +18,7 @@ from typing import Any, LiteralString
 from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor, Executor
-from retrieval.documents import deletion
+from retrieval.documents.queries import deletion
 from retrieval.errors import Fatal
 from retrieval.filters import root_of
 

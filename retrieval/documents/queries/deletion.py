@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from retrieval import job_config
 from retrieval.database.rows import AsyncExecutor, Executor
-from retrieval.documents import archive_members
+from retrieval.documents.queries import archive_members
 from retrieval.keywords.queries import DELETE_POSTINGS
 
 _PART = 20_000

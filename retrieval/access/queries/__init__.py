@@ -1,0 +1,1 @@
+"""Statements of access, each a function that returns typed rows."""

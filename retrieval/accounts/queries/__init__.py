@@ -1,0 +1,1 @@
+"""Statements of accounts, each a function that returns typed rows."""

@@ -1,0 +1,1 @@
+"""Statements of documents, each a function that returns typed rows."""

@@ -1,0 +1,124 @@
+"""Statements on documents and listings that a process may have died of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import LiteralString, NamedTuple
+
+from retrieval.database.database import Database
+from retrieval.database.sessions import ThreadConnection
+from retrieval.ingestion.items import ALONE
+from retrieval.jobs.queries.batches import DocumentKey, Lease
+
+
+class AtWork(NamedTuple):
+    """What a batch works on alone; None where it works on several documents."""
+
+    what: str | None
+
+
+class Suspect(NamedTuple):
+    """A document with what is held against it."""
+
+    job_run_id: str
+    document_id: str
+    blame: int
+
+
+def list_suspects(db: Database, lease: Lease) -> list[DocumentKey]:
+    """Return unfinished documents that may have crashed a process, the least suspicious first."""
+    return db.fetch(
+        DocumentKey,
+        """
+        select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
+        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame >= %(alone)s
+        order by d.blame, r.number, d.position
+        """,
+        {"batch": lease.batch_id, "alone": ALONE},
+    )
+
+
+def clear_suspects(connection: ThreadConnection, lease: Lease, documents: Collection[str]) -> None:
+    """Reset the crash counts of documents that made progress since."""
+    connection.execute(
+        "update run_documents d set blame = 0 from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s"
+        " and d.document_id = any(%(documents)s) and d.blame > 0",
+        {"batch": lease.batch_id, "documents": list(documents)},
+    )
+
+
+def release_lease(db: Database, lease: Lease) -> None:
+    """Hand the lease back: the work was interrupted in good order and may go on elsewhere at once."""
+    db.execute(
+        "update batches set released = true where id = %(batch)s and fence = %(fence)s and finished_at is null",
+        {"batch": lease.batch_id, "fence": lease.fence},
+    )
+
+
+def set_at_work(db: Database, lease: Lease, what: str | None) -> None:
+    db.execute(
+        "update batches set at_work = %(what)s where id = %(batch)s and fence = %(fence)s",
+        {"batch": lease.batch_id, "fence": lease.fence, "what": what},
+    )
+
+
+def lock_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> AtWork | None:
+    """Lock a batch in this attempt; None if it has ended, or its holder is writing."""
+    return connection.fetch_one(
+        AtWork,
+        "select at_work as what from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
+        " for update skip locked",
+        {"id": batch_id, "attempt": attempt},
+    )
+
+
+def begin_attempt(connection: ThreadConnection, batch_id: str) -> None:
+    """Fence off the holder, and let the dispatcher start the batch again."""
+    connection.execute(
+        """
+        update batches set attempt = attempt + 1, fence = fence + 1, lease_until = null, dispatched_at = null,
+                           flow_run_id = null, released = false, at_work = null where id = %(id)s
+        """,
+        {"id": batch_id},
+    )
+
+
+def blame_together(connection: ThreadConnection, batch_id: str, weight: int, most: int) -> bool:
+    """Hold it against all documents in progress, one of which may be to blame: up to `most`, so that this alone makes
+    none of them fail. False where none is in progress."""
+    return bool(
+        connection.execute(
+            """
+            update run_documents d set blame = least(d.blame + %(weight)s, %(most)s) from job_runs r
+            where r.id = d.job_run_id and r.batch_id = %(id)s and d.status = 'PROCESSING' and d.blame < %(most)s
+            """,
+            {"id": batch_id, "weight": weight, "most": most},
+        ).rowcount
+    )
+
+
+def blame_batch(connection: ThreadConnection, batch_id: str, weight: int) -> int:
+    statement: LiteralString = "update batches set blame = blame + %(weight)s where id = %(id)s returning blame"
+    return connection.fetch_one(int, statement, {"id": batch_id, "weight": weight}) or 0
+
+
+def blame_document(connection: ThreadConnection, batch_id: str, document_id: str, weight: int) -> list[Suspect]:
+    """Hold it against a document, in each of its job runs."""
+    return connection.fetch(
+        Suspect,
+        """
+        update run_documents d set blame = d.blame + %(weight)s from job_runs r
+        where r.id = d.job_run_id and r.batch_id = %(id)s and d.document_id = %(what)s and d.status = 'PROCESSING'
+        returning d.job_run_id, d.document_id, d.blame
+        """,
+        {"id": batch_id, "what": document_id, "weight": weight},
+    )
+
+
+def blame_listing(connection: ThreadConnection, batch_id: str, job_run_id: str, weight: int) -> int | None:
+    """Hold it against the listing of a job run; None where it does not list."""
+    statement: LiteralString = (
+        "update job_runs set blame = blame + %(weight)s where id = %(what)s and batch_id = %(id)s and to_discover"
+        " and finished_at is null returning blame"
+    )
+    return connection.fetch_one(int, statement, {"id": batch_id, "what": job_run_id, "weight": weight})

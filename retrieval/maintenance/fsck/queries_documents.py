@@ -1,0 +1,83 @@
+"""Statements on documents that lack chunks or files, and are ingested again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import LiteralString, NamedTuple
+
+from retrieval.database.rows import Executor
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK
+
+_GAPS: LiteralString = (
+    """
+    select d.id as document_id, d.partition_id, n.id as namespace_id,
+           'chunks are missing: there are ' || count(c.id) || ', the last one is number ' || coalesce(max(c.index), -1)
+           as detail
+    from documents d join partitions p on p.id = d.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    left join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    where d.deleted_at is null and d.active_generation > 0 and d.error is distinct from %(mark)s and not """
+    + AT_WORK.format(document="d.id")
+    + """
+    group by d.id, d.partition_id, d.properties, n.id
+    having count(c.id) <> coalesce(max(c.index), -1) + 1
+        or count(c.id) < coalesce((d.properties ->> 'embeddingCount')::int, 0)
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A document whose chunks are not all there."""
+
+    document_id: str
+    partition_id: int
+    namespace_id: str
+    detail: str
+
+
+class Stored(NamedTuple):
+    """A document with what it can be ingested from again."""
+
+    id: str
+    source: str
+    raw_key: str | None
+
+
+def list_gaps(db: Executor) -> list[Gap]:
+    return db.fetch(Gap, _GAPS, {"mark": MARK})
+
+
+def lacks_embedding(db: Executor, chunk_id: int) -> bool:
+    """Tell whether the chunk is there, and its embedding is not."""
+    statement: LiteralString = (
+        "select exists (select from chunks c where c.id = %(chunk_id)s and not exists"
+        " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key))"
+    )
+    return bool(db.fetch_one(bool, statement, {"chunk_id": chunk_id}))
+
+
+def list_stored(db: Executor, document_ids: Sequence[str]) -> list[Stored]:
+    statement: LiteralString = (
+        "select id, source, raw_key from documents where id = any(%(ids)s) and deleted_at is null"
+    )
+    return db.fetch(Stored, statement, {"ids": list(document_ids)})
+
+
+def forget_fingerprints(db: Executor, document_ids: Sequence[str]) -> None:
+    """Have the documents ingested as a whole, though their content has not changed."""
+    db.execute("update documents set fingerprint = null where id = any(%(ids)s)", {"ids": list(document_ids)})
+
+
+def give_up(db: Executor, document_ids: Sequence[str], missing_keys: Collection[str]) -> None:
+    """Mark documents that cannot be repaired, without their missing files."""
+    db.execute(
+        """
+        update documents set status = 'FAILED', error = %(mark)s, updated_at = now(),
+            raw_key = case when raw_key = any(%(gone)s) then null else raw_key end,
+            parsed_key = case when parsed_key = any(%(gone)s) then null else parsed_key end
+        where id = any(%(ids)s) and deleted_at is null
+        """,
+        {"ids": list(document_ids), "gone": sorted(missing_keys), "mark": MARK},
+    )

@@ -1,0 +1,140 @@
+"""Statements of an export, each within the snapshot of its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, LiteralString, NamedTuple
+
+from retrieval.access.queries import lists
+from retrieval.database.rows import Executor, row_factory
+from retrieval.database.sessions import ThreadConnection
+
+_PAGE = 500
+_CHOSEN: LiteralString = """
+    select d.* from documents d join partitions p on p.id = d.partition_id
+    where p.namespace_id = %(namespace)s and d.deleted_at is null
+      and (d.active_generation > 0 or d.status in ('FAILED', 'CANCELLED'))
+"""
+"""Documents that have something: those that wait for their first version come when they are ingested again."""
+_MEMBERS: LiteralString = (
+    """
+    with d as ("""
+    + _CHOSEN
+    + """)
+    select distinct on (d.id) to_jsonb(m) as record from d
+    join run_documents m on m.document_id = d.id
+     and case when d.active_generation > 0 then m.generation = d.active_generation else m.job_run_id = d.job_run_id end
+    order by d.id, m.job_run_id
+"""
+)
+_OF: LiteralString = " join partitions p on p.id = e.partition_id where p.namespace_id = %(namespace)s"
+TABLES: Mapping[str, LiteralString] = {
+    "partitions": "select jsonb_build_object('id', id, 'tenant', tenant) as record from partitions"
+    " where namespace_id = %(namespace)s order by id",
+    "connections": "select to_jsonb(c) - array['credentials', 'cursor'] as record from connections c"
+    " join partitions p on p.id = c.partition_id where p.namespace_id = %(namespace)s order by c.created_at, c.id",
+    "jobs": "select to_jsonb(j) as record from jobs j join partitions p on p.id = j.partition_id"
+    " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _CHOSEN + ") d)"
+    " order by j.created_at, j.id",
+    "documents": "select (to_jsonb(d) - array['access_limit', 'allowed', 'denied']) || jsonb_build_object('access', "
+    + lists.HELD
+    + ") as record from ("
+    + _CHOSEN
+    + ") d order by d.created_at, d.id",
+    "run_documents": _MEMBERS,
+    "connection_documents": "select to_jsonb(h) as record from connection_documents h"
+    " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",
+    "chunks": "select to_jsonb(c) as record from (" + _CHOSEN + ") d"
+    " join chunks c on c.document_id = d.id and c.generation = d.active_generation order by c.id",
+    "evaluations": "select to_jsonb(e) as record from evaluations e" + _OF + " order by e.created_at, e.id",
+    "evaluation_questions": "select to_jsonb(q) as record from evaluation_questions q"
+    " join evaluations e on e.id = q.evaluation_id" + _OF + " order by q.evaluation_id, q.number",
+    "evaluation_runs": "select to_jsonb(r) as record from evaluation_runs r"
+    " join evaluations e on e.id = r.evaluation_id"
+    + _OF
+    + " and r.finished_at is not null order by r.created_at, r.id",
+    "access_groups": "select to_jsonb(e) as record from access_groups e" + _OF + " order by e.partition_id, e.id",
+    "group_members": "select to_jsonb(e) as record from group_members e"
+    + _OF
+    + " order by e.partition_id, e.group_id, e.member",
+}
+"""The records of each table, in the order in which they are imported. Runs that have not ended are left out."""
+
+
+class Namespace(NamedTuple):
+    """The namespace as `namespace.json` has it."""
+
+    id: str
+    name: str
+    config: dict[str, Any]
+    dimensions: int | None
+    keyword_language: str | None
+
+
+class Embedding(NamedTuple):
+    """An embedding; `values` as PostgreSQL sends a halfvec."""
+
+    key: bytes
+    values: bytes
+
+
+def list_namespaces(db: Executor, name: str) -> list[str]:
+    """Return the ids of the namespaces of this id or name, the one of this id first."""
+    statement: LiteralString = (
+        "select id from namespaces where deleted_at is null and (id = %(name)s or name = %(name)s)"
+        " order by id = %(name)s desc"
+    )
+    return db.fetch(str, statement, {"name": name})
+
+
+def begin_snapshot(connection: Executor) -> None:
+    connection.execute("set transaction isolation level repeatable read, read only")
+
+
+def find_namespace(connection: Executor, namespace: str) -> Namespace | None:
+    return connection.fetch_one(
+        Namespace,
+        """
+        select id, name, config - 'sentTo' as config, dimensions, keyword_language from namespaces
+        where id = %(namespace)s and deleted_at is null
+        """,
+        {"namespace": namespace},
+    )
+
+
+def count_left_out(connection: Executor, namespace: str) -> int:
+    """Count the documents that are not exported."""
+    statement: LiteralString = """
+        select count(*) from documents d join partitions p on p.id = d.partition_id
+        where p.namespace_id = %(namespace)s and d.deleted_at is null
+          and not (d.active_generation > 0 or d.status in ('FAILED', 'CANCELLED'))
+    """
+    return connection.fetch_one(int, statement, {"namespace": namespace}) or 0
+
+
+def list_file_keys(connection: Executor, namespace: str) -> list[str]:
+    statement: LiteralString = (
+        "select distinct k.key from (" + _CHOSEN + ") d cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)"
+        " where k.key is not null order by k.key"
+    )
+    return connection.fetch(str, statement, {"namespace": namespace})
+
+
+def iterate_records(connection: ThreadConnection, table: str, namespace: str) -> Iterator[dict[str, Any]]:
+    with connection.cursor("export", row_factory=row_factory(dict)) as cursor:
+        cursor.itersize = _PAGE
+        yield from cursor.execute(TABLES[table], {"namespace": namespace})
+
+
+def iterate_embeddings(connection: ThreadConnection, namespace: str) -> Iterator[Embedding]:
+    statement: LiteralString = (
+        """
+        select distinct on (e.key) e.key, e.values from ("""
+        + _CHOSEN
+        + """) d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key order by e.key
+        """
+    )
+    with connection.cursor("export", binary=True, row_factory=row_factory(Embedding)) as cursor:
+        cursor.itersize = _PAGE
+        yield from cursor.execute(statement, {"namespace": namespace})

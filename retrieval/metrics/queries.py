@@ -1,0 +1,147 @@
+"""Statements of the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from retrieval.database.held import NOT_HELD
+from retrieval.metrics import catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A counter, or a part of a histogram: the upper bound of a bucket, or the sum."""
+
+    name: str
+    labels: str
+    part: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """Number of documents or job runs with a status."""
+
+    status: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """Waiting job runs of an organization. `blocked`: those that wait for a breaker; `oldest`: age in seconds."""
+
+    organization: str
+    count: int
+    blocked: int
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True)
+class DueSweeps:
+    """Sweeps that are due, and the age of the oldest in seconds."""
+
+    due: int
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCount:
+    """Connections of a role to PostgreSQL, and the limit of all."""
+
+    application: str
+    is_active: bool
+    count: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Seconds since the last success of the loop that was silent for longest."""
+
+    silent: float | None
+
+
+COUNTED: LiteralString = "select name, labels, part, value from metric_counts where organization_id = %(organization)s"
+
+_QUEUE: LiteralString = (
+    """
+    select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as blocked,
+           coalesce(greatest(extract(epoch from now() - min(r.created_at) filter (where r.may_leave)), 0), 0)::float8
+               as oldest
+    from (
+        select r.*, """
+    + NOT_HELD
+    + """ as may_leave from job_runs r where r.finished_at is null and r.status = 'QUEUED'
+    ) r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
+    where n.deleted_at is null
+      and (%(organization)s = '' or n.organization_id = %(organization)s)
+    group by 1
+"""
+)
+_COUNT_DOCUMENTS: LiteralString = """
+    select d.status, sum(d.count)::bigint as count
+    from (select partition_id, status, count(*) as count from documents where deleted_at is null group by 1, 2) d
+    join partitions p on p.id = d.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    group by 1
+"""
+_COUNT_RUNS: LiteralString = """
+    select r.status, sum(r.count)::bigint as count
+    from (select partition_id, status, count(*) as count from job_runs group by 1, 2) r
+    join partitions p on p.id = r.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    group by 1
+"""
+_OWN: LiteralString = """
+    with part as materialized (
+        select p.id from partitions p join namespaces n on n.id = p.namespace_id
+        where n.organization_id = %(organization)s and n.deleted_at is null
+    )
+"""
+_OWN_DOCUMENTS: LiteralString = (
+    _OWN
+    + """
+    select d.status, count(*) as count from documents d join part on part.id = d.partition_id
+    where d.deleted_at is null group by 1
+"""
+)
+_OWN_RUNS: LiteralString = (
+    _OWN + "select r.status, count(*) as count from job_runs r join part on part.id = r.partition_id group by 1"
+)
+OF_ORGANIZATION: Mapping[str, tuple[type[Any], LiteralString]] = {
+    catalog.DOCUMENTS.name: (StatusCount, _OWN_DOCUMENTS),
+    catalog.JOB_RUNS.name: (StatusCount, _OWN_RUNS),
+    "queue": (QueueShare, _QUEUE),
+}
+OF_INSTALLATION: Mapping[str, tuple[type[Any], LiteralString]] = {
+    catalog.DOCUMENTS.name: (StatusCount, _COUNT_DOCUMENTS),
+    catalog.JOB_RUNS.name: (StatusCount, _COUNT_RUNS),
+    "queue": (QueueShare, _QUEUE),
+    "sweeps": (
+        DueSweeps,
+        """
+        select (select count(*) from (select from sweeps where due_at <= now() limit 100000) as due) as due,
+               coalesce(greatest(extract(epoch from now() - (select min(due_at) from sweeps)), 0), 0)::float8 as oldest
+    """,
+    ),
+    "connections": (
+        ConnectionCount,
+        """
+        select coalesce(application_name, '') as application, coalesce(state = 'active', false) as is_active,
+               count(*) as count, current_setting('max_connections')::int as "limit"
+        from pg_stat_activity
+        where datname = current_database() and backend_type = 'client backend' and application_name like 'retrieval%%'
+        group by 1, 2
+    """,
+    ),
+    "loops": (
+        Silence,
+        """
+        select max(extract(epoch from now() - succeeded))::float8 as silent from (
+            select max(coalesce(succeeded_at, started_at)) as succeeded from dispatcher_loops group by loop
+        ) as best
+    """,
+    ),
+}
