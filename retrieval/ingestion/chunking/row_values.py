@@ -19,6 +19,9 @@ _NUMBER: Final = re.compile(
 )
 _LEADING_ZERO: Final = re.compile(r"[-+]?0\d")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_MARKED_TWICE: Final = re.compile(r"\d+[.,]\d*[.,]")
+_NUMERAL: Final = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d*)?|\d{1,3}(?:,\d{2,3})+(?:\.\d*)?")
+"""Digits in groups, with a decimal mark or without: a version, such as 3.11.7, is none."""
 
 
 def is_number(cell: str) -> bool:
@@ -91,10 +94,13 @@ def _keys(names: Sequence[str]) -> list[str]:
 
 def _column(cells: Sequence[str]) -> list[Any]:
     written = [cell for cell in cells if cell]
+    texts = [cell if cell and len(cell) <= VALUE_CHARACTERS else None for cell in cells]
     matches = [_NUMBER.fullmatch(cell) for cell in written]
     if not written or not all(matches) or any(_LEADING_ZERO.match(cell) for cell in written):
-        return [cell if cell and len(cell) <= VALUE_CHARACTERS else None for cell in cells]
+        return texts
     digits = [re.sub(r"[' \u00a0\u202f]", "", match["digits"]).rstrip(".,") for match in matches if match]
+    if any(_MARKED_TWICE.match(part) and not _NUMERAL.fullmatch(part) for part in digits):
+        return texts
     mark = _decimal_mark(digits)
     numbers = iter([_number(cell, part, mark) for cell, part in zip(written, digits, strict=True)])
     return [next(numbers) if cell else None for cell in cells]
@@ -106,6 +112,8 @@ def _decimal_mark(digits: Sequence[str]) -> str:
         dot, comma = part.rfind("."), part.rfind(",")
         if dot >= 0 and comma >= 0:
             return "." if dot > comma else ","
+    if any(part.count(".") > 1 for part in digits):
+        return ","
     for mark in ",.":
         marked = [part for part in digits if mark in part]
         if marked and all(part.count(mark) == 1 for part in marked):
