@@ -237,8 +237,9 @@ async def _answer(
     parts = await asyncio.gather(*(search_space(services, space, query, values) for space in spaces))
     placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:
-        placed.sort(key=lambda entry: (-entry.hit.score, entry.hit.document_id, entry.hit.index))
-        placed = placed[: query.top_k]
+        placed.sort(key=_order)
+        leading = diversity.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
+        placed = sorted(leading[: query.top_k], key=_order)
     reranked = None
     if rerank is not None:
         placed, reranked = await _reread(services, first.config, query, placed, rerank)
@@ -284,6 +285,10 @@ async def _reread(
     if reranked and query.shape.recency is not None:
         rescored = diversity.apply_recency(rescored, query.shape.recency)
     return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked
+
+
+def _order(entry: Placed) -> tuple[float, str, int]:
+    return -entry.hit.score, entry.hit.document_id, entry.hit.index
 
 
 def _widened(data: SearchBody, query: Query) -> tuple[Query, int | None]:

@@ -2,21 +2,26 @@
 
     final = (1 - weight) * score + weight * 0.5 ** (age / half-life)        the threshold applies to it
 
-Candidates are processed best first. One whose context overlaps that of a better hit of its document is dropped for the
+Places go first to the best chunk of each document whose score is at least 82 % of the best score, then to all others by
+score, so that further chunks of one document do not displace documents that are as good. What is chosen is shown best
+first. One whose context overlaps that of a better hit of its document is dropped for the
 next candidate; the better hit's context then covers both if it fits into the token limit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
+from typing import TypeVar
 
 from retrieval.search.context_expansion import Context, Expansion, ParsedText, Range, Texts, Unit
-from retrieval.search.queries import Candidate, Hit
+from retrieval.search.queries import LEAD, Candidate, Hit
+
+T = TypeVar("T")
 
 _READERS = 8
 """Files that are read at once."""
@@ -74,7 +79,7 @@ class Shaper:
 
     def pick(self, candidates: Sequence[Candidate]) -> list[Pick]:
         """Choose `top_k` of the candidates at most, which are best first."""
-        ordered = self._scored(candidates)
+        ordered = lead_documents(self._scored(candidates), lambda pick: (pick.candidate.document_id, pick.score))
         if self.shape.expansion is not None:
             self._prefetch(ordered)
         picked: list[Pick] = []
@@ -89,7 +94,7 @@ class Shaper:
             counts[document] = counts.get(document, 0) + 1
             if len(picked) == self.top_k:
                 break
-        return picked
+        return sorted(picked, key=_order)
 
     def context(self, pick: Pick, hit: Hit) -> Context | None:
         """Return the context of a pick, if requested; of its chunk alone if the parsed text could not be read."""
@@ -112,7 +117,7 @@ class Shaper:
             part = recency.part(candidate, self.now)
             score = (1 - recency.weight) * candidate.score + recency.weight * part
             picks.append(Pick(candidate, score, part))
-        picks.sort(key=lambda pick: (-pick.score, pick.candidate.document_id, pick.candidate.index))
+        picks.sort(key=_order)
         return [pick for pick in picks if pick.score >= self.threshold]
 
     def _place(self, pick: Pick, picked: Sequence[Pick], expansion: Expansion) -> bool:
@@ -153,6 +158,26 @@ class Shaper:
         if len(unread) > 1:
             with ThreadPoolExecutor(min(_READERS, len(unread)), thread_name_prefix="context") as pool:
                 list(pool.map(self._text, unread))
+
+
+def lead_documents(scored: Sequence[T], read: Callable[[T], tuple[str, float]]) -> list[T]:
+    """Move the best chunk of each document that is nearly as good as the best one to the front.
+
+    scored: best first; read: document and score of one.
+    """
+    leading: list[T] = []
+    others: list[T] = []
+    documents: set[str] = set()
+    for entry in scored:
+        document, score = read(entry)
+        leads = document not in documents and score >= float(LEAD) * read(scored[0])[1]
+        documents.add(document)
+        (leading if leads else others).append(entry)
+    return leading + others
+
+
+def _order(pick: Pick) -> tuple[float, str, int]:
+    return -pick.score, pick.candidate.document_id, pick.candidate.index
 
 
 def apply_recency(hits: Sequence[Hit], recency: Recency) -> list[Hit]:

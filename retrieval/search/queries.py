@@ -24,6 +24,8 @@ from retrieval.search.context_expansion import Context
 
 HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
+LEAD: LiteralString = "0.82"
+"""Share of the best score from which on a document gets a place before others get a second one."""
 _STALE: LiteralString = "1000"
 """Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
 _ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -268,10 +270,19 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id
         left join scored s on s.chunk_id = c.id {of_rows if rows != "true" else ""}
     ),
-    best as materialized (
+    fused as (
         select id, document_id, index, semantic, bm25 / (bm25 + {HALF}) as keyword, semantic_rank, keyword_rank,
                %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
-        from parts order by score desc, document_id collate "C", index limit %(limit)s
+        from parts
+    ),
+    placed as (
+        select *, row_number() over (partition by document_id order by score desc, index) = 1
+                  and score >= greatest({LEAD} * max(score) over (), %(threshold)s::float8) as leads
+        from fused
+    ),
+    best as materialized (
+        select id, document_id, index, semantic, keyword, semantic_rank, keyword_rank, score from placed
+        order by leads desc, score desc, document_id collate "C", index limit %(limit)s
     )
     select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
            case when %(with_pages)s then (
@@ -295,13 +306,14 @@ def score_candidates(
     values: Sequence[float] | None,
     weights: tuple[float, float],
     where: DocumentFilter | None,
-    limit: int | None,
+    limits: tuple[int | None, float],
     with_pages: bool,
 ) -> list[Candidate]:
-    """Score the candidates that match and that `db` shows, best first, `limit` at most.
+    """Score the candidates that match and that `db` shows, best first.
 
     near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, best first; terms:
-    of the partition that is searched; weights: semantic, keyword. with_pages: with the offsets of the document's pages.
+    of the partition that is searched; weights: semantic, keyword. limits: number of candidates, those that
+    `diversity.lead_documents` puts in front, and the least score of a hit. with_pages: with the offsets of the document's pages.
     """
     condition, params = where.sql("d") if where is not None else ("true", {})
     rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
@@ -314,7 +326,8 @@ def score_candidates(
         "exact": array_literal(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
-        "limit": limit,
+        "limit": limits[0],
+        "threshold": limits[1],
         "with_pages": with_pages,
     }
     by_viewer_alone = db.is_viewed and (where is None or not where.narrows())

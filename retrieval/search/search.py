@@ -7,8 +7,8 @@
 Both parts are in [0, 1] and depend on query and chunk alone, not on other results, so a threshold means the same for
 every query. The steps: estimate how many chunks match (`selectivity`); propose the best of each side, by exact
 comparison or by the vector store and the posting lists; score every candidate on both sides and fuse; apply recency,
-diversity and context; read the hits. A side of weight 0 is skipped, and then fewer candidates suffice. Equal scores are
-ordered by document id and position.
+choose what fills the places (`diversity`), find contexts; read the hits. A side of weight 0 is skipped, and then fewer
+candidates suffice. Equal scores are ordered by document id and position.
 
 Vector stores only propose candidates. Results come from the tables: text, metadata, scope, the visible generation and
 the semantic score. A candidate of an invisible generation represents its document's visible chunks, so a document that
@@ -298,7 +298,7 @@ class _Search:
                 values=self.values,
                 weights=(self.query.semantic_weight, self.query.keyword_weight),
                 where=self.query.where,
-                limit=self.query.top_k if shape.plain else None,
+                limits=(self.query.top_k if shape.plain else None, self.query.threshold),
                 with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
             )
 
