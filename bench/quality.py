@@ -2,12 +2,13 @@
 
     python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield]
 
-A collection is a folder in ../shared/data: `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
-precision among the best five chunks, by the rule of its README), or one with `corpus.jsonl` (id, title, text),
-`queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl`
-(text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded PostgreSQL of this run;
-vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans:
-the share of the answers' characters in the best five chunks.
+A collection is a folder in bench/data, `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
+precision among the best five chunks, by the rule of its README), or one in ../shared/data with `corpus.jsonl` (id,
+title, text), `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and
+`questions.jsonl` (text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded
+PostgreSQL of this run; vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the
+grades as gains; of spans: the share of the answers' characters in the best five chunks. Intervals hold 95 % of the
+means of 2,000 samples of the questions, drawn with replacement.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import DATA, RESULTS, migrated_database, write
+from bench.harness import DATA, PROJECT, RESULTS, migrated_database, write
 from connectors.embedders import local as local_embedder
 from connectors.parsers import detect
 from connectors.vectors.pgvector import PgVectorStore
@@ -37,6 +38,10 @@ from retrieval.search import search
 
 WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SIZE, OVERLAP, TOP = 1000, 200, 5
+RANKED = 50
+"""Chunks whose documents nDCG ranks."""
+SAMPLES = 2000
+FIXTURES = PROJECT / "bench" / "data"
 
 
 def ports(model: str) -> tuple[Any, Any]:
@@ -105,10 +110,15 @@ class Collection:
 
     def _cited_value(self, question: dict[str, Any], hits: list[Any]) -> float:
         cited = {name.rpartition("/")[2] for name in question["ground_truth_citations"]}
-        names = {hit.external_id for hit in hits[:TOP]}
+        names = {hit.external_id for hit in hits}
         answerable = sum(bool(row["ground_truth_citations"]) for row in self.questions)
         recall = len(names & cited) / len(cited) * len(self.questions) / answerable if cited else 0.0
         return 0.7 * recall + 0.3 * len(names & cited) / max(len(names), 1)
+
+    @property
+    def top_k(self) -> int:
+        """Chunks that a question asks for."""
+        return RANKED if self.grades else TOP
 
     def value(self, question: dict[str, Any], hits: list[Any]) -> float:
         if self.cited:
@@ -118,7 +128,7 @@ class Collection:
             names = dict.fromkeys(hit.external_id for hit in hits)
             return float(_ndcg([grades.get(name, 0) for name in names], grades))
         wanted = {at for span in question["spans"] for at in range(span["start"], span["end"])}
-        held = [(hit.start, hit.end) for hit in hits[:TOP] if hit.external_id == question["doc"]]
+        held = [(hit.start, hit.end) for hit in hits if hit.external_id == question["doc"]]
         return sum(any(start <= at < end for start, end in held) for at in wanted) / len(wanted)
 
 
@@ -186,7 +196,7 @@ class Shelf:
                 "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", (*more, self.partition)
             )
 
-    def find(self, text: str, weights: tuple[float, float], top_k: int = 50) -> list[Any]:
+    def find(self, text: str, weights: tuple[float, float], top_k: int) -> list[Any]:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
         return list(
             search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store).hits
@@ -203,10 +213,9 @@ def main() -> None:
     figures: dict[str, Any] = {"model": chosen.model}
     with migrated_database() as (_, url):
         db = database.Database(url)
-        print(f"{'collection':<16}{'questions':>10}" + "".join(f"{way:>10}" for way in WAYS))
-        for folder in sorted(DATA.iterdir()):
-            judged = (folder / "qrels.tsv").exists() or (folder / "questions.jsonl").exists()
-            if judged and chosen.only in ("", folder.name):
+        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in WAYS))
+        for folder in list_collections(DATA):
+            if chosen.only in ("", folder.name):
                 collection = Collection(folder)
                 embedder.learn([question["text"] for question in collection.questions], "query")
                 shelf = Shelf(db, collection, embedder, tokenizer)
@@ -215,16 +224,35 @@ def main() -> None:
     write("quality", figures)
 
 
-def judge(shelf: Shelf, collection: Collection) -> dict[str, float]:
-    means = {
-        way: round(
-            float(np.mean([collection.value(one, shelf.find(one["text"], weights)) for one in collection.questions])), 4
-        )
-        for way, weights in WAYS.items()
-    }
-    told = "".join(f"{value:>10.4f}" for value in means.values())
-    print(f"{collection.name:<16}{len(collection.questions):>10}{told}", flush=True)
-    return means
+def list_collections(data: Path) -> list[Path]:
+    """The project's own collections, and the judged ones in a folder of data."""
+    own = sorted(FIXTURES.iterdir())
+    shared = sorted(data.iterdir()) if data.is_dir() else []
+    judged = [path for path in shared if (path / "qrels.tsv").exists() or (path / "questions.jsonl").exists()]
+    return own + [path for path in judged if path.name not in {folder.name for folder in own}]
+
+
+def judge(shelf: Shelf, collection: Collection) -> dict[str, dict[str, float]]:
+    """The mean of each way of searching, with its interval."""
+    figures = {}
+    for way, weights in WAYS.items():
+        values = [
+            collection.value(question, shelf.find(question["text"], weights, collection.top_k))
+            for question in collection.questions
+        ]
+        low, high = _interval(values)
+        figures[way] = {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
+    cells = [f"{row['mean']:.4f} ({row['low']:.3f} to {row['high']:.3f})" for row in figures.values()]
+    print(
+        f"{collection.name:<12}{len(collection.questions):>10}" + "".join(f"{cell:>24}" for cell in cells), flush=True
+    )
+    return figures
+
+
+def _interval(values: list[float]) -> tuple[float, float]:
+    drawn = np.random.default_rng(1).choice(values, (SAMPLES, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return round(float(low), 4), round(float(high), 4)
 
 
 def _ndcg(grades: list[int], judged: dict[str, int]) -> float:
