@@ -313,7 +313,7 @@ def score_candidates(
 
     near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, best first; terms:
     of the partition that is searched; weights: semantic, keyword. limits: number of candidates, those that
-    `diversity.lead_documents` puts in front, and the least score of a hit. with_pages: with the offsets of the document's pages.
+    `diversity.lead_documents` puts in front, and the least score of a hit. with_pages: with offsets of pages.
     """
     condition, params = where.sql("d") if where is not None else ("true", {})
     rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
