@@ -166,14 +166,14 @@ def lead_documents(scored: Sequence[T], read: Callable[[T], tuple[str, float]]) 
     scored: best first; read: document and score of one.
     """
     leading: list[T] = []
-    others: list[T] = []
+    trailing: list[T] = []
     documents: set[str] = set()
     for entry in scored:
         document, score = read(entry)
         leads = document not in documents and score >= float(LEAD) * read(scored[0])[1]
         documents.add(document)
-        (leading if leads else others).append(entry)
-    return leading + others
+        (leading if leads else trailing).append(entry)
+    return leading + trailing
 
 
 def _order(pick: Pick) -> tuple[float, str, int]:
