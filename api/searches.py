@@ -238,8 +238,9 @@ async def _answer(
     placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:
         placed.sort(key=_order)
-        leading = diversity.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
-        placed = sorted(leading[: query.top_k], key=_order)
+        if query.shape.per_document is None:
+            placed = diversity.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
+        placed = sorted(placed[: query.top_k], key=_order)
     reranked = None
     if rerank is not None:
         placed, reranked = await _reread(services, first.config, query, placed, rerank)

@@ -3,9 +3,10 @@
     final = (1 - weight) * score + weight * 0.5 ** (age / half-life)        the threshold applies to it
 
 Places go first to the best chunk of each document whose score is at least 82 % of the best score, then to all others by
-score, so that further chunks of one document do not displace documents that are as good. What is chosen is shown best
-first. One whose context overlaps that of a better hit of its document is dropped for the
-next candidate; the better hit's context then covers both if it fits into the token limit.
+score, so that further chunks of one document do not displace documents that are as good; a query with `per_document`
+says itself how many it takes. What is chosen is shown best first. A candidate whose context overlaps that of a better
+hit of its document is dropped for the next one; the better hit's context then covers both if it fits into the token
+limit.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Shaper:
 
     def pick(self, candidates: Sequence[Candidate]) -> list[Pick]:
         """Choose `top_k` of the candidates at most, which are best first."""
-        ordered = lead_documents(self._scored(candidates), lambda pick: (pick.candidate.document_id, pick.score))
+        ordered = self._scored(candidates)
+        if self.shape.per_document is None:
+            ordered = lead_documents(ordered, lambda pick: (pick.candidate.document_id, pick.score))
         if self.shape.expansion is not None:
             self._prefetch(ordered)
         picked: list[Pick] = []
