@@ -31,6 +31,7 @@ from api.routes import (
     document_parts,
     documents,
     evaluations,
+    files,
     groups,
     ingest,
     ingest_sources,
@@ -40,6 +41,8 @@ from api.routes import (
     operations,
     runs,
     search,
+    vector_store_files,
+    vector_stores,
     webhooks,
 )
 from api.server import announce_on_sigterm
@@ -63,6 +66,9 @@ ROUTES = (
     ingest_sources,
     runs,
     search,
+    vector_stores,
+    vector_store_files,
+    files,
     evaluations,
     documents,
     document_parts,

@@ -96,8 +96,10 @@ def _object_id(
 
 
 def _made(body: bytes) -> str | None:
-    """Return the id of the first object in `data`, of `data` itself, or of the job run that it names."""
-    data: Any = msgspec.json.decode(body).get("data")
+    """Return the id of the first object in `data`, of `data` itself, or of the job run that it names. An answer in the
+    shape of another service has no `data` and is the object."""
+    answer: dict[str, Any] = msgspec.json.decode(body)
+    data = answer.get("data", answer)
     if not isinstance(data, dict):
         return None
     objects = [value for value in data.values() if isinstance(value, dict)]

@@ -59,7 +59,9 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UPDATE_DOCUMENTS_FAILED: 500,
     ErrorCode.DELETE_DOCUMENTS_FAILED: 500,
 }
-DIFY, VECTOR_STORES = "/v1/compat/dify/", "/v1/vector_stores/"
+DIFY = "/v1/compat/dify/"
+OPENAI = ("/v1/vector_stores", "/v1/files")
+"""Paths of OpenAI's clients, which read `type` and `param` of an error."""
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
 _BY_STATUS = {
@@ -92,7 +94,7 @@ def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -
         answer = ErrorAnswer(message=error.message, error=describe_error(error))
         if path.startswith(DIFY):
             answer.error_code, answer.error_msg = _of_dify(error.code, has_key=has_key), error.message
-        elif path.startswith(VECTOR_STORES):
+        elif path.startswith(OPENAI):
             status = STATUS[error.code]
             answer.error.type = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
             answer.error.param = error.field

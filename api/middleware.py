@@ -29,7 +29,7 @@ from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, audited_operation
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.errors import Rendered, render_error, to_service_error
-from api.links import PREFIX
+from api.links import PREFIX, Kind
 from api.mcp_hosts import PATH, Hosts
 from api.rates import Networks, client_of
 from api.request_context import RequestContext
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-_OPEN = ("/v1/oauth/", PREFIX)
+_OPEN = re.compile(rf"/v1/oauth/|{PREFIX}[^/]+/(?:{'|'.join(Kind)})$")
 """Below /v1, yet without an API key: a state or a signature is the authority there. Counted by address."""
 
 CLOSED = frozenset({"/metrics", PATH})
@@ -170,7 +170,7 @@ class RequestMiddleware:
         path = scope["path"]
         if _is_uncounted(path):
             return None
-        is_open = path.startswith(_OPEN) or not (path.startswith("/v1/") or path in CLOSED)
+        is_open = _OPEN.match(path) is not None or not (path.startswith("/v1/") or path in CLOSED)
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:

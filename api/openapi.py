@@ -78,6 +78,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "webhook_id": "The webhook's id.",
     "delivery_id": "The delivery's id.",
     "connector": f"The content service, such as `{source_slug(EXAMPLE)}` or `{EXAMPLE}`.",
+    "file_id": "The id of an upload, or of a document.",
     "kind": "The file as it came, or the parsed text.",
     "page": "The page of the document, counted from 1.",
 }

@@ -14,14 +14,15 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler, route
+from litestar.response import Stream
+from msgspec import Struct
 
 from api import auth, decode, on_behalf, permissions, request_context
 from api.openapi import operation_class
 from api.request import ApiRequest, Method, Operation, TenantUse
 from api.request_context import RequestContext
-from api.wire.common import Answer
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Struct)
 P = ParamSpec("P")
 
 
@@ -34,7 +35,7 @@ def operation(
     dependencies: Mapping[str, Callable[..., Any]] | None = None,
     notifies: bool = False,
     **stated: Any,
-) -> Callable[[Callable[..., Awaitable[Answer | bytes]]], HTTPRouteHandler]:
+) -> Callable[[Callable[..., Awaitable[Struct | bytes | Stream]]], HTTPRouteHandler]:
     """Register a route function under `method` and `path`; `stated`: further fields of `Operation`.
 
     `data` is the decoded JSON body, `params` the decoded query string. The first sentence of the docstring is the
@@ -42,7 +43,7 @@ def operation(
     notifies: wake the dispatcher after the response.
     """
 
-    def register(handler: Callable[..., Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
+    def register(handler: Callable[..., Awaitable[Struct | bytes | Stream]]) -> HTTPRouteHandler:
         hints, permission = get_type_hints(handler), permissions.find_permission(method, path)
         about = Operation(
             method,
@@ -122,10 +123,10 @@ async def notify_dispatcher(request: Request[Any, Any, Any]) -> None:
     cast("ApiRequest", request).services.notices.send()
 
 
-def _answer(returned: Any) -> type[Answer] | None:
+def _answer(returned: Any) -> type[Struct] | None:
     """The struct that the handler returns; None for bytes."""
     kinds = (kind for kind in (returned, *get_args(returned)) if isinstance(kind, type))
-    return next((kind for kind in kinds if issubclass(kind, Answer)), None)
+    return next((kind for kind in kinds if issubclass(kind, Struct)), None)
 
 
 Connection = ASGIConnection[Any, Any, Any, Any]

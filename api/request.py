@@ -22,7 +22,6 @@ from api.auth import Caller
 from api.permissions import Permission, Reach
 from api.request_context import RequestContext
 from api.services import Services
-from api.wire.common import Answer
 from retrieval.access.queries import memberships
 from retrieval.accounts import idempotency, quotas
 from retrieval.accounts.idempotency import HEADER, IdempotentRequest
@@ -34,7 +33,7 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=msgspec.Struct)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
@@ -58,7 +57,7 @@ class Operation:
 
     method: Method
     path: str
-    answer: type[Answer] | None
+    answer: type[msgspec.Struct] | None
     """None where the answer is no JSON but bytes of `media_type`."""
     invalid: ErrorCode
     permission: Permission

@@ -221,19 +221,34 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
     key = files.raw_key if kind == Kind.RAW else files.parsed_key
     if key is None:
         raise _not_found()
-    opened, file = await _open(services, files, key)
+    opened, file = await open_file(services, files, key)
     media_type, name = _presented(files, Kind(kind))
-    headers = {
-        "Content-Disposition": _disposition(name, inline=kind == Kind.PARSED),
+    headers = download_headers(name, inline=kind == Kind.PARSED)
+    return Stream(read_pieces(services, opened, file), media_type=media_type, headers=headers)
+
+
+def download_headers(name: str, *, inline: bool = False) -> dict[str, str]:
+    """Return the headers of a file's content, which no browser runs."""
+    return {
+        "Content-Disposition": _disposition(name, inline=inline),
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
         "Referrer-Policy": "no-referrer",
     }
-    return Stream(_pieces(services, opened, file), media_type=media_type, headers=headers)
 
 
-async def _open(services: Services, files: StoredFiles, key: str) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
+async def read_parsed_text(services: Services, config: NamespaceConfig, key: str) -> str:
+    """Return the parsed text of a document. Raises NOT_FOUND, SERVICE_UNAVAILABLE."""
+    files = StoredFiles(config.organization_id, config.id, "", TEXT, None, key)
+    opened, file = await open_file(services, files, key)
+    return b"".join([piece async for piece in read_pieces(services, opened, file)]).decode()
+
+
+async def open_file(
+    services: Services, files: StoredFiles, key: str
+) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
+    """Open a file of a document. Raises NOT_FOUND, SERVICE_UNAVAILABLE."""
     config = await namespaces.get(services.db, services.ring, files.organization_id, files.namespace_id)
     try:
         opened = await services.in_thread(lambda: registry.file_store(config).open(key))
@@ -245,7 +260,10 @@ async def _open(services: Services, files: StoredFiles, key: str) -> tuple[Abstr
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-async def _pieces(services: Services, opened: AbstractContextManager[BinaryIO], file: BinaryIO) -> AsyncIterator[bytes]:
+async def read_pieces(
+    services: Services, opened: AbstractContextManager[BinaryIO], file: BinaryIO
+) -> AsyncIterator[bytes]:
+    """Yield the content of an opened file, and close it."""
     try:
         while piece := await services.in_thread(file.read, PIECE):
             yield piece

@@ -110,10 +110,10 @@ class ErrorInfo(Struct):
     code: Annotated[ErrorCode, Meta(description="The error code. It is stable.")]
     message: Annotated[str, Meta(description="A message for people. Its wording may change.")]
     details: Annotated[ErrorDetails, Meta(description="Details of the error for programs.")]
-    type: Annotated[str | UnsetType, Meta(description="OpenAI's error type; only below /v1/vector_stores.")] = UNSET
+    type: Annotated[str | UnsetType, Meta(description="OpenAI's error type; only where OpenAI's clients ask.")] = UNSET
     param: Annotated[
         str | UnsetType | None,
-        Meta(description="Path of the invalid field in OpenAI's terms; only below /v1/vector_stores."),
+        Meta(description="Path of the invalid field in OpenAI's terms; only where OpenAI's clients ask."),
     ] = UNSET
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from api.wire.common import Answer
 from api.wire.search import HybridConfig, HybridSearchRequest, QueryText, SearchFilter, SearchResult, Threshold, TopK
+from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode, ServiceError
 
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
@@ -266,7 +267,7 @@ class VectorStoreContent(Struct):
 class VectorStoreResult(Struct):
     """A document that was found, with its best chunks."""
 
-    file_id: Annotated[str, Meta(description="The document's id.")]
+    file_id: Annotated[str, Meta(description="The id of the document's upload, else its own.")]
     filename: Annotated[str, Meta(description="The document's name.")]
     score: Annotated[float, Meta(description="The score of the result.")]
     attributes: Annotated[
@@ -280,7 +281,7 @@ class VectorStoreResult(Struct):
         best = chunks[0]
         metadata = {name: value for name, value in best.metadata.items() if name not in {"id", "source", "type"}}
         return cls(
-            file_id=best.document.id,
+            file_id=file_uploads.file_id(best.document.id, best.document.external_id),
             filename=best.document.name,
             score=best.score,
             attributes={name: value for name, value in metadata.items() if isinstance(value, str | int | float)},

@@ -86,6 +86,11 @@ def order_asc(table: LiteralString = "") -> LiteralString:
     return _follow(table, ">", "")
 
 
+def order_by_age(table: LiteralString = "", *, oldest_first: bool) -> LiteralString:
+    """Return `order_asc` or `order_desc`."""
+    return order_asc(table) if oldest_first else order_desc(table)
+
+
 def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> LiteralString:
     name: LiteralString = f"{table}." if table else ""
     return (

@@ -139,13 +139,15 @@ async def list_page(
     cursor: str | None = None,
     *,
     viewer: Viewer | None,
+    oldest_first: bool = False,
 ) -> Page[DocumentRow]:
-    """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
+    """Documents that match, newest first unless `oldest_first`. A page begins after the cursor's document, whatever
+    came in since."""
     matched, params = of_scope(where)
     rows = await reading.fetch_matching(
         DocumentRow,
         db,
-        f"select {_FIELDS} from {matched}" + pagination.order_desc("d"),
+        f"select {_FIELDS} from {matched}" + pagination.order_by_age("d", oldest_first=oldest_first),
         params | partitions.scope_params(scope) | pagination.after_age(cursor, page_size),
         where,
         viewer,

@@ -220,6 +220,48 @@ async def accept_file(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file of a request for several, complete in the file store under the key of `upload`."""
+
+    external_id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: bytes
+    metadata: Mapping[str, Any]
+    upload: Upload
+
+
+async def accept_files(
+    db: Database, scope: Scope, files: Sequence[NewFile], ingestion: Ingestion
+) -> tuple[Receipt, list[str]]:
+    """Accept the ingestion of several files as one job run. Returns the ids of documents that had a version, too."""
+    run = ids.job_run_id()
+    values: dict[str, Any] = {
+        **partitions.scope_params(scope),
+        "job": ids.job_id(),
+        "run": run,
+        "source": "LOCAL_FILE",
+        "config": JobConfig(ingestion).dump(),
+        **origin.origin_params(),
+        "documents": [ids.document_id() for _ in files],
+        "external_ids": [file.external_id for file in files],
+        "names": [file.name for file in files],
+        "media_types": [file.media_type for file in files],
+        "raw_keys": [file.upload.key for file in files],
+        "raw_sizes": [file.size for file in files],
+        "raw_hashes": [file.sha256 for file in files],
+        "metadata": [json.dumps(file.metadata) for file in files],
+        "sweeps": [file.upload.sweep for file in files],
+    }
+    rows = await acceptance.record_request(db, acceptance.FILES, values)
+    if not rows:
+        raise _no_namespace()
+    replaced = [row.id for row in rows if row.replaces]
+    return Receipt(run, tuple(row.id for row in rows), len(replaced)), replaced
+
+
 async def read_run(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
     """The job run with all its documents, or `most` of them, failed and unfinished ones first.
 

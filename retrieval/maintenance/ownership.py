@@ -67,6 +67,8 @@ OF_NAMESPACES: Mapping[str, Owned] = {
 OF_OTHERS: Mapping[str, str] = {
     "organizations": "an import names the one that it goes to",
     "tenants": "of the organization; an import makes those that its documents need",
+    "uploaded_files": "of the organization, until they expire",
+    "uploaded_pieces": "of uploaded files",
     "quota_changes": "counted for the organization, by triggers",
     "breakers": "of the organization and its vendors",
     "audit_entries": "of the organization",

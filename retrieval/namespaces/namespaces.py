@@ -146,13 +146,20 @@ def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = Fals
 
 
 async def list_part(
-    db: Database, keys: KeyRing, organization: str, part: Part | None = None, *, only: str | None = None
+    db: Database,
+    keys: KeyRing,
+    organization: str,
+    part: Part | None = None,
+    *,
+    only: str | None = None,
+    oldest_first: bool = False,
 ) -> Page[NamespaceConfig]:
-    """Newest first, all of them or a part with the cursor of the next; `only`: none but this one."""
+    """Newest first unless `oldest_first`, all of them or a part with the cursor of the next; `only`: none but this
+    one."""
     rows = await db.async_fetch(
         NamespaceRow,
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
-        " and (%(only)s::text is null or id = %(only)s)" + pagination.order_desc(),
+        " and (%(only)s::text is null or id = %(only)s)" + pagination.order_by_age(oldest_first=oldest_first),
         {"organization": organization, "only": only, **pagination.part_by_age(part)},
     )
     return pagination.part_cut([open_namespace(keys, row) for row in rows], part)

@@ -215,6 +215,7 @@ def test_success_is_200_with_a_body_everywhere():
         special = {
             "/v1/oauth/callback/{connector}": {"text/html"},
             "/v1/files/{document_id}/{kind}": {"application/octet-stream"},
+            "/v1/files/{file_id}/content": {"application/octet-stream"},
             "/v1/documents/{document_id}/pages/{page}": {"image/png", "application/octet-stream"},
             "/metrics": {"text/plain"},
         }

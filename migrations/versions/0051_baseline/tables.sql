@@ -598,6 +598,30 @@ create table token_usage (
     primary key (organization_id, day, namespace_id, tenant, provider, model)
 );
 
+create table uploaded_files (
+    id text primary key,
+    organization_id text not null references organizations on delete cascade,
+    tenant text not null,
+    namespace_id text,
+    name text not null,
+    media_type text not null,
+    purpose text not null,
+    size bigint not null,
+    sha256 bytea not null,
+    created_at timestamptz not null default now(),
+    expires_at timestamptz not null
+);
+create index uploads_of_organization on uploaded_files (organization_id);
+create index uploads_by_expiry on uploaded_files (expires_at);
+
+create table uploaded_pieces (
+    file_id text references uploaded_files on delete cascade,
+    position bigint,
+    content bytea not null,
+    primary key (file_id, position)
+);
+alter table uploaded_pieces alter column content set storage external;
+
 create table vectors (
     partition_id integer,
     id text,

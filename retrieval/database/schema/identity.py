@@ -105,6 +105,36 @@ class IdempotentAnswer(SQLModel, table=True):
     created_at: datetime = time_column()
 
 
+class UploadedFile(SQLModel, table=True):
+    """A file that a client uploaded before it names a namespace. `namespace_id`: that of the key, if it is bound."""
+
+    __tablename__ = "uploaded_files"
+    __table_args__ = (
+        Index("uploads_of_organization", "organization_id"),
+        Index("uploads_by_expiry", "expires_at"),
+    )
+    id: str = text_column(primary_key=True)
+    organization_id: str = reference_column("organizations.id")
+    tenant: str = text_column()
+    namespace_id: str | None = text_column(nullable=True)
+    name: str = text_column()
+    media_type: str = text_column()
+    purpose: str = text_column()
+    size: int = Field(sa_column=Column(BigInteger, nullable=False))
+    sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    created_at: datetime = time_column()
+    expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+
+
+class UploadedPiece(SQLModel, table=True):
+    """A piece of an uploaded file, counted from 1."""
+
+    __tablename__ = "uploaded_pieces"
+    file_id: str = reference_column("uploaded_files.id", primary_key=True)
+    position: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    content: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
 class Namespace(SQLModel, table=True):
     """Container of content. `config` holds the public settings, `secrets` the sealed ones, by dotted path.
 

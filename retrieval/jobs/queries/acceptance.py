@@ -124,6 +124,43 @@ SEVERAL: LiteralString = (
 """A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""
 
 
+FILES: LiteralString = (
+    _JOB_AND_RUN
+    + """    listed as (
+        select * from unnest(
+            %(documents)s::text[], %(external_ids)s::text[], %(names)s::text[], %(media_types)s::text[],
+            %(raw_keys)s::text[], %(raw_sizes)s::bigint[], %(raw_hashes)s::bytea[], %(metadata)s::text[]
+        ) with ordinality as w (id, external_id, name, media_type, raw_key, raw_size, raw_hash, metadata, position)
+    ),
+    document as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               accepted_bytes)
+        select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.external_id, 'FILE', listed.name,
+               listed.metadata::jsonb, listed.raw_size
+        from partition, listed order by listed.external_id
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      archive_id = null, inherits_access = false, accepted_bytes = excluded.accepted_bytes,
+                      updated_at = now()
+        returning id, external_id, active_generation > 0 as replaces, access, access_limit
+    ),
+    member as (
+        insert into run_documents
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
+        select %(run)s, document.id, listed.position - 1, run.number, listed.name, listed.media_type, listed.raw_key,
+               listed.raw_size, listed.raw_hash,
+               """
+    + lists.list_of_new_version("null::jsonb", "document")
+    + """
+        from document join listed using (external_id), run
+    ),
+    kept as (delete from sweeps where id = any(%(sweeps)s))
+    select document.id, document.replaces from document join listed using (external_id) order by listed.position
+"""
+)
+"""A request for several files, each with an external id of its own, in the order of the request."""
+
+
 class AcceptedDocument(NamedTuple):
     """A document of a request. `replaces`: it has a visible version already."""
 
@@ -132,7 +169,7 @@ class AcceptedDocument(NamedTuple):
 
 
 async def record_request(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
-    """Record a request by ONE or SEVERAL: a row for each document, none if the namespace is not there."""
+    """Record a request by ONE, SEVERAL or FILES: a row for each document, none if the namespace is not there."""
     for _ in range(_TRIES):
         if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):
             return rows

@@ -706,6 +706,32 @@ ROWS: dict[str, list[Row]] = {
     ],
 }
 
+
+def of_store(path: str, *codes: str, **ways: list[Row]) -> dict[str, list[Row]]:
+    """Rows of operations below a vector store: of a missing store, of what is missing in one, and the given ones."""
+    missing: list[Row] = [({}, 404, "NAMESPACE_NOT_FOUND")]
+    missing += [({"path": path.replace("{namespace_id}", SPACE).format(**IDS)}, 404, code) for code in codes]
+    return {f"{method.upper()} {path}": [*missing, *rows] for method, rows in ways.items()}
+
+
+def adding(**good: Any) -> list[Row]:
+    wrong = [{"attributes": {"a": []}}, {"attributes": {str(n): n for n in range(17)}}, {"chunking_strategy": 5}]
+    return [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        *(body({**good, **bad}, 400, REQUEST) for bad in wrong),
+        body(good, 404, "NAMESPACE_NOT_FOUND"),
+    ]
+
+
+_LISTING: list[Row] = [
+    ({"params": bad}, 400, REQUEST)
+    for bad in ({"limit": "0"}, {"limit": "101"}, {"order": "up"}, {"after": "x", "before": "x"})
+]
+_STORE, _LISTED = "/v1/vector_stores/{namespace_id}", [({"params": {"filter": "done"}}, 400, REQUEST), *_LISTING[:3]]
+_NO_DOC, _NO_RUN = "DOCUMENTS_NOT_FOUND", "INGEST_JOB_RUN_NOT_FOUND"
+_FORM = {"files": {"file": ("a.txt", b"a")}}
+
 NO_INPUT = {"GET /health", "GET /ready"}
 OPERATIONS = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
 IDS = {
@@ -723,7 +749,48 @@ IDS = {
     "delivery_id": "whd_0",
     "tenant_id": "nobody",
     "connector": "box",
+    "file_id": "file-0",
     "kind": "raw",
+}
+
+
+ROWS |= {
+    "GET /v1/vector_stores": [*_LISTING, ({"params": {"after": "ns_0"}}, 400, REQUEST)],
+    "POST /v1/vector_stores": [
+        *unreadable(REQUEST),
+        body({"name": "x" * 201}, 400, REQUEST),
+        body({"file_ids": "a"}, 400, REQUEST),
+        body({"file_ids": ["file-0"]}, 404, "NOT_FOUND"),
+    ],
+    **of_store(_STORE, get=[], delete=[]),
+    f"POST {_STORE}": [*unreadable(REQUEST), body({"name": 5}, 400, REQUEST), body({}, 404, "NAMESPACE_NOT_FOUND")],
+    **of_store(_STORE + "/files", get=_LISTED),
+    f"POST {_STORE}/files": adding(file_id="file-0"),
+    **of_store(_STORE + "/files/{document_id}", _NO_DOC, get=[], delete=[]),
+    f"POST {_STORE}/files/{{document_id}}": [
+        *unreadable(REQUEST),
+        body({"attributes": [1]}, 400, REQUEST),
+        body({"attributes": {}}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    **of_store(_STORE + "/files/{document_id}/content", _NO_DOC, get=[]),
+    f"POST {_STORE}/file_batches": [
+        *adding(file_ids=["file-0"]),
+        body({"file_ids": ["a"], "files": [{"file_id": "a"}]}, 400, REQUEST),
+    ],
+    **of_store(_STORE + "/file_batches/{ingest_job_run_id}", _NO_RUN, get=[]),
+    **of_store(_STORE + "/file_batches/{ingest_job_run_id}/files", _NO_RUN, get=_LISTED),
+    **of_store(_STORE + "/file_batches/{ingest_job_run_id}/cancel", _NO_RUN, post=[]),
+    "POST /v1/files": [
+        body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ({"files": {"other": ("a.txt", b"a")}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"")}}, 400, INGEST),
+        ({**_FORM, "data": {"purpose": "magic"}}, 400, INGEST),
+        ({**_FORM, "data": {"expires_after[seconds]": "60"}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
+    "GET /v1/files/{file_id}": [({}, 404, "NOT_FOUND")],
+    "GET /v1/files/{file_id}/content": [({}, 404, "NOT_FOUND")],
+    "DELETE /v1/files/{file_id}": [({}, 404, "NOT_FOUND")],
 }
 
 

@@ -51,6 +51,7 @@ KINDS = {
     "tenant_id": "tenant",
     "deletion_id": "deletion",
     "group_id": "group",
+    "file_id": "upload",
 }
 """Every name of an id in a request, and what it names."""
 
@@ -68,6 +69,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "evaluation",
     "evaluation run",
     "group",
+    "upload",
 }
 EVERYTHING = frozenset(KINDS.values())
 HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
@@ -76,7 +78,7 @@ FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED | {"webhook", "delivery"},
     "no tenant": TENANT_OWNED,
-    "another namespace": TENANT_OWNED - {"deletion"},  # no operation on deletions names a namespace
+    "another namespace": TENANT_OWNED - {"deletion", "upload"},  # neither is of a namespace
     "a key bound to another namespace": EVERYTHING,
     "a revoked key": EVERYTHING,
     "another user": HIDDEN,
@@ -298,7 +300,9 @@ class Worlds:
         group = ids.new_id("group_")
         named = {"namespaceId": space, "members": {"users": [CANARY]}}
         assert org.client.put(f"/v1/groups/{group}", json=named, headers=headers).status_code == 200
+        sent = org.client.post("/v1/files", files={"file": ("a.txt", b"A file.", "text/plain")}, headers=headers)
         own = {
+            "upload": sent.json()["id"],
             "group": group,
             "evaluation": made,
             "evaluation run": started.json()["data"]["run"]["id"],

@@ -1,0 +1,149 @@
+"""Files as OpenAI's clients upload them, before they name the vector store that a file goes into."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from itertools import islice
+
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from api import decode, uploads
+from api.operation import operation
+from api.request import ApiRequest, TenantUse
+from api.routes.document_parts import download_headers, open_file, read_pieces
+from api.routes.vector_store_files import file_not_found, owner_of
+from api.services import Services
+from api.uploads import Form
+from api.wire import files
+from api.wire import vector_stores as wire
+from retrieval.documents import documents
+from retrieval.documents.queries import uploads as file_uploads
+from retrieval.documents.queries.uploads import FileDocument, UploadedFile
+from retrieval.documents.stored_files import StoredFiles
+from retrieval.errors import ErrorCode
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+
+_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
+_FILE = "/v1/files/{file_id:str}"
+_PIECES = 16
+"""Pieces of a form that are stored at once."""
+
+
+@operation(
+    "POST",
+    "/v1/files",
+    tag="OpenAI",
+    tenant=TenantUse.MADE,
+    invalid=ErrorCode.INVALID_INGEST_CONFIG,
+    form=files.UploadForm,
+    creates=True,
+)
+async def create_file(request: ApiRequest) -> files.File | bytes:
+    """Upload a file. It is kept for 7 days, or `expires_after[seconds]`, and is searchable once it was added to a
+    vector store."""
+    services = request.services
+    async with uploads.read_form(request, services) as form:
+        members = {name: value.decode("utf-8", "replace") for name, value in form.fields.items() if value}
+        fields = decode.convert_members(members, files.UploadForm, ErrorCode.INVALID_INGEST_CONFIG)
+        seconds = files.expiry_seconds(form.fields.get("expires_after[seconds]", b""))
+        form.require_file()
+        if (previous := await request.recall(form.content())) is not None:
+            return previous
+
+        async def store() -> files.File:
+            uploaded = await _store(request, form, fields.purpose, seconds)
+            await request.save_tenant()
+            return files.File.of_upload(uploaded)
+
+        return await request.once(store, form.content())
+
+
+async def _store(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
+    services = request.services
+    async with services.db.async_transaction() as connection:
+        uploaded = await file_uploads.begin(
+            connection,
+            owner_of(request),
+            name=form.name or uploads.FILE,
+            media_type=form.media_type,
+            purpose=purpose or "assistants",
+            size=form.size,
+            sha256=form.sha256,
+            seconds=seconds,
+        )
+        pieces, position = form.pieces(), 0
+        while several := await services.in_thread(_take, pieces):
+            await file_uploads.add_pieces(connection, uploaded.id, position, several)
+            position += len(several)
+    return uploaded
+
+
+def _take(pieces: Iterator[bytes]) -> list[bytes]:
+    return list(islice(pieces, _PIECES))
+
+
+@_operation("GET", _FILE, raises=(ErrorCode.NOT_FOUND,))
+async def get_file(request: ApiRequest, file_id: FromPath[str]) -> files.File:
+    """Get an uploaded file, or the document under its id."""
+    upload, file_documents = await _find(request, file_id)
+    return files.File.of_upload(upload) if upload else files.File.of_document(file_documents[0])
+
+
+@_operation("GET", _FILE + "/content", media_type="application/octet-stream", raises=(ErrorCode.NOT_FOUND,))
+async def read_file_content(request: ApiRequest, file_id: FromPath[str]) -> Stream:
+    """Read a file as it was uploaded, or the raw file of the document under its id."""
+    services = request.services
+    upload, file_documents = await _find(request, file_id)
+    if upload is not None:
+        pieces, name = _read_upload(services, upload.id), upload.name
+    else:
+        document = next((document for document in file_documents if document.raw_key is not None), None)
+        if document is None or document.raw_key is None:
+            raise file_not_found()
+        stored = StoredFiles(
+            request.caller.organization,
+            document.namespace_id,
+            document.name,
+            document.media_type,
+            document.raw_key,
+            None,
+        )
+        opened, file = await open_file(services, stored, document.raw_key)
+        pieces, name = read_pieces(services, opened, file), document.name
+    return Stream(pieces, media_type="application/octet-stream", headers=download_headers(name))
+
+
+@_operation("DELETE", _FILE, raises=(ErrorCode.NOT_FOUND,), failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
+async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Removed:
+    """Delete a file: the upload, and the documents under its id in all vector stores."""
+    services, caller = request.services, request.caller
+    _, file_documents = await _find(request, file_id)
+    await file_uploads.delete_upload(services.db, owner_of(request), file_id)
+    for document in file_documents:
+        scope = Scope(caller.organization, document.namespace_id, request.tenant)
+        await documents.delete(services.db, scope, DocumentFilter(document_ids=(document.id,)))
+    services.notices.send()
+    return wire.Removed(id=file_id, object="file")
+
+
+async def _find(request: ApiRequest, name: str) -> tuple[UploadedFile | None, list[FileDocument]]:
+    """Return the upload with this id, and the documents under it. Raises NOT_FOUND for neither."""
+    services, owner = request.services, owner_of(request)
+    upload = (await file_uploads.find_uploads(services.db, owner, [name])).get(name)
+    file_documents = await file_uploads.find_documents(services.db, owner, name)
+    if upload is None and not file_documents:
+        raise file_not_found()
+    return upload, file_documents
+
+
+async def _read_upload(services: Services, upload_id: str) -> AsyncIterator[bytes]:
+    pieces = file_uploads.read_pieces(services.db, upload_id)
+    while several := await services.in_thread(_take, pieces):
+        for piece in several:
+            yield piece
+
+
+HANDLERS = (create_file, get_file, read_file_content, delete_file)

@@ -1,0 +1,338 @@
+"""Files of vector stores and their batches as OpenAI's clients ask for them: documents and job runs of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from api import auth
+from api.operation import idempotent, operation
+from api.request import ApiRequest, TenantUse
+from api.routes.document_parts import read_parsed_text
+from api.wire import vector_stores as wire
+from connectors import registry
+from retrieval.database import pagination
+from retrieval.documents import documents
+from retrieval.documents.documents import DocumentRow
+from retrieval.documents.queries import uploads as file_uploads
+from retrieval.documents.queries.uploads import Owner, UploadedFile
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter
+from retrieval.ingestion import reembedding
+from retrieval.jobs import control, runs
+from retrieval.jobs.runs import JobRun, NewFile
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import Scope
+
+FILES = "/v1/vector_stores/{namespace_id:str}/files"
+_FILE = FILES + "/{document_id:str}"
+_BATCHES = "/v1/vector_stores/{namespace_id:str}/file_batches"
+_BATCH = _BATCHES + "/{ingest_job_run_id:str}"
+_FILE_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND)
+_BATCH_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
+_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
+_EXAMPLE = "file-06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+
+
+def owner_of(request: ApiRequest) -> Owner:
+    """Return the owner of the uploads that the request may use."""
+    return Owner(request.caller.organization, request.tenant, request.caller.namespace)
+
+
+async def attach_files(
+    request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile]
+) -> tuple[str, list[str]]:
+    """Copy uploads into a namespace and accept their ingestion. Returns the job run's id and those of documents."""
+    return await _accept(request, namespace.id, files, await _copy(request, namespace, files))
+
+
+async def find_uploads(request: ApiRequest, files: Sequence[wire.AddFile]) -> dict[str, UploadedFile]:
+    """Return the uploads by id. Raises NOT_FOUND for one that the caller has not, INVALID_REQUEST."""
+    names = [file.file_id for file in files]
+    uploads = await file_uploads.find_uploads(request.services.db, owner_of(request), names)
+    if not uploads.keys() >= set(names):
+        raise file_not_found()
+    return uploads
+
+
+async def _copy(request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile]) -> list[NewFile]:
+    """Copy uploads into the namespace's file store."""
+    services, scope = request.services, request.scope_of(namespace.id)
+    uploads, store, copies = await find_uploads(request, files), registry.file_store(namespace), []
+    for file in files:
+        source = uploads[file.file_id]
+        target = await runs.begin_upload(services.db, scope)
+        await services.in_thread(store.put, target.key, file_uploads.read_pieces(services.db, source.id))
+        copies.append(_new_file(source, file, target))
+    return copies
+
+
+def _new_file(source: UploadedFile, file: wire.AddFile, target: runs.Upload) -> NewFile:
+    attributes = dict(file.attributes or {})
+    return NewFile(source.id, source.name, source.media_type, source.size, source.sha256, attributes, target)
+
+
+async def _accept(
+    request: ApiRequest, namespace_id: str, files: Sequence[wire.AddFile], copies: Sequence[NewFile]
+) -> tuple[str, list[str]]:
+    services, scope = request.services, request.scope_of(namespace_id)
+    ingestion = wire.as_ingestion(files[0].chunking_strategy)
+    receipt, replaced = await runs.accept_files(services.db, scope, copies, ingestion)
+    for document_id, copy in zip(receipt.documents, copies, strict=True):
+        if document_id in replaced and copy.metadata:
+            selection = DocumentFilter(document_ids=(document_id,))
+            await documents.patch_metadata(services.db, scope, selection, copy.metadata, {}, {})
+    await file_uploads.shorten_expiry(services.db, [copy.external_id for copy in copies])
+    await request.save_tenant()
+    return receipt.job_run_id, list(receipt.documents)
+
+
+async def copy_file(request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.AddFile]) -> list[NewFile]:
+    """Copy one upload, before the transaction that accepts its ingestion."""
+    return await _copy_checked(request, namespace_id, [data])
+
+
+async def copy_files(request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.AddFiles]) -> list[NewFile]:
+    """Copy the uploads of a batch, before the transaction that accepts their ingestion."""
+    return await _copy_checked(request, namespace_id, data.each())
+
+
+async def _copy_checked(request: ApiRequest, namespace_id: str, files: Sequence[wire.AddFile]) -> list[NewFile]:
+    for file in files:
+        wire.check_attributes(file.attributes, request.services.settings)
+        wire.as_ingestion(file.chunking_strategy)
+    return await _copy(request, await _find_namespace(request, namespace_id), files)
+
+
+@_operation("GET", FILES, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
+async def list_vector_store_files(
+    request: ApiRequest, namespace_id: FromPath[str], params: NamedDependency[wire.StoreFileList]
+) -> wire.VectorStoreFilePage:
+    """List the files of a vector store. The namespace's documents, newest first."""
+    await _find_namespace(request, namespace_id)
+    return await _list(request, request.scope_of(namespace_id), params)
+
+
+@_operation(
+    "POST",
+    FILES,
+    tenant=TenantUse.MADE,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
+    failed=ErrorCode.INGESTION_FAILED,
+    body=wire.AddFile,
+    dependencies={"copies": copy_file},
+    notifies=True,
+    example={"file_id": _EXAMPLE, "attributes": {"manual": "A-7"}},
+)
+@idempotent
+async def add_vector_store_file(
+    request: ApiRequest,
+    namespace_id: FromPath[str],
+    data: JSONBody[wire.AddFile],
+    copies: NamedDependency[list[NewFile]],
+) -> wire.VectorStoreFile:
+    """Add an uploaded file to a vector store. It is ingested; the same file again replaces the document."""
+    _, document_ids = await _accept(request, namespace_id, [data], copies)
+    return await _show(request, request.scope_of(namespace_id), document_ids[0])
+
+
+@_operation("GET", _FILE, raises=_FILE_MISSING)
+async def get_vector_store_file(
+    request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
+) -> wire.VectorStoreFile:
+    """Get a file of a vector store."""
+    return await _show(request, request.scope_of(namespace_id), document_id)
+
+
+@_operation(
+    "POST",
+    _FILE,
+    raises=(*_FILE_MISSING, ErrorCode.INVALID_FILTER_CONFIG),
+    failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
+    example={"attributes": {"reviewed": True}},
+)
+@idempotent
+async def update_vector_store_file(
+    request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str], data: JSONBody[wire.UpdateFile]
+) -> wire.VectorStoreFile:
+    """Replace the attributes of a file. Other metadata of the document stays."""
+    scope = request.scope_of(namespace_id)
+    row = await _find(request, scope, document_id)
+    attributes = wire.check_attributes(data.attributes, request.services.settings)
+    values = {**dict.fromkeys(wire.scalar_values(row.metadata)), **attributes}
+    selection = DocumentFilter(document_ids=(row.id,))
+    rows = await documents.patch_metadata(request.services.db, scope, selection, values, {}, {})
+    return wire.VectorStoreFile.of(rows[0], namespace_id)
+
+
+@_operation("DELETE", _FILE, raises=_FILE_MISSING, failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
+async def remove_vector_store_file(
+    request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
+) -> wire.Removed:
+    """Remove a file from a vector store. The document disappears at once; the upload stays."""
+    scope = request.scope_of(namespace_id)
+    row = await _find(request, scope, document_id)
+    await documents.delete(request.services.db, scope, DocumentFilter(document_ids=(row.id,)))
+    request.services.notices.send()
+    return wire.Removed(id=document_id, object="vector_store.file.deleted")
+
+
+@_operation("GET", _FILE + "/content", raises=_FILE_MISSING)
+async def read_vector_store_file(
+    request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
+) -> wire.FileTextPage:
+    """Read the parsed text of a file. Without any text before it was ingested."""
+    row = await _find(request, request.scope_of(namespace_id), document_id)
+    config = await _find_namespace(request, namespace_id)
+    text = None if row.parsed_key is None else await read_parsed_text(request.services, config, row.parsed_key)
+    return wire.FileTextPage(data=[] if text is None else [wire.FileText(text)])
+
+
+@_operation(
+    "POST",
+    _BATCHES,
+    tenant=TenantUse.MADE,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
+    failed=ErrorCode.INGESTION_FAILED,
+    body=wire.AddFiles,
+    dependencies={"copies": copy_files},
+    notifies=True,
+    example={"file_ids": [_EXAMPLE], "attributes": {"manual": "A-7"}},
+)
+@idempotent
+async def create_file_batch(
+    request: ApiRequest,
+    namespace_id: FromPath[str],
+    data: JSONBody[wire.AddFiles],
+    copies: NamedDependency[list[NewFile]],
+) -> wire.FileBatch:
+    """Add uploaded files to a vector store. They are ingested by one job run, which is the batch."""
+    job_run_id, _ = await _accept(request, namespace_id, data.each(), copies)
+    return await _show_batch(request, request.scope_of(namespace_id), job_run_id)
+
+
+@_operation("GET", _BATCH, raises=_BATCH_MISSING)
+async def get_file_batch(
+    request: ApiRequest, namespace_id: FromPath[str], ingest_job_run_id: FromPath[str]
+) -> wire.FileBatch:
+    """Get a batch of files. Any job run of the namespace."""
+    return await _show_batch(request, request.scope_of(namespace_id), ingest_job_run_id)
+
+
+@_operation("GET", _BATCH + "/files", raises=_BATCH_MISSING)
+async def list_file_batch_files(
+    request: ApiRequest,
+    namespace_id: FromPath[str],
+    ingest_job_run_id: FromPath[str],
+    params: NamedDependency[wire.StoreFileList],
+) -> wire.VectorStoreFilePage:
+    """List the files of a batch. Those that were not deleted, newest first."""
+    scope = request.scope_of(namespace_id)
+    run = await _read_batch(request, scope, ingest_job_run_id)
+    groups = chain(run.queued, run.processing, run.completed, run.failed, run.cancelled)
+    return await _list(request, scope, params, document_ids=tuple(document.id for document in groups) or ("",))
+
+
+@_operation("POST", _BATCH + "/cancel", raises=_BATCH_MISSING, failed=ErrorCode.INGESTION_FAILED, creates=True)
+async def cancel_file_batch(
+    request: ApiRequest, namespace_id: FromPath[str], ingest_job_run_id: FromPath[str]
+) -> wire.FileBatch | bytes:
+    """Cancel a batch of files. Those that were ingested stay."""
+    services, scope = request.services, request.scope_of(namespace_id)
+    batch = await _read_batch(request, scope, ingest_job_run_id)
+    if batch.source == reembedding.SOURCE and request.reach is not None:
+        raise auth.bound_key()
+
+    async def cancel() -> wire.FileBatch:
+        await services.in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
+        return await _show_batch(request, scope, ingest_job_run_id)
+
+    return await request.once(cancel, b"")
+
+
+async def _list(
+    request: ApiRequest, scope: Scope, params: wire.StoreFileList, *, document_ids: tuple[str, ...] = ()
+) -> wire.VectorStoreFilePage:
+    cursor, anchor = None, params.anchor()
+    if anchor is not None:
+        try:
+            cursor = pagination.by_age(await _find(request, scope, anchor[1]))
+        except ServiceError as error:
+            message = f"{anchor[0]} names no entry of this list."
+            raise ServiceError(wire.INVALID, message, field=anchor[0], reason="bad_cursor") from error
+    statuses = wire.statuses_of(params.filter) if params.filter else ()
+    page = await documents.list_page(
+        request.services.db,
+        scope,
+        DocumentFilter(document_ids=document_ids, statuses=statuses),
+        params.limit,
+        cursor,
+        viewer=None,
+        oldest_first=params.oldest_first,
+    )
+    rows = page.items[::-1] if params.before else page.items
+    entries = [wire.VectorStoreFile.of(row, scope.namespace) for row in rows]
+    return wire.VectorStoreFilePage.of(entries, has_more=page.cursor is not None)
+
+
+async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
+    """Return the document under the id of a file. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND."""
+    is_upload = name.startswith(file_uploads.PREFIX)
+    selection = (
+        DocumentFilter(external_ids=(name,), sources=(file_uploads.SOURCE,))
+        if is_upload
+        else DocumentFilter(document_ids=(name,))
+    )
+    page = await documents.list_page(request.services.db, scope, selection, 1, viewer=None)
+    if not page.items:
+        await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
+        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such file in this vector store.")
+    return page.items[0]
+
+
+async def _find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
+    request.require_namespace(namespace_id)
+    services = request.services
+    return await namespaces.get(services.db, services.ring, request.caller.organization, namespace_id)
+
+
+async def _show(request: ApiRequest, scope: Scope, name: str) -> wire.VectorStoreFile:
+    return wire.VectorStoreFile.of(await _find(request, scope, name), scope.namespace)
+
+
+async def _read_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> JobRun:
+    """Return the job run. Raises NAMESPACE_NOT_FOUND, INGEST_JOB_RUN_NOT_FOUND."""
+    try:
+        return await runs.read_run(request.services.db, scope, job_run_id)
+    except ServiceError:
+        await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
+        raise
+
+
+async def _show_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> wire.FileBatch:
+    return wire.FileBatch.of(await _read_batch(request, scope, job_run_id), scope.namespace)
+
+
+def file_not_found() -> ServiceError:
+    days = file_uploads.KEPT_SECONDS // 86_400
+    message = f"There is no such file. An upload is kept for {days} days, and for one after it was added."
+    return ServiceError(ErrorCode.NOT_FOUND, message, field="file_id", reason="no_such_file")
+
+
+HANDLERS = (
+    list_vector_store_files,
+    add_vector_store_file,
+    get_vector_store_file,
+    update_vector_store_file,
+    remove_vector_store_file,
+    read_vector_store_file,
+    create_file_batch,
+    get_file_batch,
+    list_file_batch_files,
+    cancel_file_batch,
+)

@@ -1,0 +1,131 @@
+"""Vector stores as OpenAI's clients ask for them: namespaces under another name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from api import auth
+from api.operation import idempotent, operation
+from api.permissions import find_permission
+from api.request import ApiRequest
+from api.routes import namespaces as namespace_routes
+from api.routes.vector_store_files import FILES, attach_files, find_uploads
+from api.wire import vector_stores as wire
+from api.wire.namespaces import CreateNamespace
+from retrieval.database import pagination
+from retrieval.database.pagination import Part
+from retrieval.documents.queries import uploads as file_uploads
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import EMBEDDED, NamespaceConfig
+
+_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
+_STORE = "/v1/vector_stores/{namespace_id:str}"
+
+
+@_operation("GET", "/v1/vector_stores")
+async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.StoreList]) -> wire.VectorStorePage:
+    """List vector stores. The namespaces, newest first."""
+    services, caller = request.services, request.caller
+    cursor, anchor = None, params.anchor()
+    if anchor is not None:
+        try:
+            entry = await _find(request, anchor[1])
+        except ServiceError as error:
+            raise unknown_entry(anchor[0]) from error
+        cursor = pagination.by_age(entry)
+    page = await namespaces.list_part(
+        services.db,
+        services.ring,
+        caller.organization,
+        Part(params.limit, cursor),
+        only=caller.namespace,
+        oldest_first=params.oldest_first,
+    )
+    stores = await _show(request, page.items[::-1] if params.before else page.items)
+    return wire.VectorStorePage.of(stores, has_more=page.cursor is not None)
+
+
+async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore]) -> NamespaceConfig:
+    """Return the namespace to create. Raises FORBIDDEN for files of a caller who may not ingest."""
+    if data.file_ids:
+        auth.require_permission(request.caller, find_permission("POST", FILES))
+        wire.as_ingestion(data.chunking_strategy)
+        await find_uploads(request, data.files())
+    body = msgspec.convert({"name": data.name or wire.DEFAULT_NAME, **EMBEDDED}, CreateNamespace)
+    return await namespace_routes.check_draft(request, body)
+
+
+@_operation(
+    "POST",
+    "/v1/vector_stores",
+    raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, ErrorCode.INVALID_NAMESPACE_CONFIG, ErrorCode.NOT_FOUND),
+    body=wire.CreateVectorStore,
+    dependencies={"draft": check_store},
+    notifies=True,
+    example={"name": "Product manuals"},
+)
+@idempotent
+async def create_vector_store(
+    request: ApiRequest, data: JSONBody[wire.CreateVectorStore], draft: NamedDependency[NamespaceConfig]
+) -> wire.VectorStore:
+    """Create a vector store. A namespace with the embedded storage, index and model, and uploaded files, if any."""
+    services = request.services
+    async with services.db.async_together():
+        created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+        if data.file_ids:
+            await attach_files(request, created, data.files())
+    return (await _show(request, [created]))[0]
+
+
+@_operation("GET", _STORE, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
+async def get_vector_store(request: ApiRequest, namespace_id: FromPath[str]) -> wire.VectorStore:
+    """Get a vector store."""
+    return (await _show(request, [await _find(request, namespace_id)]))[0]
+
+
+@_operation(
+    "POST",
+    _STORE,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_NAMESPACE_CONFIG),
+    example={"name": "Manuals"},
+)
+@idempotent
+async def update_vector_store(
+    request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.UpdateVectorStore]
+) -> wire.VectorStore:
+    """Rename a vector store."""
+    services, namespace = request.services, await _find(request, namespace_id)
+    if data.name:
+        namespace = await namespaces.update(services.db, services.ring, replace(namespace, name=data.name))
+    return (await _show(request, [namespace]))[0]
+
+
+@_operation("DELETE", _STORE, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
+async def delete_vector_store(request: ApiRequest, namespace_id: FromPath[str]) -> wire.Removed:
+    """Delete a vector store. The namespace disappears at once."""
+    request.require_namespace(namespace_id)
+    await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
+    return wire.Removed(id=namespace_id, object="vector_store.deleted")
+
+
+def unknown_entry(field: str) -> ServiceError:
+    return ServiceError(wire.INVALID, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
+
+
+async def _find(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
+    request.require_namespace(namespace_id)
+    return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
+
+
+async def _show(request: ApiRequest, configs: list[NamespaceConfig]) -> list[wire.VectorStore]:
+    counts = await file_uploads.count_documents(request.services.db, [config.id for config in configs], request.tenant)
+    return [wire.VectorStore.of(config, counts) for config in configs]
+
+
+HANDLERS = (list_vector_stores, create_vector_store, get_vector_store, update_vector_store, delete_vector_store)

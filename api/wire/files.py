@@ -1,0 +1,69 @@
+"""Files as OpenAI's clients upload them, before they are part of a vector store."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from api.wire.vector_stores import FileStatus, Moment, file_status, unix_seconds
+from retrieval.documents.queries import uploads as file_uploads
+from retrieval.documents.queries.uploads import FileDocument, UploadedFile
+from retrieval.errors import ErrorCode, ServiceError
+
+
+class File(Struct, kw_only=True):
+    """An uploaded file, or the documents under its id."""
+
+    id: Annotated[str, Meta(description="The id of the upload, or of a document.")]
+    object: Annotated[Literal["file"], Meta(description="The type of the object.")] = "file"
+    bytes: Annotated[int, Meta(description="The size.")]
+    created_at: Moment
+    filename: Annotated[str, Meta(description="The name.")]
+    purpose: Annotated[str, Meta(description="The purpose that the upload named.")]
+    status: Annotated[Literal["uploaded", "processed", "error"], Meta(description="The status.")]
+    expires_at: Annotated[int | None, Meta(description="Time at which the upload expires; null for a document.")] = None
+
+    @classmethod
+    def of_upload(cls, upload: UploadedFile) -> File:
+        return cls(
+            id=upload.id,
+            bytes=upload.size,
+            created_at=unix_seconds(upload.created_at),
+            filename=upload.name,
+            purpose=upload.purpose,
+            status="processed",
+            expires_at=unix_seconds(upload.expires_at),
+        )
+
+    @classmethod
+    def of_document(cls, document: FileDocument) -> File:
+        statuses: dict[FileStatus, Literal["processed", "error"]] = {"completed": "processed", "failed": "error"}
+        return cls(
+            id=file_uploads.file_id(document.id, document.external_id),
+            bytes=document.size,
+            created_at=unix_seconds(document.created_at),
+            filename=document.name,
+            purpose="assistants",
+            status=statuses.get(file_status(document.status), "uploaded"),
+        )
+
+
+class UploadForm(Struct):
+    """The fields of the form beside the file."""
+
+    purpose: Annotated[
+        Literal["assistants", "batch", "fine-tune", "vision", "user_data", "evals"] | None,
+        Meta(description="The purpose; it has no effect."),
+    ] = None
+
+
+def expiry_seconds(text: bytes) -> int:
+    """Return the seconds until an upload expires: the form's `expires_after[seconds]`, or the default without it."""
+    if not text:
+        return file_uploads.KEPT_SECONDS
+    if not re.fullmatch(rb"[0-9]{4,7}", text) or not 3600 <= int(text) <= 2_592_000:
+        message = "expires_after[seconds] is a whole number from 3600 to 2592000."
+        raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="expires_after", reason="out_of_bounds")
+    return int(text)

@@ -1,0 +1,197 @@
+"""Files that clients upload before they name a namespace, as OpenAI's clients do.
+
+The database holds them for days. Once one is ingested, its document has the upload's id as its external id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.database.database import Database
+from retrieval.database.rows import Executor
+from retrieval.database.statements import LoopConnection
+from retrieval.errors import ErrorCode, ServiceError
+
+PREFIX = "file-"
+SOURCE = "LOCAL_FILE"
+KEPT_SECONDS = 7 * 24 * 3600
+"""Seconds until an upload expires, unless its request names another time."""
+INGESTED_HOURS = 24
+"""Hours for which an upload is kept after it was ingested."""
+MOST_BYTES = 5 * 2**30
+"""Bytes of uploads that one organization may have at once."""
+_PIECES = 16
+"""Pieces that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The scope of uploads. `namespace`: that of a bound key, which sees uploads of keys with the same bound alone."""
+
+    organization: str
+    tenant: str
+    namespace: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """An upload without its content."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    sha256: bytes
+    purpose: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FileDocument:
+    """A document under the id of a file, with its scope and its raw file."""
+
+    id: str
+    external_id: str
+    name: str
+    size: int
+    status: str
+    created_at: datetime
+    namespace_id: str
+    media_type: str
+    raw_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCount:
+    """Documents of a namespace with one status, and their bytes."""
+
+    namespace_id: str
+    status: str
+    documents: int
+    size: int
+    updated_at: datetime
+
+
+_COLUMNS: LiteralString = "id, name, media_type, size, sha256, purpose, created_at, expires_at"
+_OWNED: LiteralString = (
+    " organization_id = %(organization)s and tenant = %(tenant)s and expires_at > now()"
+    " and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
+)
+
+
+def file_id(document_id: str, external_id: str) -> str:
+    """Return the id under which OpenAI's clients know a document: that of its upload, else its own."""
+    return external_id if external_id.startswith(PREFIX) else document_id
+
+
+async def begin(
+    connection: LoopConnection,
+    owner: Owner,
+    *,
+    name: str,
+    media_type: str,
+    purpose: str,
+    size: int,
+    sha256: bytes,
+    seconds: int,
+) -> UploadedFile:
+    """Record an upload, whose pieces follow in the same transaction. PAYLOAD_TOO_LARGE beyond MOST_BYTES."""
+    values = {**asdict(owner), "id": ids.new_id(PREFIX), "name": name, "media_type": media_type, "size": size}
+    values |= {"sha256": sha256, "purpose": purpose, "seconds": seconds, "most": MOST_BYTES}
+    uploaded = await connection.async_fetch_one(
+        UploadedFile,
+        "insert into uploaded_files (id, organization_id, tenant, namespace_id, name, media_type, size, sha256,"
+        " purpose, expires_at)"
+        " select %(id)s, %(organization)s, %(tenant)s, %(namespace)s, %(name)s, %(media_type)s, %(size)s, %(sha256)s,"
+        " %(purpose)s, now() + make_interval(secs => %(seconds)s)"
+        " where %(most)s >= %(size)s + (select coalesce(sum(size), 0) from uploaded_files"
+        " where organization_id = %(organization)s) returning " + _COLUMNS,
+        values,
+    )
+    if uploaded is None:
+        message = f"The organization has {MOST_BYTES // 2**30} GiB of uploads. Delete some, or wait until they expire."
+        raise ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, message, field="file", reason="too_many_uploads")
+    return uploaded
+
+
+async def add_pieces(connection: LoopConnection, upload_id: str, position: int, pieces: Sequence[bytes]) -> None:
+    """Store pieces of an upload from a position on."""
+    await connection.execute(
+        "insert into uploaded_pieces (file_id, position, content) select %(id)s, %(first)s + ordinality, content"
+        " from unnest(%(pieces)s::bytea[]) with ordinality p (content, ordinality)",
+        {"id": upload_id, "first": position, "pieces": list(pieces)},
+    )
+
+
+async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) -> dict[str, UploadedFile]:
+    """Return the owner's uploads with these ids, by id."""
+    statement: LiteralString = f"select {_COLUMNS} from uploaded_files where id = any(%(ids)s) and {_OWNED}"
+    rows = await db.async_fetch(UploadedFile, statement, {**asdict(owner), "ids": list(upload_ids)})
+    return {row.id: row for row in rows}
+
+
+def read_pieces(db: Executor, upload_id: str) -> Iterator[bytes]:
+    """Yield the content of an upload."""
+    position = 0
+    statement: LiteralString = (
+        "select content from uploaded_pieces where file_id = %(id)s and position > %(after)s order by position"
+        " limit %(most)s"
+    )
+    while pieces := db.fetch(bytes, statement, {"id": upload_id, "after": position, "most": _PIECES}):
+        yield from pieces
+        position += len(pieces)
+
+
+async def delete_upload(db: Database, owner: Owner, upload_id: str) -> bool:
+    """Delete an upload; False if there is none."""
+    statement: LiteralString = f"delete from uploaded_files where id = %(id)s and {_OWNED} returning id"
+    return await db.async_fetch_one(str, statement, {**asdict(owner), "id": upload_id}) is not None
+
+
+async def shorten_expiry(db: Database, upload_ids: Sequence[str]) -> None:
+    """Let uploads that were ingested expire in a day."""
+    await db.async_execute(
+        "update uploaded_files set expires_at = least(expires_at, now() + make_interval(hours => %(hours)s))"
+        " where id = any(%(ids)s)",
+        {"ids": list(upload_ids), "hours": INGESTED_HOURS},
+    )
+
+
+def delete_expired(db: Executor) -> None:
+    """Delete uploads that have expired, with their pieces."""
+    db.execute("delete from uploaded_files where expires_at < now()", {})
+
+
+async def find_documents(db: Database, owner: Owner, name: str) -> list[FileDocument]:
+    """Return the documents under the id of a file, in all namespaces that the owner reaches."""
+    by_id: LiteralString = "d.id = %(id)s"
+    by_upload: LiteralString = "d.source = %(source)s and d.external_id = %(id)s"
+    return await db.async_fetch(
+        FileDocument,
+        "select d.id, d.external_id, d.name, document_size(d.properties, d.accepted_bytes)::bigint as size, d.status,"
+        " d.created_at, p.namespace_id, coalesce(d.properties ->> 'mimeType', '') as media_type, d.raw_key"
+        " from namespaces n join partitions p on p.namespace_id = n.id and p.tenant = %(tenant)s"
+        " join documents d on d.partition_id = p.id and d.deleted_at is null"
+        " where n.organization_id = %(organization)s and n.deleted_at is null"
+        " and (%(namespace)s::text is null or n.id = %(namespace)s) and "
+        + (by_upload if name.startswith(PREFIX) else by_id)
+        + " order by d.created_at, d.id",
+        {**asdict(owner), "id": name, "source": SOURCE},
+    )
+
+
+async def count_documents(db: Database, namespace_ids: Sequence[str], tenant: str) -> list[StoreCount]:
+    """Count the documents of namespaces in one tenant's scope, by status."""
+    return await db.async_fetch(
+        StoreCount,
+        "select p.namespace_id, d.status, count(*) as documents, max(d.updated_at) as updated_at,"
+        " coalesce(sum(document_size(d.properties, d.accepted_bytes)), 0)::bigint as size"
+        " from partitions p join documents d on d.partition_id = p.id and d.deleted_at is null"
+        " where p.namespace_id = any(%(namespaces)s) and p.tenant = %(tenant)s group by p.namespace_id, d.status",
+        {"namespaces": list(namespace_ids), "tenant": tenant},
+    )
