@@ -3,8 +3,9 @@
     python -m bench.search [--chunks 100000] [--rounds 7] [--clients 8] [--seconds 10]
 
 Vectors are random around 300 centres, texts have a Zipf vocabulary with the stop words left out, queries are words of
-some chunk. Wall time and processor time of the server and of this process, in milliseconds; each round runs every kind
-on the same queries. Then several clients search at once, with vectors given and with queries embedded by MiniLM.
+some chunk; each search also with filters that leave a part of the documents. Wall time and processor time of the server
+and of this process, in milliseconds; each round runs every kind on the same queries. Then several clients search at
+once, with vectors given and with queries embedded by MiniLM.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
 from retrieval import ids
 from retrieval.database import database
 from retrieval.database.half_vectors import HalfVector
+from retrieval.filters import DocumentFilter
 from retrieval.keywords import posting_blocks
 from retrieval.ports import Scope
 from retrieval.search import search
 
 DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
 BASE = "pgvector, plain table, 10"
+SHARES = {"half": 2, "tenth": 10, "hundredth": 100}
+"""Filters that leave such a part of the documents."""
 
 
 class Given:
@@ -80,6 +84,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
         "a plain pgvector table of the same": lambda: _plain(db, partition),
         "the service's index": lambda: store.ensure_index(scope),
         "packing posting lists": lambda: posting_blocks.pack_postings(db, partition),
+        "metadata of documents": lambda: _share_out(db, partition),
         "vacuum": lambda: vacuum(db.url),
     }
     for name, step in steps.items():
@@ -94,14 +99,31 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-def _search(db: database.Database, scope: Scope, store: PgVectorStore, semantic: float, model: Any = None) -> Any:
+def _share_out(db: database.Database, partition: int) -> None:
+    """Give each document a number below each of the shares."""
+    for name, parts in SHARES.items():
+        db.rows(
+            "update documents set metadata = metadata || jsonb_build_object(%(name)s::text,"
+            " abs(hashtext(id || %(name)s)) %% %(parts)s) where partition_id = %(partition)s",
+            {"name": name, "parts": parts, "partition": partition},
+        )
+
+
+def _search(
+    db: database.Database,
+    scope: Scope,
+    store: PgVectorStore,
+    semantic: float,
+    model: Any = None,
+    where: DocumentFilter | None = None,
+) -> Any:
     """What searches with a text and, unless a model is named, with the vector that is given."""
 
     def run(text: str, values: Any) -> None:
         given = model or Given()
         if model is None:
             given.values = values
-        query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic)
+        query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic, where=where)
         search.run_search(db, scope, query, viewer=None, embedder=given, vectors=store)
 
     return run
@@ -118,6 +140,10 @@ def _measure(
         "search keyword": _search(db, scope, store, 0.0),
         "search hybrid": _search(db, scope, store, 0.5),
     }
+    for name in SHARES:
+        where = DocumentFilter(metadata={name: 1})
+        for side, weight in (("semantic", 1.0), ("keyword", 0.0), ("hybrid", 0.5)):
+            kinds[f"search {side}, {name}"] = _search(db, scope, store, weight, where=where)
     return compare(db, kinds, queries, rounds, lambda _, __: None)
 
 

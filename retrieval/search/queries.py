@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from retrieval import ids
 from retrieval.access.reading import viewed_database, visible
@@ -21,6 +21,9 @@ from retrieval.keywords.bm25_scorer import K1, B, Scored, Terms
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 from retrieval.search.context_expansion import Context
+
+if TYPE_CHECKING:
+    from retrieval.keywords.bm25_scorer import Numbers
 
 HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
@@ -45,7 +48,15 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Visible chunks that match a filter, None if they are too many, and the nearest of them, nearest first."""
+    """Visible chunks that match a filter, and the nearest of them, nearest first."""
+
+    chunks: Sequence[int] | Numbers
+    nearest: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Matches as the database lists them. `chunks`: None if they are too many."""
 
     chunks: list[int] | None
     nearest: list[int]
@@ -125,8 +136,8 @@ def match_chunks(
     viewer: Viewer | None,
     most: int,
     nearest: int,
-) -> Matches:
-    """List the chunks that match, if they are at most `most`, and so many that are `nearest` to the query's vector."""
+) -> Matches | None:
+    """List the chunks that match, and so many that are `nearest` to the query's vector; None if more than `most` do."""
     condition, params = where.sql("d")
     statement: LiteralString = f"""
         with matches as materialized (
@@ -143,7 +154,8 @@ def match_chunks(
     """
     params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
     scoped = visible(statement, params, viewer)
-    return db.fetch_one(Matches, scoped.text, dict(scoped.params)) or Matches([], [])
+    listed = db.fetch_one(Listed, scoped.text, dict(scoped.params))
+    return None if listed is None or listed.chunks is None else Matches(listed.chunks, listed.nearest)
 
 
 def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None) -> bytes:

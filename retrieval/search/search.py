@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieval.access.reading import viewed_database
@@ -51,6 +52,8 @@ MOST = 10_000
 """The most candidates that a vector store is asked for; also the most that one of the hosted stores returns."""
 CHECKED = 2_000
 """Chunks by words that a filter is applied to, at most, before all that match are listed."""
+FIRST = 3
+"""Times the candidates by words that a filter is applied to first, so that one of a half leaves enough."""
 LEAST_COUNTED = 10
 """Chunks that a word has at least, as far as scores can tell a user who may see many."""
 _QUERIES = QueryVectors()
@@ -210,16 +213,23 @@ class _Search:
         """Return the nearest matching chunks by exact comparison; None: ask the vector store."""
         if selected.matches is None or self.values is None:
             return None
-        nearest, chunks = selected.matches.nearest, selected.matches.chunks or []
-        if len(nearest) < min(count, len(chunks)):
-            nearest = self._match_all(selected, count)
+        nearest, matching = selected.matches.nearest, len(selected.matches.chunks)
+        if len(nearest) < min(count, matching):
+            nearest = self._match_all(selected, count, 2 * matching)
         return nearest
 
-    def _match_all(self, selected: Selectivity, count: int) -> list[int]:
+    def _match_all(self, selected: Selectivity, count: int, most: int = selectivity.ALL) -> list[int]:
         with self.clock("vector_ms"):
-            matches = selectivity.match_chunks(
-                self.db, self.partition, selected.where, self.values, count, viewer=self.viewer
+            match = partial(
+                selectivity.match_chunks,
+                self.db,
+                self.partition,
+                selected.where,
+                self.values,
+                count,
+                viewer=self.viewer,
             )
+            matches = match(most=most) or match()
             return matches.nearest if matches is not None else []
 
     def _nearest_vectors(self, selected: Selectivity, count: int) -> list[str]:
@@ -261,11 +271,11 @@ class _Search:
             return []
         with self.clock("keyword_ms"):
             if selected.matches is not None:
-                return ranking.among(selected.matches.chunks or []).best(count)
+                return ranking.among(selected.matches.chunks).best(count)
             if not self._filters:
                 return ranking.best(count)
             matches: list[Scored] = []
-            checked, size = 0, 2 * count
+            checked, size = 0, FIRST * count
             while len(matches) < count and checked < len(ranking.ids):
                 if checked + size > max(CHECKED, 4 * count) and checked + size < len(ranking.ids):
                     return ranking.among(self._list_matches(selected)).best(count)

@@ -27,13 +27,15 @@ from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import queries
+from retrieval.search import document_vectors, queries, queries_vectors
 from retrieval.search.queries import Matches, Partition
 
 FEW = 2_000
 """Matching chunks up to which they are compared one by one, whatever the size of the partition."""
-STEPS = 4
+STEPS = 16
 """Vectors that are compared one by one in the time in which an index is searched past one vector."""
+LISTED = 100
+"""Candidates that a search by words alone counts as having, at least, since it compares no vectors."""
 ALL = 2**31
 COUNTED = 2_000
 """Chunks that a viewer may see at most for the frequencies of words to be counted among them alone."""
@@ -74,6 +76,8 @@ def estimate_selectivity(
     narrows = where is not None and where.narrows()
     if viewer is None and not narrows:
         return Selectivity(where)
+    if values is None:
+        candidates = max(candidates, LISTED)
     broad = _broad.setdefault(db, _Broad())
     name = partition.id, _name(where, viewer, candidates)
     few = counted = None
@@ -122,10 +126,15 @@ def match_chunks(
     most: int = ALL,
 ) -> Matches | None:
     """Return the chunks that match and the nearest of them; None if there are more than `most`."""
-    matches = queries.match_chunks(
+    if most < ALL and not (where is not None and where.reads_rows):
+        versions = queries_vectors.list_versions(
+            db, partition.id, where or DocumentFilter(), viewer=viewer, limit=most + 1
+        )
+        if len(versions) <= most:
+            return document_vectors.compare_versions(db, partition.id, versions, values, candidates, most)
+    return queries.match_chunks(
         db, partition.id, where or DocumentFilter(), values, viewer=viewer, most=most, nearest=candidates
     )
-    return None if matches.chunks is None else matches
 
 
 def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) -> DocumentFilter | None:

@@ -91,7 +91,9 @@ def test_too_many_matches_are_remembered_of_one_filter_and_so_many_candidates(li
     partition = queries.find_partition(library.db, library.scope)
     other = DocumentFilter(metadata={"team": "blue"})
     for where, candidates in ((_red(), 100), (_red(), 100), (_red(), 20), (other, 100)):
-        selectivity.estimate_selectivity(library.db, partition, where, None, candidates, viewer=None, by_words=True)
+        selectivity.estimate_selectivity(
+            library.db, partition, where, axis(1.0), candidates, viewer=None, by_words=True
+        )
     assert asked == [_red(), _red(), other]
 
 

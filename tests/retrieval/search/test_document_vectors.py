@@ -1,0 +1,86 @@
+"""Vectors of documents in memory choose what an exact comparison of all matching chunks chooses."""
+
+import random
+
+import pytest
+
+from retrieval.filters import DocumentFilter
+from retrieval.search import document_vectors, queries, queries_vectors
+from retrieval.search.document_vectors import DocumentVectors, compare_versions
+
+ALL = 10**6
+EVERYTHING = DocumentFilter()
+
+
+@pytest.fixture
+def shelf(library):
+    """40 documents of 0 to 12 chunks with vectors by chance, some of them of length 0."""
+    dice = random.Random(56)
+    for number in range(40):
+        vectors = [[dice.gauss(0, 1) * (dice.random() > 0.02) for _ in range(8)] for _ in range(dice.randint(0, 12))]
+        library.put([f"text {number} {at}" for at in range(len(vectors))], vectors, metadata={"even": number % 2 == 0})
+    return library
+
+
+def list_versions(library, where=EVERYTHING):
+    return queries_vectors.list_versions(library.db, library.partition, where, viewer=None, limit=ALL)
+
+
+def compare(library, versions, values, nearest=10, most=ALL):
+    return compare_versions(library.db, library.partition, versions, values, nearest, most)
+
+
+def match_exactly(library, where, values, nearest=10):
+    return queries.match_chunks(library.db, library.partition, where, values, viewer=None, most=ALL, nearest=nearest)
+
+
+@pytest.mark.parametrize("where", [DocumentFilter(), DocumentFilter(metadata={"even": True})], ids=["all", "half"])
+def test_the_nearest_are_those_of_an_exact_comparison(shelf, where):
+    dice = random.Random(7)
+    for _ in range(20):
+        values = [dice.gauss(0, 1) for _ in range(8)]
+        matches, expected = compare(shelf, list_versions(shelf, where), values), match_exactly(shelf, where, values)
+        assert matches.nearest == expected.nearest
+        assert sorted(matches.chunks) == sorted(expected.chunks)
+
+
+def test_a_new_version_takes_the_place_of_the_former(library):
+    document = library.put(["former"], [[1.0] + [0.0] * 7])
+    former = compare(library, list_versions(library), [1.0] + [0.0] * 7)
+    library.put(["latter", "too"], [[1.0] + [0.0] * 7] * 2, document_id=document, generation=2)
+    latter = compare(library, list_versions(library), [1.0] + [0.0] * 7)
+    assert (len(former.nearest), len(latter.nearest)) == (1, 2)
+    assert not set(former.chunks) & set(latter.chunks)
+
+
+def test_more_chunks_than_allowed_are_not_compared(shelf):
+    versions, values = list_versions(shelf), [1.0] * 8
+    count = len(match_exactly(shelf, DocumentFilter(), values).chunks)
+    for _ in range(2):  # the versions are read, and then they are there
+        assert compare(shelf, versions, values, most=count - 1) is None
+        assert len(compare(shelf, versions, values, most=count).chunks) == count
+
+
+def test_what_was_used_longest_ago_is_dropped_and_read_again(shelf, monkeypatch):
+    vectors = DocumentVectors(kept=5 * document_vectors.ENTRY)
+    monkeypatch.setitem(document_vectors._vectors, shelf.db, vectors)
+    values = [1.0] * 8
+    expected = match_exactly(shelf, DocumentFilter(), values).nearest
+    for _ in range(2):
+        assert compare(shelf, list_versions(shelf), values).nearest == expected
+        assert 0 < len(vectors._entries) < 5
+
+
+def test_words_alone_need_no_vectors_and_other_dimensions_are_read_anew(shelf):
+    versions = list_versions(shelf)
+    chunks = sorted(compare(shelf, versions, None).chunks)
+    for values in ([1.0] * 8, [1.0] * 4, [1.0] * 8, None):
+        matches = compare(shelf, versions, values)
+        assert sorted(matches.chunks) == chunks
+        assert len(matches.nearest) == (10 if values else 0)
+
+
+def test_nothing_matches_nothing(library):
+    library.put([], [])
+    assert compare(library, list_versions(library), [1.0] * 8).nearest == []
+    assert compare(library, [], [1.0] * 8).chunks == []
