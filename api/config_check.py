@@ -30,18 +30,27 @@ _OWN = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOC
 """By area, what is the service's own: no config is at fault where that is too busy."""
 
 
-async def check_configs(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> None:
-    """Probe what has changed, all at once; the first failure, in the contract's order, under its area's own code."""
+async def check_configs(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> NamespaceConfig:
+    """Probe what has changed, all at once, and return the namespace with what was learnt of its model server. Raises
+    the first failure, in the contract's order, under its area's own code."""
+    from connectors import registry
+
     if not services.settings.check_configs:
-        return
+        return namespace
     probes = _probes(services, namespace)
+    areas = [area for area in probes if area in changed]
+    if EMBEDDING_MODEL in areas and namespace.embedding_model["provider"] == "ENDPOINT":
+        areas.remove(EMBEDDING_MODEL)  # first: it tells the dimensions that the index must have
+        await _probe(services, EMBEDDING_MODEL, *probes[EMBEDDING_MODEL], is_own=False)
+        namespace = registry.with_learned(namespace)
     outcomes = await asyncio.gather(
-        *(_probe(services, area, *probes[area], is_own=_is_own(namespace, area)) for area in probes if area in changed),
+        *(_probe(services, area, *probes[area], is_own=_is_own(namespace, area)) for area in areas),
         return_exceptions=True,
     )
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
+    return namespace
 
 
 _PREPARING = threading.Lock()

@@ -79,7 +79,7 @@ async def answer_search(request: ApiRequest, data: SearchBody) -> SearchData:
     return await _answer(request.services, spaces, data, query, size)
 
 
-_MODEL_FIELDS = ("provider", "model", "queryPrefix", "passagePrefix")
+_MODEL_FIELDS = ("provider", "url", "model", "queryPrefix", "passagePrefix")
 
 
 async def open_spaces(request: ApiRequest, where: Where) -> list[Space]:

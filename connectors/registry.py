@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from retrieval.connections import connections
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations
-from retrieval.namespaces.namespaces import SECRET_FIELDS
+from retrieval.namespaces.namespaces import LEARNED, SECRET_FIELDS
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
@@ -45,6 +46,7 @@ EMBEDDERS = {
     "OPENAI": "connectors.embedders.openai:make",
     "COHERE": "connectors.embedders.cohere:make",
     "JINA": "connectors.embedders.jina:make",
+    "ENDPOINT": "connectors.embedders.endpoint:make",
 }
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
@@ -96,6 +98,12 @@ def make_embedder(config: NamespaceConfig) -> Embedder:
     _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
     return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load_settings())))
+
+
+def with_learned(config: NamespaceConfig) -> NamespaceConfig:
+    """The namespace with the form and limits of its model server, once that was checked in this process."""
+    learned = getattr(make_embedder(config), LEARNED, None)
+    return replace(config, embedding_model={**config.embedding_model, LEARNED: learned}) if learned else config
 
 
 def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:

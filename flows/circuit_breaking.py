@@ -28,11 +28,13 @@ HUNG_SECONDS: Final = 5.0
 _CONFIGS: Final = {"embedder": "embedding_model", "vectors": "vector_storage", "files": "file_storage"}
 """Kind of a port to the part of a namespace's configuration that names its vendor."""
 _LOCAL: Final = frozenset({"LOCAL", "PGVECTOR"})
-_IDENTITY: Final = sorted({"apiKey", "credentials", "provider", "type", "indexHost", "endpoint", "bucket", "region"})
+_ADDRESSES: Final = {"indexHost", "endpoint", "bucket", "region", "url"}
+_IDENTITY: Final = sorted({"apiKey", "credentials", "provider", "type", *_ADDRESSES})
 _NAMES: Final = {
     "OPENAI": "OpenAI",
     "COHERE": "Cohere",
     "JINA": "Jina AI",
+    "ENDPOINT": "The model server",
     "PINECONE": "The vector index at Pinecone",
     "S3_COMPATIBLE": "The bucket",
     "FIRECRAWL": "Firecrawl",

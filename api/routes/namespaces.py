@@ -20,6 +20,7 @@ from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire import namespaces as wire
 from api.wire.common import PartQuery
+from api.wire.providers import LearnedLimits
 from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
@@ -30,6 +31,7 @@ from retrieval.namespaces.namespaces import (
     CONFIGS,
     EMBEDDING_MODEL,
     FILE_STORAGE,
+    LEARNED,
     VECTOR_STORAGE,
     Config,
     NamespaceConfig,
@@ -64,8 +66,7 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
         sent_to=destinations.destinations_of(services.settings, configs),
         **namespaces.split_configs(configs),
     )
-    await config_check.check_configs(services, draft, configs)
-    return draft
+    return await config_check.check_configs(services, draft, configs)
 
 
 @_operation(
@@ -86,7 +87,7 @@ async def create_namespace(request: ApiRequest, draft: NamedDependency[Namespace
     """Create a namespace. Storage, index and models are checked first, each within 5 seconds."""
     services = request.services
     created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
-    message = "Namespace created successfully" + await _left_out(request)
+    message = "Namespace created successfully" + _learned(created) + await _left_out(request)
     return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(created)))
 
 
@@ -135,7 +136,7 @@ async def update_namespace(
     )
     gate = await _gate(request, data, stored)
     moved = await _moved(request, data, stored, changed)
-    await config_check.check_configs(
+    changed = await config_check.check_configs(
         services, changed, [key for key in changes if changes[key] != stored_configs.get(key)]
     )
     if moved:
@@ -178,6 +179,18 @@ def _shown(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
 async def _find(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
     request.require_namespace(namespace_id)
     return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
+
+
+def _learned(namespace: NamespaceConfig) -> str:
+    """Return a note on what the check of a model server has found."""
+    limits = msgspec.convert(namespace.embedding_model.get(LEARNED) or {}, LearnedLimits)
+    figures = (
+        (limits.texts_per_request, "texts per request"),
+        (limits.tokens_per_text, "tokens per text"),
+        (limits.dimensions, "dimensions"),
+    )
+    words = ", ".join(f"{figure} {unit}" for figure, unit in figures if figure)
+    return f"; learned: {words}" if words else ""
 
 
 async def _left_out(request: ApiRequest) -> str:
@@ -261,5 +274,5 @@ def _files(config: Any) -> dict[str, Any]:
 
 
 def _identity(config: Any) -> dict[str, Any]:
-    """Return the members that identify a model or an index: all but its key."""
-    return {key: value for key, value in config.items() if key != "apiKey"}
+    """Return the members that identify a model or an index: all but its key and what its check has found."""
+    return {key: value for key, value in config.items() if key not in {"apiKey", LEARNED}}

@@ -86,6 +86,20 @@ class JinaModel(Struct, rename="camel", tag_field="provider", tag="JINA"):
     api_key: ProviderKey
 
 
+class EndpointModel(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
+    """A model server with OpenAI's `/embeddings`: Ollama, vLLM, LiteLLM, text-embeddings-inference and others."""
+
+    url: Annotated[Text, Meta(description="URL of the server: its base URL, or the URL that ends in `/embeddings`.")]
+    model: Annotated[Text, Meta(description="The model's name.")]
+    api_key: ProviderKey | UnsetType = UNSET
+    query_prefix: QueryPrefix | UnsetType = UNSET
+    passage_prefix: PassagePrefix | UnsetType = UNSET
+    dimensions: Annotated[
+        Annotated[int, Meta(ge=1, le=4000)] | UnsetType,
+        Meta(description="Dimensions to request, for models with nested vectors. Default: the model's, at most 4,000."),
+    ] = UNSET
+
+
 class LocalModel(Struct, rename="camel", tag_field="provider", tag="LOCAL"):
     """A model that runs inside the service; needs no account."""
 
@@ -154,7 +168,7 @@ class EndpointParser(Struct, rename="camel", tag_field="provider", tag="ENDPOINT
 
 FileStorage = S3Storage | LocalStorage
 VectorStore = PineconeStore | PgvectorStore
-EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
+EmbeddingModel = OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel
 WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
 RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
 ParserConfig = Annotated[
@@ -179,13 +193,27 @@ class VectorStorageView(Struct, rename="camel", omit_defaults=True):
     index_host: Annotated[str | UnsetType, Meta(description="The host of the index.")] = UNSET
 
 
+class LearnedLimits(Struct, rename="camel", omit_defaults=True):
+    """Form and limits of a model server, as the check of the namespace found them."""
+
+    texts_per_request: Annotated[int | UnsetType, Meta(description="Texts of a request.")] = UNSET
+    tokens_per_text: Annotated[int | UnsetType, Meta(description="Tokens of the longest text embedded whole.")] = UNSET
+    dimensions: Annotated[int | UnsetType, Meta(description="Dimensions of the stored vectors.")] = UNSET
+    base64: Annotated[bool | UnsetType, Meta(description="The server answers in base64.")] = UNSET
+    normalized: Annotated[bool | UnsetType, Meta(description="The server's vectors have length 1.")] = UNSET
+    path: Annotated[str | UnsetType, Meta(description="Path of the operation, if the URL does not name it.")] = UNSET
+
+
 class EmbeddingModelView(Struct, rename="camel", omit_defaults=True):
     """The embedding model without its key."""
 
     provider: Annotated[str, Meta(description="The provider.")]
     model: Annotated[str, Meta(description="The model's name.")]
+    url: Annotated[str | UnsetType, Meta(description="URL of the model server.")] = UNSET
     query_prefix: QueryPrefix | UnsetType = UNSET
     passage_prefix: PassagePrefix | UnsetType = UNSET
+    dimensions: Annotated[int | UnsetType, Meta(description="The dimensions that are requested.")] = UNSET
+    learned: Annotated[LearnedLimits | UnsetType, Meta(description="What the check of a model server found.")] = UNSET
 
 
 class WebScraperView(Struct, rename="camel", omit_defaults=True):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, error_of_refusal
+from connectors.embedders.server_limits import ServerLimits
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, VendorEmbedder, error_of_refusal
 from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 

@@ -1,4 +1,4 @@
-"""Jina AI's embedding models over plain HTTP; the vendor has no SDK.
+"""Jina AI's embedding models; the vendor has no SDK, and its API is nearly OpenAI's.
 
 Limits by the vendor's page of POST /v1/embeddings: 512 inputs a request; it cuts longer texts off itself (truncate).
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, ServerLimits, VendorEmbedder, error_of_refusal
+from connectors.embedders.openai_protocol import EmbeddingsApi
+from connectors.embedders.server_limits import ServerLimits
+from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, VendorEmbedder
 from connectors.http import sessions
-from connectors.http.responses import connection_error, timeout_error
-from connectors.http.retries import TransientError
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
@@ -29,35 +29,16 @@ TASKS: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "query"
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model of an `embeddingModelConfig`, at the operator's endpoint or at Jina's own."""
-    import httpx
-
-    endpoint = settings.endpoints.get(PROVIDER)
-    base = sessions.base_url(endpoint, BASE_URL)
-    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    verify = sessions.trusted_certificates(endpoint, PROVIDER)
-    client = sessions.httpx_client(verify, seconds=SECONDS["document"], most=MOST_BYTES, headers=headers)
+    base, client = sessions.vendor_client(
+        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=SECONDS["document"], most=MOST_BYTES
+    )
     model = config["model"]
+    server = ServerLimits(settings.home, PROVIDER, base, model)
+    fields = {"model": model, "embedding_type": "float", "truncate": True}
+    api = EmbeddingsApi(TITLE, client, server, urls=[f"{base}/embeddings"], key=config["apiKey"], fields=fields)
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        body = {
-            "model": model,
-            "task": TASKS[kind],
-            "embedding_type": "float",
-            "truncate": True,
-            "input": list(texts),
-        }
-        try:
-            answer = client.post(f"{base}/embeddings", json=body, timeout=SECONDS[kind])
-            if answer.status_code != 200:
-                raise error_of_refusal(
-                    TITLE, answer.status_code, answer.text[:2000], answer.headers, key=config["apiKey"]
-                )
-            payload = answer.json()
-            return _in_order(payload), _counted(payload)
-        except httpx.TimeoutException as error:
-            raise timeout_error(TITLE, SECONDS[kind]) from error
-        except (httpx.HTTPError, ValueError) as error:
-            raise connection_error(TITLE) from error
+        return api.send(texts, SECONDS[kind], task=TASKS[kind])
 
     return VendorEmbedder(
         provider=PROVIDER,
@@ -66,26 +47,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         dimensions=DIMENSIONS.get(model),
         max_tokens=MAX_TOKENS,
         limits=LIMITS,
-        server=ServerLimits(settings.home, PROVIDER, base, model),
+        server=server,
         ask=ask,
         close=client.close,
     )
-
-
-def _counted(answer: Any) -> int:
-    usage = answer.get("usage")
-    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return counted if isinstance(counted, int) else 0
-
-
-def _in_order(answer: Any) -> list[Any]:
-    """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
-    try:
-        entries = sorted(answer["data"], key=lambda entry: entry["index"])
-        whole = [entry["index"] for entry in entries] == list(range(len(entries)))
-        vectors = [entry["embedding"] for entry in entries]
-    except (TypeError, KeyError) as error:
-        raise TransientError(f"{TITLE}'s answer was no list of vectors.") from error
-    if not whole:
-        raise TransientError(f"{TITLE}'s answer left out some of the vectors.")
-    return vectors

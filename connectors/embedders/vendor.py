@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
 from connectors.http.responses import transient_error
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries
@@ -21,6 +18,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
 if TYPE_CHECKING:
+    from connectors.embedders.server_limits import ServerLimits
     from retrieval.ports import Embeddings, TextKind
 
 LESSON = 20_000
@@ -96,69 +94,6 @@ def pack_texts(sizes: Sequence[int], limits: Limits) -> list[list[int]]:
     return requests
 
 
-log = structlog.get_logger()
-
-
-class _Record(msgspec.Struct, omit_defaults=True):
-    texts: int | None = None
-    base64: bool | None = None
-
-
-class ServerLimits:
-    """Limits of one model at one address. Safe to use from several threads; the newest of several processes counts."""
-
-    def __init__(self, home: Path, provider: str, address: str, model: str) -> None:
-        name = hashlib.sha256(f"{provider}\n{address}\n{model}".encode()).hexdigest()[:32]
-        self._path = home / "model-servers" / f"{name}.json"
-        self._lock = threading.Lock()
-        self._record = _Record()
-        self._passed = 0
-        self.reload()
-
-    @property
-    def texts(self) -> int | None:
-        """Most texts of a request; None until a request was refused for their number."""
-        return self._record.texts
-
-    @property
-    def base64(self) -> bool | None:
-        """Support of vectors in base64; None until a request has shown it."""
-        return self._record.base64
-
-    def is_untried(self, texts: int) -> bool:
-        """No request as large as this one would be has passed in this process."""
-        return min(texts, self.texts or texts) > max(self._passed, self.texts or 0)
-
-    def note_passed(self, texts: int) -> None:
-        """Remember, in this process, that a request of so many texts passed."""
-        self._passed = max(self._passed, texts)
-
-    def reload(self) -> None:
-        """Take over what other processes have stored since."""
-        try:
-            stored = msgspec.json.decode(self._path.read_bytes(), type=_Record)
-        except (OSError, msgspec.DecodeError):
-            return
-        with self._lock:
-            self._record = stored
-
-    def learn(self, **changes: Any) -> None:
-        """Store `texts` or `base64`; where the home cannot be written, this process alone knows it."""
-        with self._lock:
-            record = msgspec.structs.replace(self._record, **changes)
-            if record == self._record:
-                return
-            self._record = record
-            log.info("embedding_server.learned", **changes)
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                new = self._path.with_suffix(f".{threading.get_native_id()}.new")
-                new.write_bytes(msgspec.json.encode(record))
-                new.replace(self._path)
-            except OSError as error:
-                log.warning("embedding_server.not_stored", path=str(self._path), why=error.strerror)
-
-
 Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
 """One request: vectors in order, and tokens counted (0: not said). RateLimited, TransientError, BadRequest or Fatal."""
 
@@ -217,11 +152,20 @@ class VendorEmbedder:
         importlib.import_module("numpy")
         # What this loads is not loaded within the first request's time.
         prefix_tokens = estimate_tokens(provider, model, [self.passage_prefix or " "])[0]
-        self.max_tokens = max_tokens - (prefix_tokens if self.passage_prefix else 0)
+        self._prefix_tokens = prefix_tokens if self.passage_prefix else 0
+        self._most_tokens = max_tokens
         self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
     def __repr__(self) -> str:
         return f"<{self._title} {self.model}>"
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens that fit into a text beside its prefix."""
+        return self._limit_tokens() - self._prefix_tokens
+
+    def _limit_tokens(self) -> int:
+        return min(self._most_tokens, self._server.learned.tokens or self._most_tokens)
 
     @property
     def dimensions(self) -> int:
@@ -284,13 +228,15 @@ class VendorEmbedder:
         size, begun, largest, too_many = limit, 0, 0, False
         parts: list[Embeddings] = []
         while begun < len(texts):
-            part = texts[begun : begun + size]
+            part = [self._clip(text) for text in texts[begun : begun + size]]
             try:
                 vectors = self._retries(len(part), kind).ask(lambda part=part: self._metered(part, kind))  # type: ignore[misc]
                 parts.append(self._checked(vectors, len(part)))
                 largest = max(largest, len(part))
             except BadRequest as refusal:
                 if len(part) > 1:
+                    if refusal.of_size and self._learn_length(max(part, key=len), kind):
+                        continue
                     size = len(part) // 2
                     too_many = too_many or not refusal.of_tokens
                     continue
@@ -302,8 +248,29 @@ class VendorEmbedder:
         self._server.note_passed(largest)
         return np.concatenate(parts)
 
+    def _clip(self, text: str) -> str:
+        """The beginning of a text that has more tokens than the server has been seen to accept."""
+        limit = self._server.learned.tokens
+        if limit is None or len(text) <= limit:
+            return text
+        tokens = estimate_tokens(self.provider, self.model, [text])[0]
+        return text if tokens <= limit else text[: len(text) * limit // tokens]
+
+    def _learn_length(self, text: str, kind: TextKind) -> bool:
+        """Tell whether the longest text of a refused request is too long by itself, and is clipped from now on."""
+        try:
+            self._retries(1, kind).ask(lambda: self._metered([text], kind))
+        except BadRequest as refusal:
+            limit = self._limit_tokens()
+            self._shortened(text, kind, refusal)
+            return self._limit_tokens() < limit
+        return False
+
     def _shortened(self, text: str, kind: TextKind, refusal: BadRequest) -> Embeddings:
-        """A text above the model's limit is embedded by its beginning, as models that run here do."""
+        """A text above the model's limit is embedded by its beginning, as models that run here do.
+
+        Its length is remembered, but for texts that are far below the limit and have more tokens than is estimated.
+        """
         if not refusal.of_size or len(text) < _SHORTEST:
             raise refusal.error from refusal
         retries = self._retries(1, kind)
@@ -313,9 +280,13 @@ class VendorEmbedder:
                 break
             shorter = text
             try:
-                return self._checked(retries.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
+                vectors = self._checked(retries.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
             except BadRequest:
                 continue
+            tokens = estimate_tokens(self.provider, self.model, [text])[0]
+            if self._limit_tokens() > tokens >= self._limit_tokens() // 2:
+                self._server.learn(tokens=tokens)
+            return vectors
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
 
     def _retries(self, texts: int, kind: TextKind) -> Retries:
@@ -363,6 +334,8 @@ def error_of_refusal(title: str, status: int, body: Any, headers: Mapping[str, s
     text = str(body)
     if "insufficient_quota" in text:
         status = 402
+    if status == 500 and "too large" in text:  # llama.cpp's word for a text beyond its batch
+        status = 413
     if passing := transient_error(title, status, headers, passing={409}):
         return passing
     message, field = _REFUSALS.get(status, _ODD)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import requests
 
     from retrieval.setting_values import Endpoint
+    from retrieval.settings import Settings
 
 
 CONNECTIONS = 16
@@ -71,6 +72,16 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )
+
+
+def vendor_client(
+    settings: Settings, vendor: str, default: str, key: str, *, seconds: float, most: int
+) -> tuple[str, httpx.Client]:
+    """The base URL of a vendor's API, the operator's or its own, and a client that sends this key as a bearer token."""
+    endpoint = settings.endpoints.get(vendor)
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+    client = httpx_client(trusted_certificates(endpoint, vendor), seconds=seconds, most=most, headers=headers)
+    return base_url(endpoint, default), client
 
 
 def requests_session(endpoint: Endpoint | None, name: str) -> requests.Session:

@@ -21,11 +21,9 @@ SECONDS: Final = 10.0
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """The model of a `rerankConfig`, at the operator's endpoint or at Jina's own."""
-    endpoint = settings.endpoints.get(PROVIDER)
-    base = sessions.base_url(endpoint, BASE_URL)
-    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    verify = sessions.trusted_certificates(endpoint, PROVIDER)
-    client = sessions.httpx_client(verify, seconds=SECONDS, most=MOST_BYTES, headers=headers)
+    base, client = sessions.vendor_client(
+        settings, PROVIDER, BASE_URL, config["apiKey"], seconds=SECONDS, most=MOST_BYTES
+    )
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         body = {"model": config["model"], "query": query, "documents": list(texts), "return_documents": False}

@@ -74,7 +74,8 @@ def _record(
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
     """Return the key of an embedding: equal for equal text and model, in any document."""
-    return key_of(embedder.passage_prefix + text, embedder.provider, embedder.model, embedder.dimensions)
+    whole = _url(embedder) + embedder.passage_prefix + text
+    return key_of(whole, embedder.provider, embedder.model, embedder.dimensions)
 
 
 def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
@@ -142,7 +143,13 @@ def former_chunks(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embe
 
 def _model(embedder: Embedder) -> dict[str, Any]:
     prefix = {"passagePrefix": embedder.passage_prefix} if embedder.passage_prefix else {}
-    return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions, **prefix}
+    url = {"url": _url(embedder)} if _url(embedder) else {}
+    return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions, **prefix, **url}
+
+
+def _url(embedder: Embedder) -> str:
+    """The address of a model server of the namespace's own, where a model's name does not identify it."""
+    return str(getattr(embedder, "url", ""))
 
 
 def _cut(

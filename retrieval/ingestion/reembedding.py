@@ -23,7 +23,7 @@ from retrieval.ingestion.queries import reembedding as queries
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.namespaces import destinations, namespaces
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, LEARNED, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
@@ -35,7 +35,7 @@ KEYS = "keysBefore"
 GATE = "gate"
 """Of the sealed configuration."""
 _KEYED = (EMBEDDING_MODEL, VECTOR_STORAGE)
-_OF_MODEL = frozenset({"apiKey", "model", "dimensions"})
+_OF_MODEL = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED})
 """All else of a config says where its key is sent."""
 
 

@@ -64,11 +64,9 @@ def require_unmoved(settings: Settings, area: str, config: Config, noted: Noted)
 
 def _vendor(area: str, config: Config) -> str | None:
     """Return the settings' name of the vendor that gets the secrets; None where the config itself has the address."""
-    if area == EMBEDDING_MODEL:
-        return str(config["provider"])
     if area == WEB_SCRAPER:
         return _SCRAPERS.get(config["provider"], str(config["provider"]))
-    if area == RERANKER:
+    if area in {EMBEDDING_MODEL, RERANKER}:
         return None if config["provider"] == "ENDPOINT" else str(config["provider"])
     return _CONNECTORS.get(area)
 

@@ -31,6 +31,8 @@ CONNECTORS = tuple(APPS.values())
 CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS)
 SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
 """Fields of configs that are sealed at rest, and masked or absent in answers."""
+LEARNED = "learned"
+"""Of the config of a model server: what its check has found. No part of the model's identity."""
 _SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {
@@ -113,7 +115,8 @@ INSERT: LiteralString = (
 
 
 _MOVED: LiteralString = (
-    "config -> 'embeddingModelConfig' is distinct from %(config)s::jsonb -> 'embeddingModelConfig'"
+    "(config -> 'embeddingModelConfig') - 'learned'"
+    " is distinct from (%(config)s::jsonb -> 'embeddingModelConfig') - 'learned'"
     " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
 )
 """Another model or vector store: keys are not in the column. What is being made for the one before must not count."""

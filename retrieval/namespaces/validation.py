@@ -10,6 +10,7 @@ from retrieval.namespaces.namespaces import (
     CONNECTORS,
     EMBEDDING_MODEL,
     FILE_STORAGE,
+    LEARNED,
     PARSER,
     RERANKER,
     SECRET_FIELDS,
@@ -23,7 +24,7 @@ from retrieval.settings import Settings
 
 SHOWN = frozenset({WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS})
 """The configs whose secrets answers show masked; those of the others they leave out."""
-FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix"})
+FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix", "dimensions"})
 """Fields beside the secrets that may change under a mask: they do not decide who is sent the secret. A new field of a
 config does, until it is named here."""
 
@@ -65,6 +66,8 @@ def _destination(config: Config) -> dict[str, Any]:
 def _leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every value by its dotted path."""
     for key, value in config.items():
+        if key == LEARNED:
+            continue
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
         else:
@@ -112,7 +115,7 @@ def check_allowed(settings: Settings, configs: Config) -> None:
             )
     model = configs.get(EMBEDDING_MODEL) or {}
     model_names = embedding_models(settings).get(model.get("provider", ""), [])
-    if model and model["model"] not in model_names:
+    if model and model["provider"] != "ENDPOINT" and model["model"] not in model_names:
         raise invalid_field(
             f"{EMBEDDING_MODEL}.model",
             f"{EMBEDDING_MODEL}.model is not a known model of this provider. Known: {', '.join(model_names)}.",
@@ -133,6 +136,7 @@ def embedding_models(settings: Settings) -> Mapping[str, list[str]]:
 _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
+    (EMBEDDING_MODEL, "url", ErrorCode.EMBEDDING_CONFIG_ERROR, service_urls.require_service),
     (PARSER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     (RERANKER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_url) for app in CONNECTORS),

@@ -282,8 +282,10 @@ class Embedder(Protocol):
     model: str
     batch_size: int
     calls: int
-    max_tokens: int
     passage_prefix: str
+
+    @property
+    def max_tokens(self) -> int: ...
 
     @property
     def dimensions(self) -> int: ...

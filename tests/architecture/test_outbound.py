@@ -30,6 +30,7 @@ GUARDED = (
     "connectors/vectors/pinecone*.py",
     "connectors/parsers/endpoint.py",
     "connectors/rerankers/endpoint.py",
+    "connectors/embedders/endpoint.py",
     "retrieval/webhooks/sending.py",
 )
 """Addresses that users name: a page's, a namespace's, a webhook's. Each dials through
@@ -43,7 +44,7 @@ TRUSTED = {
     "connectors/cohere_sdk.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
-    "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
+    "connectors/embedders/[!e]*.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/rerankers/cohere.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/rerankers/jina.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/web/firecrawl*.py": "the scraping service's own endpoint, or the one that the operator names",

@@ -1,24 +1,40 @@
-"""Servers with OpenAI's embeddings API, each with limits and words of its own for what is beyond them."""
+"""Servers with OpenAI's embeddings API, each with a path, limits and words of its own for what is beyond them.
+
+What each refuses, and how, is taken from its documentation and from reports of its users:
+
+Ollama      docs.ollama.com/api/openai-compatibility (floats whatever is asked for; too long texts are cut off silently)
+vLLM        docs.vllm.ai, "OpenAI-Compatible Server"; vllm-project/vllm#5734, #16331 (base64, dimensions)
+TEI         huggingface.github.io/text-embeddings-inference; issues #218, #227 (422 or 413, 32 texts, 512 tokens)
+LiteLLM     docs.litellm.ai/docs/embedding/supported_embeddings (passes on what the server behind it says)
+LM Studio   lmstudio.ai/docs/developer/openai-compat; lmstudio-bug-tracker#756 (floats whatever is asked for)
+llama.cpp   tools/server/README.md; ggml-org/llama.cpp#7389, #12295 (500 for a text beyond the physical batch)
+Infinity    michaelfeil.eu/infinity (no /v1 before the path; 422 of pydantic)
+DashScope   help.aliyun.com/zh/model-studio/text-embedding-synchronous-api (10 texts)
+Gemini      ai.google.dev/gemini-api/docs/openai (100 texts, /v1beta/openai)
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import threading
+import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tests.standins.embedding_server import listed, vector
-from tests.standins.faults import Handler, serving
+from tests.standins.embedding_server import listed, tokens, vector
+from tests.standins.faults import Fault, Handler, serving
+
+KEY = "canary-model-key"
 
 
 @dataclass
 class ModelServer:
     """One server. `base64`: takes `encoding_format`, "ignores" it or "refuses" it; `always_base64`: answers in nothing
-    else."""
+    else; `longest`: tokens of a text, beyond which it is `cut` silently or refused with `long_status`."""
 
     name: str
     most: int = 2048
@@ -27,32 +43,60 @@ class ModelServer:
     base64: str = "takes"
     always_base64: bool = False
     dimensions: int = 64
+    longest: int = 8192
+    cut: bool = False
+    long_status: int = 400
+    long_words: str = "This model's maximum context length is {longest} tokens. However, you requested {tokens} tokens."
+    path: str = "/v1/embeddings"
+    unit: bool = True
+    delay: float = 0.0
     port: int = 0
-    refused: list[int] = field(default_factory=list)
+    always: list[Fault] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
 
-    def answer(self, body: Any) -> tuple[int, Any]:
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def answer(self, path: str, body: Any) -> tuple[int, Any]:
         texts = body["input"]
-        encoding = body.get("encoding_format", "float")
         with self.lock:
-            if encoding == "base64" and self.base64 == "refuses":
-                self.refused.append(len(texts))
-                return 400, {"error": {"message": "encoding_format: only float is supported", "type": "BadRequest"}}
-            if len(texts) > self.most or any("forbidden" in text for text in texts):
-                self.refused.append(len(texts))
-                words = self.words.format(count=len(texts), most=self.most)
-                return self.status, {"error": {"message": words, "type": "invalid_request_error", "code": None}}
+            refusal = self._refusal(path, body, texts)
+            if refusal is not None:
+                status, words = refusal
+                self.refused.append(f"{status} to {len(texts)} texts: {words}")
+                return status, {"error": {"message": words, "type": "invalid_request_error", "code": None}}
             self.texts += texts
             self.sizes.append(len(texts))
-        packed = self.always_base64 or (encoding == "base64" and self.base64 == "takes")
+        packed = self.always_base64 or (body.get("encoding_format") == "base64" and self.base64 == "takes")
+        size = body.get("dimensions", self.dimensions)
         data = [
-            {"object": "embedding", "index": index, "embedding": _encoded(vector(text, self.dimensions), packed=packed)}
+            {"object": "embedding", "index": index, "embedding": _encoded(self._vector(text, size), packed=packed)}
             for index, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
         return 200, {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+    def _refusal(self, path: str, body: Any, texts: list[str]) -> tuple[int, str] | None:
+        if path != self.path:
+            return 404, "404 page not found"
+        if body.get("encoding_format") == "base64" and self.base64 == "refuses":
+            return 400, "base64 encoding is not currently supported"
+        if len(texts) > self.most or any("forbidden" in text for text in texts):
+            return self.status, self.words.format(count=len(texts), most=self.most)
+        longest = max(tokens(text) + 2 for text in texts)
+        if longest > self.longest and not self.cut:
+            return self.long_status, self.long_words.format(longest=self.longest, tokens=longest)
+        return None
+
+    def _vector(self, text: str, size: int) -> Any:
+        words = text.split()
+        made = vector(" ".join(words[: self.longest - 2]) if self.cut else text, size)
+        return made / np.linalg.norm(made) if self.unit else made
 
 
 def _encoded(values: Any, *, packed: bool) -> Any:
@@ -67,4 +111,8 @@ class _Handler(Handler):
     place: ModelServer
 
     def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
-        self.reply(*self.place.answer(json.loads(self.read_body())))
+        body = json.loads(self.read_body())
+        self.place.keys.add(self.headers.get("Authorization", ""))
+        time.sleep(self.place.delay)
+        if not any(fault(self) for fault in self.place.always):
+            self.reply(*self.place.answer(self.path, body))

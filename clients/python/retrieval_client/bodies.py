@@ -142,7 +142,7 @@ class CreateNamespace(TypedDict):
     name: str
     fileStorageConfig: S3Storage | LocalStorage
     vectorStorageConfig: PineconeStore | PgvectorStore
-    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | LocalModel
+    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel
     webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
     parserConfig: NotRequired[EndpointParser | None]
@@ -271,6 +271,18 @@ class DropboxIngestion(TypedDict):
     config: DropboxConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["DROPBOX"]
+
+
+class EndpointModel(TypedDict):
+    """A model server with OpenAI's `/embeddings`: Ollama, vLLM, LiteLLM, text-embeddings-inference and others."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    model: str
+    apiKey: NotRequired[str]
+    queryPrefix: NotRequired[str]
+    passagePrefix: NotRequired[str]
+    dimensions: NotRequired[int]
 
 
 class EndpointParser(TypedDict):
@@ -945,7 +957,7 @@ class UpdateNamespace(TypedDict):
     name: NotRequired[str]
     fileStorageConfig: NotRequired[S3Storage | LocalStorage]
     vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
-    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | LocalModel]
+    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | EndpointModel | LocalModel]
     webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
     rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
     parserConfig: NotRequired[EndpointParser | None]

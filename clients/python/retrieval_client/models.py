@@ -870,9 +870,13 @@ class EmbeddingModelView(Record):
 
     provider: str
     model: str
+    url: str | None
     query_prefix: str | None
     passage_prefix: str | None
-    _fields = frozenset(["model", "passagePrefix", "provider", "queryPrefix"])
+    dimensions: int | None
+    learned: LearnedLimits | None
+    _fields = frozenset(["dimensions", "learned", "model", "passagePrefix", "provider", "queryPrefix", "url"])
+    _records: ClassVar[Mapping[str, str]] = {"learned": "LearnedLimits"}
 
 
 class ErrorDetails(Record):
@@ -1515,6 +1519,18 @@ class Latency(Record):
     p50: float
     p95: float
     _fields = frozenset(["p50", "p95"])
+
+
+class LearnedLimits(Record):
+    """Form and limits of a model server, as the check of the namespace found them."""
+
+    texts_per_request: int | None
+    tokens_per_text: int | None
+    dimensions: int | None
+    base64: bool | None
+    normalized: bool | None
+    path: str | None
+    _fields = frozenset(["base64", "dimensions", "normalized", "path", "textsPerRequest", "tokensPerText"])
 
 
 class MadeKeyData(Record):

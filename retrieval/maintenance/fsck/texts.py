@@ -67,5 +67,5 @@ def _as_embedded(row: ChunkText, text: str) -> bool:
     used = row.embedding
     if row.title is None or "dimensions" not in used:
         return True
-    whole = used.get("passagePrefix", "") + embedded_text(row.title, row.header, text)
+    whole = used.get("url", "") + used.get("passagePrefix", "") + embedded_text(row.title, row.header, text)
     return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row.embedding_key)

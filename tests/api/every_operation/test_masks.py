@@ -34,6 +34,7 @@ VALUES = {
         "ENDPOINT": ("reranker-1", "reranker-2"),
     },
     "authorizationUrl": ("https://one.example/authorize", "https://two.example/authorize"),
+    "dimensions": (256, 512),
     "tenantId": ("6e2f7d3a-0000-4000-8000-000000000001", "6e2f7d3a-0000-4000-8000-000000000002"),
 }
 """Two values of each field that does not take any text."""
@@ -48,12 +49,12 @@ class Variant:
     fields: tuple[str, ...]
     """The dotted paths of all that it takes beside the tag."""
 
-    def value(self, path: str, number: int = 0) -> str:
+    def value(self, path: str, number: int = 0) -> Any:
         name = path.rpartition(".")[2]
         if name in SECRET_FIELDS:
             return f"canary-{self.area}-{path}-000{number + 1}"
         known: Any = VALUES.get(name, (f"{name}-1.example", f"{name}-2.example"))
-        return str((known if isinstance(known, tuple) else known[self.tag[1]])[number])
+        return (known if isinstance(known, tuple) else known[self.tag[1]])[number]
 
     def config(self, **changed: str) -> dict[str, Any]:
         """The config with all its fields; `changed` by path with `.` as `__`."""

@@ -235,7 +235,7 @@ def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_
     long = "supercalifragilistic " * 12_000
     vectors = made(openai_server).embed(["before", long, "after"], "document")
     assert vectors.shape == (3, 1536)
-    assert sorted(len(texts) for texts in openai_server.inputs) == [1, 1, 1]
+    assert sorted(len(texts) for texts in openai_server.inputs) == [1, 1, 1, 1]
     assert max(tokens(text) for texts in openai_server.inputs for text in texts) <= 8192
 
 

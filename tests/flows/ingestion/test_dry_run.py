@@ -12,7 +12,8 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.embedders import local
-from connectors.embedders.vendor import Limits, ServerLimits, VendorEmbedder
+from connectors.embedders.server_limits import ServerLimits
+from connectors.embedders.vendor import Limits, VendorEmbedder
 from flows import context, dry_run, steps
 from retrieval.errors import Skippable
 from retrieval.ingestion.dry_run import SAMPLE, Estimator

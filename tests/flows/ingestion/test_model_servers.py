@@ -1,50 +1,90 @@
 """Servers with OpenAI's API and limits of their own: a namespace takes 200 chunks, and few requests are refused."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from connectors import registry
+from connectors.embedders import endpoint, server_probe
+from connectors.http import retries
 from retrieval import settings
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, Retryable
 from tests.flows.configured import Configured
-from tests.standins import model_server
-from tests.standins.model_server import ModelServer
+from tests.standins import faults, model_server
+from tests.standins.model_server import KEY, ModelServer
 
 MOST_REFUSED = 6
 SERVERS = [
-    ModelServer("vLLM"),
-    ModelServer("Ollama", base64="ignores", dimensions=96),
-    ModelServer("LM Studio", base64="refuses"),
+    ModelServer("Ollama", base64="ignores", longest=2048, cut=True, dimensions=96),
+    ModelServer("vLLM", base64="refuses", longest=512),
+    ModelServer(
+        "TEI",
+        32,
+        422,
+        longest=512,
+        long_status=413,
+        long_words="Input validation error: `inputs` must have less than {longest} tokens. Given: {tokens}",
+    ),
+    ModelServer("LiteLLM", 25, 400, "litellm.BadRequestError: OpenAIException - batch size is invalid", longest=2048),
+    ModelServer("LM Studio", base64="ignores", unit=False, longest=512, cut=True),
+    ModelServer(
+        "llama.cpp",
+        longest=512,
+        long_status=500,
+        long_words="input ({tokens} tokens) is too large to process. increase the physical batch size",
+    ),
+    ModelServer(
+        "Infinity", 64, 422, "List should have at most {most} items after validation, not {count}", path="/embeddings"
+    ),
     ModelServer("DashScope", 10, 400, "<400> InternalError.Algo.InvalidParameter: Value error, batch size is invalid"),
     ModelServer("DashScope in Chinese", 10, 400, "输入的文本数量不能大于10条", base64="refuses"),
-    ModelServer("LiteLLM", 25, 400, "Bad Request"),
-    ModelServer("TEI", 32, 422, "batch size {count} > maximum allowed batch size {most}"),
-    ModelServer("TEI, older", 32, 413, "Payload Too Large", base64="ignores"),
-    ModelServer("Infinity", 64, 422, "List should have at most {most} items after validation, not {count}"),
-    ModelServer("Gemini", 100, 400, "at most {most} requests can be in one batch", base64="refuses", dimensions=768),
-    ModelServer("llama.cpp", 1, 400, "only one input is supported", base64="refuses"),
-    ModelServer("one text", 1, 413, ""),
+    ModelServer(
+        "Gemini",
+        100,
+        400,
+        "at most {most} requests can be in one batch",
+        longest=2048,
+        path="/v1beta/openai/embeddings",
+    ),
+    ModelServer("one text", 1, 413, "", base64="refuses"),
+    ModelServer("24 texts, in German", 24, 422, "Höchstens {most} Texte sind erlaubt", base64="refuses"),
     ModelServer("base64 for floats", 64, 413, "too large", base64="refuses", always_base64=True),
-    ModelServer("4,096 dimensions", 100, 422, "批量过大", dimensions=4000),
+    ModelServer("4,096 dimensions", 100, 422, "批量过大", dimensions=4096, longest=32_768),
 ]
+LEARNED = {
+    "Ollama": (64, 2048),
+    "vLLM": (64, 512),
+    "TEI": (32, 512),
+    "LiteLLM": (16, 2048),
+    "LM Studio": (64, 512),
+    "llama.cpp": (64, 512),
+    "Infinity": (64, 8192),
+    "DashScope": (8, 8192),
+    "DashScope in Chinese": (8, 8192),
+    "Gemini": (64, 2048),
+    "one text": (1, 8192),
+    "24 texts, in German": (16, 8192),
+    "base64 for floats": (64, 8192),
+    "4,096 dimensions": (64, 8192),
+}
+"""Texts of a request and tokens of a text."""
 
 
 @pytest.fixture
 def opened(db, monkeypatch, tmp_path):
-    """A namespace on a server, with `new_process()` that forgets what this process knows."""
+    """A namespace on a server, as the API makes it: with what its check has learned."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
+    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
 
     def at(server, **config):
-        address = {"OPENAI": {"base_url": f"http://127.0.0.1:{server.port}/v1"}}
-        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps(address))
         new_process()
-        model = {"provider": "OPENAI", "model": "custom", "apiKey": "canary-model-key", **config}
-        space = Configured(db, embeddingModelConfig=model)
-        registry.make_embedder(space.config).check()  # as the API does before it creates the namespace
-        return space
+        url = server.url + ("/v1beta/openai" if "openai" in server.path else "")
+        model = {"provider": "ENDPOINT", "url": url, "model": "custom", "apiKey": KEY, **config}
+        draft = Configured(db, embeddingModelConfig=model)
+        registry.make_embedder(draft.config).check()
+        return Configured(db, embeddingModelConfig=registry.with_learned(draft.config).embedding_model)
 
     yield at
     new_process()
@@ -68,19 +108,51 @@ def chunks(count, about="Chapter"):
 def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(opened, server):
     with model_server.running(replace(server, refused=[], texts=[], sizes=[])) as running:
         space = opened(running)
+        learned = space.config.embedding_model["learned"]
+        assert (learned["textsPerRequest"], learned["tokensPerText"]) == LEARNED[server.name]
+        assert learned["dimensions"] == min(server.dimensions, 4000)
+        assert learned["normalized"] is server.unit
         new_process()
+        running.sizes.clear()
         space.text(chunks(200), "owls", chunk_size=40, chunk_overlap=0)
         space.work()
-        assert len(running.texts) >= 200
+        assert sum(running.sizes) >= 200
+        assert max(running.sizes) == learned["textsPerRequest"]
         assert space.search("owl77 wind", top_k=1) == ["owls"]
-        assert len(running.refused) <= MOST_REFUSED, running.refused
-        if running.most > 1:
-            assert max(running.sizes) > min(running.most, 200) // 2 - 1
-        refused = len(running.refused)
         new_process()
         space.text(chunks(60, "Part"), "more owls", chunk_size=40, chunk_overlap=0)
         space.work()
-        assert len(running.refused) == refused, "what was learned holds for later processes"
+        assert len(running.refused) <= MOST_REFUSED, running.refused
+        assert running.keys == {f"Bearer {KEY}"}
+
+
+def test_a_server_with_other_tokens_than_ours_has_its_texts_shortened_once(opened):
+    server = ModelServer("dense", longest=128, long_status=413, long_words="must have less than {longest} tokens")
+    with model_server.running(server) as running:
+        space = opened(running)
+        refused = len(running.refused)
+        space.text("\n\n".join(f"Zyxwvutsrqponmlk{number} {'qwrtpsd;fgh' * 9}" for number in range(120)), "dense")
+        space.work()
+        assert len(running.refused) - refused <= 4, running.refused
+
+
+def test_a_slow_server_gets_small_requests_and_one_that_dies_a_clear_retryable_error(opened, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 0.2)
+    with model_server.running(ModelServer("slow", delay=0.3)) as running:
+        space = opened(running)
+        assert space.config.embedding_model["learned"]["textsPerRequest"] == 2
+        running.delay = 3.0
+        monkeypatch.setattr(endpoint, "CHECK_SECONDS", 1.0)
+        with pytest.raises(Retryable, match=r"The model server did not answer within 1 s\. It may be loading"):
+            opened(running)
+        running.delay = 0.0
+        running.always.append(faults.reset)
+        embedder = registry.make_embedder(space.config)
+        with pytest.raises(Retryable, match=r"The model server could not be reached, or its answer broke off\."):
+            embedder.embed(["a text"], "query")
+    with pytest.raises(Retryable, match="The model server could not be reached"):
+        embedder.embed(["a text"], "query")
 
 
 def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_as_they_were(opened):
@@ -92,7 +164,7 @@ def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_
         )
         with pytest.raises(Fatal, match="It says: Content policy: this text is refused for …"):
             space.work()
-        assert registry.make_embedder(space.config)._server.texts is None
+        assert registry.make_embedder(space.config)._server.texts == 64
 
 
 def test_prefixes_stand_before_queries_and_passages_and_not_in_what_is_found(opened, db):
@@ -101,9 +173,7 @@ def test_prefixes_stand_before_queries_and_passages_and_not_in_what_is_found(ope
         space.text("Owls hunt mice at night.", "owls")
         space.work()
         assert space.search("owls at night", top_k=1) == ["owls"]
-        check, found = running.texts[:2], running.texts[2:]
-        assert all(text.startswith("query: ") for text in check)
-        assert found == ["passage: Owls hunt mice at night.", "query: owls at night"]
+        assert running.texts[-2:] == ["passage: Owls hunt mice at night.", "query: owls at night"]
         rows = db.rows(
             "select c.content, d.embedding from chunks c join documents d on d.id = c.document_id"
             " join partitions p on p.id = c.partition_id where p.namespace_id = %(id)s",

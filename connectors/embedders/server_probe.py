@@ -1,0 +1,71 @@
+"""Limits of a model server, found by requests of growing size until one is refused, too slow, or cut off silently."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from connectors.embedders.vendor import BadRequest
+from connectors.http.retries import RateLimited, TransientError
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embeddings
+
+    Embed = Callable[[Sequence[str], float], Embeddings]
+    """Texts and seconds -> vectors of length 1."""
+
+SLOW_SECONDS: Final = 0.7
+"""A request that takes longer is the last of its kind: the next one would take twice as long."""
+LENGTHS: Final = (128, 256, 512, 1024, 2048, 4096, 8192)
+"""Tokens of the texts that are tried."""
+_SPECIALS: Final = 8
+"""Tokens that models put around a text, and a few more."""
+_SAME: Final = 1e-5
+"""So near are the vectors of texts whose ends a server has cut off."""
+_WORDS: Final = (
+    "the and of to in is for on that with as was at by from are this be an have not which one you were all her she"
+    " there would their we him been has when who will no more if out so up said what its about than into them can"
+    " only other time new some could these two may first then do any like my now over such our man me even most made"
+)
+"""Words that are one token each in common vocabularies."""
+
+
+def count_texts(embed: Embed, most: int, end: float) -> int | None:
+    """Texts of a request, at most `most`, doubled as long as they are accepted; None if the server has a rate limit."""
+    passed = 1
+    while passed < most:
+        began = time.monotonic()
+        try:
+            embed([f"check {number}" for number in range(passed * 2)], end - began)
+        except RateLimited:
+            return None
+        except (BadRequest, TransientError):
+            break
+        passed *= 2
+        if time.monotonic() - began > SLOW_SECONDS:
+            break
+    return passed
+
+
+def measure_text(embed: Embed, end: float) -> int | None:
+    """Tokens of the longest text that is embedded whole; None if the server has a rate limit."""
+    words = random.Random(0).choices(_WORDS.split(), k=LENGTHS[-1])  # noqa: S311 - the same text for every server
+    passed = [LENGTHS[0] // 2]
+    former = None
+    for length in LENGTHS:
+        began = time.monotonic()
+        try:
+            vector = embed([" ".join(words[: length - _SPECIALS])], end - began)[0]
+        except RateLimited:
+            return passed[-1] if former is not None else None
+        except (BadRequest, TransientError):
+            break
+        if former is not None and 1 - float(vector @ former) < _SAME:
+            return passed[-2]  # the text before was cut off, too
+        passed.append(length)
+        former = vector
+        if time.monotonic() - began > SLOW_SECONDS:
+            break
+    return passed[-1]

@@ -1,0 +1,110 @@
+"""A namespace with a model server of its own: what its check learns is stored and shown, and its key is neither."""
+
+import json
+import logging
+
+import pytest
+
+from api import config_check
+from connectors import registry
+from connectors.embedders import endpoint, server_probe
+from retrieval import settings
+from retrieval.accounts import api_keys, organizations
+from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+from tests.standins import model_server
+from tests.standins.model_server import KEY, ModelServer
+
+LEARNED = {
+    "textsPerRequest": 32,
+    "tokensPerText": 512,
+    "dimensions": 64,
+    "base64": True,
+    "normalized": True,
+    "path": "/v1/embeddings",
+}
+
+
+@pytest.fixture
+def checking(api_settings, api_database, api_db, ring, monkeypatch):
+    """An organization at an API that checks configs and may dial loopback."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setenv("RETRIEVAL_HOME", str(api_settings.home))
+    monkeypatch.setattr(registry, "_made", {})
+    monkeypatch.setattr(config_check, "SECONDS", 60.0)
+    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
+    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
+    settings.load_settings.cache_clear()
+    owner = organizations.create(api_db, "checking")
+    made = api_keys.create(api_db, ring, owner.id, "checking")
+    with (
+        serve(api_settings.model_copy(update={"check_configs": True}), api_database, ring) as base,
+        client_of(base, made.api_key) as client,
+    ):
+        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+    for port in registry._made.values():
+        getattr(port, "close", lambda: None)()
+    settings.load_settings.cache_clear()
+
+
+@pytest.fixture
+def server():
+    with model_server.running(ModelServer("TEI", 32, 422, longest=512)) as running:
+        yield running
+
+
+def model_of(server, **other):
+    return {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY, **other}
+
+
+def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, caplog):
+    with caplog.at_level(logging.DEBUG):
+        body = {"name": "own model", **EMBEDDED, "embeddingModelConfig": model_of(server, queryPrefix="query: ")}
+        answer = checking.client.post("/v1/namespaces", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["message"] == (
+        "Namespace created successfully; learned: 32 texts per request, 512 tokens per text, 64 dimensions"
+    )
+    space = answer.json()["data"]["namespace"]
+    shown = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "queryPrefix": "query: "}
+    assert space["embeddingModelConfig"] == shown | {"learned": LEARNED}
+    path = f"/v1/namespaces/{space['id']}"
+    renamed = checking.client.patch(path, json={"name": "renamed"}).json()["data"]["namespace"]
+    assert renamed["embeddingModelConfig"]["learned"] == LEARNED
+    rows = checking.db.rows("select config::text as text from namespaces where id = %(id)s", {"id": space["id"]})
+    assert KEY not in answer.text + caplog.text + rows[0]["text"]
+    assert len(server.refused) == 2
+
+
+def test_a_key_stays_with_its_server_and_another_prefix_needs_documents_embedded_again(checking, server):
+    space = checking.namespace(embeddingModelConfig=model_of(server))
+    path = f"/v1/namespaces/{space}"
+    masked = {"embeddingModelConfig": model_of(server, apiKey="••••")}
+    assert checking.client.patch(path, json=masked).status_code == 200
+    elsewhere = {"embeddingModelConfig": {**masked["embeddingModelConfig"], "url": "https://models.example"}}
+    error = assert_error(checking.client.patch(path, json=elsewhere), 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["reason"] == "secret_required"
+    checking.text(space)
+    server.most = 16
+    again = checking.client.patch(path, json=masked)
+    assert again.json()["data"]["namespace"]["embeddingModelConfig"]["learned"] == LEARNED | {"textsPerRequest": 16}
+    other = {"embeddingModelConfig": model_of(server, passagePrefix="passage: ")}
+    error = assert_error(checking.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["reason"] == "reembed_required"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "field", "words"),
+    [
+        ({"url": "http://10.1.2.3:11434"}, "EMBEDDING_CONFIG_ERROR", "embeddingModelConfig.url", "not on the public"),
+        ({"url": "http://8.8.8.8"}, "EMBEDDING_CONFIG_ERROR", "embeddingModelConfig.url", "Without https"),
+        ({"url": "ftp://models.example"}, "EMBEDDING_CONFIG_ERROR", "embeddingModelConfig.url", "must begin with"),
+        ({"dimensions": 4001}, "INVALID_NAMESPACE_CONFIG", None, ""),
+    ],
+)
+def test_addresses_are_guarded(checking, server, change, code, field, words):
+    body = {"name": "guarded", **EMBEDDED, "embeddingModelConfig": model_of(server, **change)}
+    error = assert_error(checking.client.post("/v1/namespaces", json=body), 400, code)
+    assert field is None or error["error"]["details"]["field"] == field
+    assert words in error["message"]
+    assert KEY not in json.dumps(error)
+    assert not server.keys
