@@ -36,18 +36,19 @@ def embedding_models() -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def prefix_fields(provider: str) -> list[str]:
-    """Fields of a provider's embedding model for the text put before each query and passage."""
-    fields = _by_provider("CreateNamespace", "embeddingModelConfig")[provider]["properties"]
-    return [name for name in fields if name.endswith("Prefix")]
+def model_fields(provider: str) -> Mapping[str, bool]:
+    """Fields of a provider's embedding model beside its name, and whether they are needed."""
+    return _fields(_by_provider("CreateNamespace", "embeddingModelConfig")[provider], {"provider", "model"})
 
 
 def reranker_fields() -> Mapping[str, Mapping[str, bool]]:
     """The fields of each reranker by its provider, and whether they are needed."""
-    return {
-        provider: {name: name in about["required"] for name in about["properties"] if name != "provider"}
-        for provider, about in _by_provider("CreateNamespace", "rerankConfig").items()
-    }
+    rerankers = _by_provider("CreateNamespace", "rerankConfig")
+    return {provider: _fields(about, {"provider"}) for provider, about in rerankers.items()}
+
+
+def _fields(about: Json, without: set[str]) -> dict[str, bool]:
+    return {name: name in about["required"] for name in about["properties"] if name not in without}
 
 
 def stem_languages() -> list[str]:

@@ -54,6 +54,7 @@ LABELS = {
     "queryPrefix": "Query prefix",
     "passagePrefix": "Passage prefix",
     "url": "URL",
+    "dimensions": "Dimensions",
     "path": "Folder",
 }
 """Fields of configurations as people read them."""
@@ -172,11 +173,14 @@ def _choices(space: Json | None) -> _Choice:
     providers = sorted(models, key=lambda name: name != "LOCAL")
     provider = left_column.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
     model_names = [*models[provider]]
-    if model.get("provider") == provider and model["model"] not in model_names:
-        model_names.append(model["model"])
-    chosen = right_column.selectbox(
-        "Model", model_names, index=model_names.index(model["model"]) if model.get("model") in model_names else 0
-    )
+    stored_name = model["model"] if model.get("provider") == provider else None
+    if not model_names:
+        chosen = right_column.text_input("Model", value=stored_name or "", help="The model's name at the server.")
+    else:
+        if stored_name and stored_name not in model_names:
+            model_names.append(stored_name)
+        index = model_names.index(stored_name) if stored_name in model_names else 0
+        chosen = right_column.selectbox("Model", model_names, index=index)
     scraper = (current.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
     three, four = st.columns(2)
     scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
@@ -221,7 +225,7 @@ def _store(area: str, choice: str, options: Mapping[str, tuple[str, ...]], kind:
     return {area: {choice: kind, **typed}}
 
 
-def _as_stored(typed: Mapping[str, str], stored: Json) -> bool:
+def _as_stored(typed: Mapping[str, object], stored: Json) -> bool:
     """Tell whether nothing was typed over the stored values: no secret, and no other value."""
     return all(value == ("" if field in SECRET else stored.get(field) or "") for field, value in typed.items())
 
@@ -229,21 +233,21 @@ def _as_stored(typed: Mapping[str, str], stored: Json) -> bool:
 def _model(choice: _Choice, space: Json | None) -> Json:
     stored = (space or {}).get("embeddingModelConfig") or {}
     provider, model = choice.provider, choice.model
-    key = ""
-    if provider != "LOCAL":
+    fields = api_schema.model_fields(provider)
+    if fields:
         st.markdown(f"**{TITLES['embeddingModelConfig']}: {provider}**")
-        key = _field("embeddingModelConfig", "apiKey", space)
     current = space if stored.get("provider") == provider else None
-    prefixes = {
-        field: _field("embeddingModelConfig", field, current, optional=True)
-        for field in api_schema.prefix_fields(provider)
+    typed: Json = {
+        field: _field("embeddingModelConfig", field, space if field in SECRET else current, optional=not needed)
+        for field, needed in fields.items()
     }
+    if typed.get("dimensions", "").isdecimal():
+        typed["dimensions"] = int(typed["dimensions"])
     same = (provider, model) == (stored.get("provider"), stored.get("model"))
-    if same and not key and _as_stored(prefixes, stored):
+    if same and _as_stored(typed, stored):
         return {}
-    prefix_fields = {field: prefix for field, prefix in prefixes.items() if prefix}
-    config = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {}), **prefix_fields}
-    return {"embeddingModelConfig": config}
+    values = {field: value for field, value in typed.items() if value or fields[field]}
+    return {"embeddingModelConfig": {"provider": provider, "model": model, **values}}
 
 
 def _scraper(choice: _Choice, space: Json | None) -> Json:
