@@ -65,7 +65,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 
 
 def list_urls(url: str) -> list[str]:
-    """Where the operation may be, the likeliest first."""
+    """Candidates for the URL of the operation, the likeliest first."""
     if url.endswith("/embeddings"):
         return [url]
     paths = ["/embeddings", "/v1/embeddings"]
