@@ -17,6 +17,7 @@ from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
+from retrieval import tracing
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces
@@ -76,7 +77,10 @@ async def answer_search(request: ApiRequest, data: SearchBody) -> SearchData:
     """Run a search. Raises NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
     query, size = _widened(data, data.to_values())
     spaces = await open_spaces(request, Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids))
-    return await _answer(request.services, spaces, data, query, size)
+    names = [space.config.id for space in spaces]
+    about = tracing.describe_search(names, spaces[0].config.embedding_model["model"], query.top_k)
+    with tracing.trace_call("retrieval", about):
+        return await _answer(request.services, spaces, data, query, size)
 
 
 _MODEL_FIELDS = ("provider", "url", "model", "queryPrefix", "passagePrefix")

@@ -132,6 +132,23 @@ def _remote(sent: str | None) -> Any:
     return TraceContextTextMapPropagator().extract({"traceparent": sent} if sent else {})
 
 
+def describe_embedding(provider: str, model: str) -> Attributes:
+    """Attributes of a request for embeddings, by OpenTelemetry's conventions for generative AI."""
+    name = {"ENDPOINT": "openai"}.get(provider, provider.lower())  # of the protocol, where the vendor is not known
+    return {"gen_ai.operation.name": "embeddings", "gen_ai.provider.name": name, "gen_ai.request.model": model}
+
+
+def describe_search(namespaces: Iterable[str], model: str, top_k: int) -> Attributes:
+    """Attributes of a search, by OpenTelemetry's conventions for generative AI."""
+    return {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.provider.name": "retrieval",
+        "gen_ai.data_source.id": ",".join(namespaces),
+        "gen_ai.request.model": model,
+        "gen_ai.retrieval.top_k": top_k,
+    }
+
+
 class Runs:
     """The spans of job runs that share a flow run, each in the trace of its own request, by job run."""
 
@@ -204,8 +221,8 @@ def trace_step(name: str, job_runs: Iterable[str], **attributes: str | int) -> I
 
 
 @contextmanager
-def trace_call(name: str, **attributes: str) -> Iterator[None]:
-    """Span of an outgoing request, within the current trace; no span where nothing is traced."""
+def trace_call(name: str, attributes: Attributes | None = None) -> Iterator[None]:
+    """Span of a call, within the current trace; no span where nothing is traced."""
     if _process.tracer is None:
         yield
         return
@@ -214,9 +231,8 @@ def trace_call(name: str, **attributes: str) -> Iterator[None]:
     if not trace.get_current_span().get_span_context().is_valid:
         yield
         return
-    fields = {f"retrieval.{key}": value for key, value in attributes.items()}
     with _process.tracer.start_as_current_span(
-        name, kind=trace.SpanKind.CLIENT, attributes=fields, record_exception=False, set_status_on_exception=False
+        name, kind=trace.SpanKind.CLIENT, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
             yield

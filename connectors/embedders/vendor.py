@@ -14,6 +14,7 @@ import msgspec
 
 from connectors.http.responses import transient_error
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries
+from retrieval import tracing
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
@@ -291,7 +292,8 @@ class VendorEmbedder:
 
     def _retries(self, texts: int, kind: TextKind) -> Retries:
         cost = texts if self._limits.by_text else 1
-        return Retries(self._title, self._bucket, WAITING[kind], TRIES[kind], cost)
+        about = tracing.describe_embedding(self.provider, self.model)
+        return Retries(self._title, self._bucket, WAITING[kind], TRIES[kind], cost, about)
 
     def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
         vectors, counted = self._ask(texts, kind)

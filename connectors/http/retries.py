@@ -96,13 +96,15 @@ class Bucket:
 
 @dataclass(slots=True)
 class Retries:
-    """One call's budget of waiting and of tries. `vendor` names it to people; `cost`: of each try, to the bucket."""
+    """One call's budget of waiting and of tries. `vendor` names it to people; `cost`: of each try, to the bucket;
+    `attributes`: of the span of each try."""
 
     vendor: str
     bucket: Bucket
     seconds: float
     tries: int
     cost: float = 1
+    attributes: tracing.Attributes | None = None
 
     def ask(self, request: Callable[[], T]) -> T:
         """Send `request`, repeated until it succeeds; Retryable when the time budget is used up.
@@ -116,7 +118,7 @@ class Retries:
             self._turn(end)
             outcome = "refused"
             try:
-                with tracing.trace_call(f"request to {self.vendor}"):
+                with tracing.trace_call(f"request to {self.vendor}", self.attributes):
                     answer = _told(circuit, request) if circuit else request()
             except RateLimited as told:
                 outcome = "rate_limited"

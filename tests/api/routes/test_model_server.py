@@ -9,7 +9,8 @@ from api import config_check
 from connectors import registry
 from connectors.embedders import endpoint, server_probe
 from retrieval import settings
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys
+from retrieval.accounts.queries import organizations
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 from tests.standins import model_server
 from tests.standins.model_server import KEY, ModelServer

@@ -69,6 +69,9 @@ def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai
     asked = [span for span in receiver.spans if span.name == "request to OpenAI"]
     assert {span.parent for span in asked} < {span.id for span in receiver.spans if span.name == "embed"}
     assert [span.failed for span in asked].count(True) == 1
+    assert {span.about["gen_ai.operation.name"] for span in asked} == {"embeddings"}
+    assert {span.about["gen_ai.provider.name"] for span in asked} == {"openai"}
+    assert {span.about["gen_ai.request.model"] for span in asked} == {openai.config()["model"]}
     assert receiver.of(f"{TRACE[:-1]}9") == {}
     assert "Text" not in str([span.about for span in receiver.spans])
     assert "canary" not in str(receiver.spans)
