@@ -84,11 +84,15 @@ class Caller:
 
 @dataclass(slots=True)
 class Credentials:
-    """Credentials of a request: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address."""
+    """Credentials of a request: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address.
+
+    `resource`: an audience that this path takes tokens for, besides those of the settings.
+    """
 
     api_key: str | None = field(repr=False)
     tenant: str | None
     address: str
+    resource: str | None = None
 
 
 class Authenticator:
@@ -129,7 +133,7 @@ class Authenticator:
     async def _person(self, tokens: Verifier, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
         """Authenticate a token, which is verified with each request."""
         try:
-            person = await tokens.verify(credentials.api_key or "")
+            person = await tokens.verify(credentials.api_key or "", credentials.resource)
             assignment = self._roles.of(person.groups)
         except ServiceError as refusal:
             return await self._stranger(credentials.address, refusal)

@@ -119,6 +119,8 @@ class RequestMiddleware:
     async def _serve(self, scope: HTTPScope, context: RequestContext, wire: _Wire) -> None:
         refusal = await self._authenticate(scope, context)
         refusal = self._other_host(scope, context) or refusal or _not_a_method(scope, context)
+        if refusal is not None and self._mcp_hosts and scope["path"] == PATH:
+            refusal = self._mcp_hosts.challenge(refusal)
         if refusal is None:
             await self._router(scope, wire.receive, wire.send)
         else:
@@ -173,6 +175,7 @@ class RequestMiddleware:
         is_open = _OPEN.match(path) is not None or not (path.startswith("/v1/") or path in CLOSED)
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
+        credentials.resource = self._mcp_hosts.resource if self._mcp_hosts and path == PATH else None
         try:
             context.rate, caller = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)

@@ -154,6 +154,7 @@ def _add_client_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     parsers.add_commands(commands)
     mcp = commands.add_parser("mcp", help="speak the Model Context Protocol over stdin and stdout, for language models")
     parsers.add_server_options(mcp)
+    mcp.add_argument("--namespace", help="id or name of the namespace for calls that name none")
 
 
 def _add_arguments(parser: argparse.ArgumentParser, arguments: Iterable[Argument]) -> None:

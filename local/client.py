@@ -19,6 +19,7 @@ import httpx
 from local import LocalError, instance
 from retrieval.settings import PROJECT, SECRETS, Settings
 from retrieval_client import RetrievalClient, RetrievalError, cli
+from retrieval_client.cli import content
 from retrieval_client.cli.output import CommandError
 
 Options = argparse.Namespace
@@ -75,11 +76,18 @@ def serve_mcp(options: Options, settings: Settings) -> int:
     headers = {"Authorization": f"Bearer {key}", "MCP-Protocol-Version": MCP_VERSION}
     if options.tenant:
         headers["X-Tenant-ID"] = options.tenant
-    anyio.run(_relay_mcp, url, headers)
+    namespace_id = None
+    if options.namespace:
+        with RetrievalClient(url, key, tenant=options.tenant) as client:
+            try:
+                namespace_id = content.find_namespace(client, options.namespace)
+            except CommandError as error:
+                raise LocalError(str(error), exit_code=error.exit_code) from error
+    anyio.run(_relay_mcp, url, headers, namespace_id)
     return 0
 
 
-async def _relay_mcp(url: str, headers: dict[str, str]) -> None:
+async def _relay_mcp(url: str, headers: dict[str, str], namespace_id: str | None) -> None:
     from mcp import stdio_server
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
@@ -93,7 +101,10 @@ async def _relay_mcp(url: str, headers: dict[str, str]) -> None:
             return ListToolsResult.model_validate(await _request_mcp(client, "tools/list", {}))
 
         async def call_tool(_: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
-            call = {"name": params.name, "arguments": params.arguments or {}}
+            arguments = dict(params.arguments or {})
+            if namespace_id is not None and "namespaceIds" not in arguments:
+                arguments.setdefault("namespaceId", namespace_id)
+            call = {"name": params.name, "arguments": arguments}
             return CallToolResult.model_validate(await _request_mcp(client, "tools/call", call))
 
         server: Server[Any] = Server("retrieval", **IDENTITY, on_list_tools=list_tools, on_call_tool=call_tool)

@@ -89,7 +89,7 @@ async def run_search(inner: Inner, arguments: dict[str, Any]) -> Done:
     if arguments.get("namespaceIds") is not None:
         body["namespaceIds"] = arguments["namespaceIds"]
     else:
-        body["namespaceId"] = _namespace(inner, arguments)
+        body["namespaceId"] = await _namespace(inner, arguments)
     path = "/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"
     data = (await inner.ask("POST", path, body=body))["data"]
     results = [{**hit, **await _link(inner, hit["document"]["id"])} for hit in data["results"]]
@@ -108,7 +108,7 @@ async def read_document(inner: Inner, arguments: dict[str, Any]) -> Done:
         "POST",
         "/v1/documents",
         body={
-            "namespaceId": _namespace(inner, arguments),
+            "namespaceId": await _namespace(inner, arguments),
             "filterConfig": {"documentIds": [document_id]},
             "includeConfig": {"parsedTextFileUrl": True, "rawFileUrl": True},
         },
@@ -139,7 +139,7 @@ async def list_documents(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `POST /v1/documents`."""
     page = {"pageSize": arguments.get("pageSize", PAGE), **_picked(arguments, "cursor")}
     condition = arguments.get("filterConfig", arguments.get("filter"))
-    body = {"namespaceId": _namespace(inner, arguments), "filterConfig": condition or {}, "pagination": page}
+    body = {"namespaceId": await _namespace(inner, arguments), "filterConfig": condition or {}, "pagination": page}
     data = (await inner.ask("POST", "/v1/documents", body=body))["data"]
     return Done({name: data.get(name) for name in ("documents", "hasNextPage", "nextCursor")})
 
@@ -147,7 +147,7 @@ async def list_documents(inner: Inner, arguments: dict[str, Any]) -> Done:
 async def get_job_run(inner: Inner, arguments: dict[str, Any]) -> Done:
     """Run `GET /v1/ingest-job-runs/{id}`."""
     name = next((alias for alias in ("ingestJobRunId", "jobRunId", "id") if alias in arguments), "ingestJobRunId")
-    query = {"namespaceId": _namespace(inner, arguments), "waitSeconds": arguments.get("waitSeconds")}
+    query = {"namespaceId": await _namespace(inner, arguments), "waitSeconds": arguments.get("waitSeconds")}
     data = await inner.ask("GET", f"/v1/ingest-job-runs/{_segment(arguments, name)}", query=query)
     return Done({"jobRun": data["data"]})
 
@@ -181,13 +181,13 @@ async def delete_documents(inner: Inner, arguments: dict[str, Any]) -> Done:
         or not all(isinstance(name, str) and name for name in document_ids)
     ):
         raise WrongArgument("documentIds must name at least one document.")
-    body = {"namespaceId": _namespace(inner, arguments), "filterConfig": {"documentIds": document_ids}}
+    body = {"namespaceId": await _namespace(inner, arguments), "filterConfig": {"documentIds": document_ids}}
     response = await inner.ask("DELETE", "/v1/documents", body=body)
     return Done(_picked(response, "message", "deletionId"), response["message"])
 
 
 async def _ingest(inner: Inner, arguments: dict[str, Any], path: str, config: dict[str, Any]) -> Done:
-    body = {"namespaceId": _namespace(inner, arguments), "ingestConfig": config}
+    body = {"namespaceId": await _namespace(inner, arguments), "ingestConfig": config}
     return Done((await inner.ask("POST", f"/v1/ingest/{path}", body=body))["data"])
 
 
@@ -227,11 +227,14 @@ def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
     return "\n".join([heading, content, hit["url"]] if "url" in hit else [heading, content])
 
 
-def _namespace(inner: Inner, arguments: dict[str, Any]) -> str:
-    """Return the `namespaceId` argument, or the namespace that the key is bound to."""
+async def _namespace(inner: Inner, arguments: dict[str, Any]) -> str:
+    """Return the `namespaceId` argument, or the only namespace that the caller has."""
     namespace_id = arguments.get("namespaceId")
     if namespace_id is None and inner.caller.namespace is not None:
         return inner.caller.namespace
+    if namespace_id is None and inner.may("GET /v1/namespaces"):
+        listing = (await inner.ask("GET", "/v1/namespaces", query={"pageSize": 2}))["data"]["namespaces"]
+        namespace_id = listing[0]["id"] if len(listing) == 1 else None
     if not isinstance(namespace_id, str) or not namespace_id:
         raise WrongArgument("namespaceId is required: list_namespaces tells which there are.")
     return namespace_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any, cast
 
+import msgspec
 import structlog
 from litestar import Litestar
 from litestar.types import HTTPScope, Receive, Scope, Send
@@ -30,6 +31,7 @@ from api import request_context
 from api.mcp import IDENTITY, tools
 from api.mcp.calls import WrongArgument
 from api.mcp.inner import Inner, Refused
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
 log = structlog.get_logger()
@@ -46,6 +48,28 @@ async def serve_request(scope: Scope, receive: Receive, send: Send, settings: Se
     )
     async with manager.run():
         await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
+
+
+def find_refusal(scope: HTTPScope, content: bytes) -> ServiceError | None:
+    """Return the refusal of a tool that a person's role does not allow; OAuth clients learn it by the status 403."""
+    caller = _inner(scope)
+    if caller.caller.signed_in is None:
+        return None
+    try:
+        message = msgspec.json.decode(content, type=_Call)
+    except msgspec.DecodeError:
+        return None
+    tool = next((tool for tool in tools.TOOLS if tool.name == message.params.get("name")), None)
+    if message.method != "tools/call" or tool is None or caller.may(tool.operation):
+        return None
+    return ServiceError(ErrorCode.FORBIDDEN, f"Your role does not allow the tool {tool.name}.", reason="missing_scope")
+
+
+class _Call(msgspec.Struct):
+    """A message of JSON-RPC, as far as it names a tool."""
+
+    method: str = ""
+    params: dict[str, Any] = {}
 
 
 async def _list_tools(context: ServerRequestContext[Any, Any], _: PaginatedRequestParams | None) -> ListToolsResult:
@@ -70,7 +94,10 @@ async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRe
 
 
 def _caller(context: ServerRequestContext[Any, Any]) -> Inner:
-    scope = cast("HTTPScope", cast("Any", context.request).scope)
+    return _inner(cast("HTTPScope", cast("Any", context.request).scope))
+
+
+def _inner(scope: HTTPScope) -> Inner:
     app: Litestar = scope["litestar_app"]
     return Inner(app, app.state.services, scope, request_context.get_context(scope))
 

@@ -42,7 +42,7 @@ def result_schema(**properties: Schema) -> Schema:
 
 
 NAMESPACE = text_schema(
-    "The namespace's id (`ns_…`), as list_namespaces tells it. A key of one namespace may leave it out."
+    "The namespace's id (`ns_…`), as list_namespaces tells it. Where there is one namespace only, it may be left out."
 )
 METADATA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
 FILTER = open_object(

@@ -68,9 +68,12 @@ class Verifier:
         self._rules = rules
         self._keys = keys
 
-    async def verify(self, token: str) -> Person:
+    async def verify(self, token: str, resource: str | None = None) -> Person:
         """Return the person of a valid token. Raises UNAUTHORIZED with the reason, or SERVICE_UNAVAILABLE if the
-        issuer's keys cannot be fetched."""
+        issuer's keys cannot be fetched.
+
+        resource: an audience that is accepted besides those of the rules.
+        """
         if len(token) > LONGEST:
             raise refused_token("token_too_long", f"The token is longer than {LONGEST:,} characters.")
         kid, algorithm = _header(token)
@@ -86,19 +89,19 @@ class Verifier:
         if key is None:
             message = "The token is signed by a key that its issuer does not publish. Sign in again for a new token."
             raise refused_token("unknown_key", message)
-        return _person(self._rules, self._claims(token, key))
+        return _person(self._rules, self._claims(token, key, resource))
 
     async def close(self) -> None:
         await self._keys.close()
 
-    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+    def _claims(self, token: str, key: jwt.PyJWK, resource: str | None) -> dict[str, Any]:
         rules = self._rules
         try:
             claims = jwt.decode(
                 token,
                 key,
                 algorithms=ALGORITHMS,
-                audience=sorted(rules.audiences),
+                audience=sorted(filter(None, {*rules.audiences, resource})),
                 issuer=rules.issuer,
                 leeway=LEEWAY,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},

@@ -69,6 +69,8 @@ class Provider:
     client_id: str = "admin-app"
     client_secret: str = "canary-oidc-client-secret"
     redirect_uris: set[str] = field(default_factory=set)
+    public_clients: set[str] = field(default_factory=set)
+    """Clients without a secret, such as programs on people's machines; their tokens are for the `resource` named."""
     keys: list[SigningKey] = field(default_factory=lambda: [signing_key()])
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: int = 300
@@ -130,7 +132,8 @@ class Provider:
         if authorization.startswith("Basic "):
             name, _, secret = base64.b64decode(authorization[6:]).decode().partition(":")
             client = name, secret
-        if client != (self.client_id, self.client_secret):
+        is_public = client[0] in self.public_clients and not client[1]
+        if not is_public and client != (self.client_id, self.client_secret):
             return 401, {"error": "invalid_client"}
         with self._lock:
             asked = self._codes.pop(form.get("code", ""), None)
@@ -140,9 +143,11 @@ class Provider:
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if asked["redirect_uri"] != form.get("redirect_uri") or asked.get("code_challenge") != challenge:
             return 400, {"error": "invalid_grant"}
-        subject = asked["subject"]
+        if asked["client_id"] != client[0] or asked.get("resource") != form.get("resource"):
+            return 400, {"error": "invalid_target"}
+        subject, audience = asked["subject"], asked.get("resource", self.client_id)
         return 200, {
-            "access_token": self.token(subject, header={"typ": "at+jwt"}, azp=self.client_id),
+            "access_token": self.token(subject, header={"typ": "at+jwt"}, azp=client[0], aud=audience),
             "id_token": self.id_token(subject, asked.get("nonce")),
             "token_type": "Bearer",
             "expires_in": self.seconds,
@@ -151,7 +156,7 @@ class Provider:
 
     def authorize(self, asked: dict[str, str]) -> str:
         """The page on which a person says who they are. AssertionError for a request that it would refuse."""
-        assert asked.get("client_id") == self.client_id, asked
+        assert asked.get("client_id") in {self.client_id, *self.public_clients}, asked
         assert asked.get("redirect_uri") in self.redirect_uris, asked
         assert asked.get("response_type") == "code", asked
         assert "openid" in asked.get("scope", "").split(), asked

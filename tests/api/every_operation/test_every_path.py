@@ -20,6 +20,7 @@ UNLISTED = ["/", "/docs", "/docs/assets/viewer.js", "/openapi.json", "/v1", "/v1
 PATHS = [*sorted(DOCUMENT["paths"]), *UNLISTED]
 METHODS = {"get", "post", "put", "patch", "delete", "head", "options", "trace"}
 WITHOUT_A_KEY = {"/", "/openapi.json", "/health", "/ready"}
+WITHOUT_A_KEY |= {f"/.well-known/oauth-protected-resource{of}" for of in ("", "/mcp")}
 VIEWER = {"/docs", "/docs/assets/viewer.js"}
 """Served by Litestar's own router of the description."""
 ASKS_ITSELF = {"/mcp"}

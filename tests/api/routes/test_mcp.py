@@ -292,7 +292,6 @@ def test_what_fails_inside_a_tool_stays_in_the_log(org, monkeypatch):
 def test_wrong_arguments_are_told_in_words(org, filled):
     space, _ = filled
     for name, given, words in (
-        ("search", {"query": "a"}, "namespaceId is required"),
         ("search", {"namespaceId": space}, "INVALID_SEARCH_REQUEST: query is required"),
         ("search", {"namespaceId": space, "query": "a", "topK": 0}, "(argument: topK)"),
         (
@@ -315,9 +314,9 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         assert words in said["content"][0]["text"], said
 
 
-def over_stdio(url, key, steps, mode="auto"):
+def over_stdio(url, key, steps, mode="auto", *options):
     """What the steps, a coroutine function of a client, answer with `retrieval mcp` as server."""
-    command = [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", url, "--key", key]
+    command = [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", url, "--key", key, *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
     server = StdioServerParameters(command=command[0], args=command[1:], env=environment)
 
@@ -331,6 +330,7 @@ def over_stdio(url, key, steps, mode="auto"):
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_command_passes_tools_on_in_every_revision(org, filled, mode):
     space, document = filled
+    org.namespace(name="another")
 
     async def steps(client):
         names = {tool.name for tool in (await client.list_tools()).tools}
@@ -344,6 +344,24 @@ def test_the_command_passes_tools_on_in_every_revision(org, filled, mode):
     assert names == READING | WRITING
     assert found.structured_content["results"][0]["document"]["id"] == document
     assert (wrong.is_error, "namespaceId is required" in wrong.content[0].text) == (True, True)
+
+
+def test_the_command_searches_the_namespace_of_its_option(org, filled):
+    space, document = filled
+    org.namespace(name="another")
+
+    async def steps(client):
+        return await client.call_tool("search", {"query": "harbour seal", "hybridConfig": WORDS})
+
+    found = over_stdio(org.base, org.api_key, steps, "auto", "--namespace", space)
+    assert found.structured_content["results"][0]["document"]["id"] == document
+
+
+def test_the_only_namespace_needs_no_name(org, filled):
+    given = {"query": "harbour seal", "hybridConfig": WORDS}
+    assert ask(org, "search", given).structured_content["results"][0]["document"]["id"] == filled[1]
+    org.namespace(name="another")
+    assert "namespaceId is required" in ask(org, "search", given).content[0].text
 
 
 def test_the_command_says_what_keeps_it_from_the_server(org):
