@@ -237,9 +237,14 @@ def _openvino(path: Path, threads: int) -> Network:
         "ENABLE_CPU_PINNING": False,
     }
     try:
-        return _OpenVinoNetwork(openvino.Core().compile_model(str(path), "CPU", settings))
+        network = _OpenVinoNetwork(openvino.Core().compile_model(str(path), "CPU", settings))
     except RuntimeError as error:
         raise _broken(path) from error
+    # Alone: where two threads make the first run of a process, OpenVINO's bindings may wait for each other for ever.
+    network.run(
+        {"ids": np.ones((1, 2), np.int32), "mask": np.ones((1, 2), np.int32), "lengths": np.full(1, 2, np.int32)}
+    )
+    return network
 
 
 class _OpenVinoNetwork:

@@ -90,6 +90,17 @@ def test_queries_are_computed_by_one_thread(home: Path, monkeypatch: pytest.Monk
     assert asked == [2], "ONNX Runtime takes several times as long for a long query, and gains less"
 
 
+def test_the_first_run_of_a_process_is_made_before_others_have_the_network(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads that made it together waited for each other, and with them the whole embedding process."""
+    runs = []
+    run = minilm._OpenVinoNetwork.run
+    monkeypatch.setattr(minilm._OpenVinoNetwork, "run", lambda self, feeds: runs.append(1) or run(self, feeds))
+    minilm.load_network("openvino", local.wheel_file(*local._WEIGHTS), home / "models", "fp32", 1)
+    assert runs == [1]
+
+
 def test_like_texts_are_near(embedder: Embedder) -> None:
     person, very, day = embedder.embed(
         ["That is a happy person", "That is a very happy person", "Today is a sunny day"], "document"
