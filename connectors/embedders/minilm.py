@@ -14,6 +14,7 @@ import json
 import mmap
 import os
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -215,6 +216,10 @@ def load_network(runtime: Runtime, weights: Path, folder: Path, precision: Preci
         raise Retryable(f"The local model could not be written to or read from {folder}: {error}.") from error
 
 
+_FIRST_USE: Final = threading.Lock()
+"""OpenVINO fills its table of types at the first use, in which two threads would wait for each other forever."""
+
+
 @lru_cache(maxsize=1)
 def _openvino_capabilities() -> tuple[str, ...]:
     """Number formats that OpenVINO computes in on this processor; none where it is not installed."""
@@ -236,6 +241,8 @@ def _openvino(path: Path, threads: int) -> Network:
         "NUM_STREAMS": 1,
         "ENABLE_CPU_PINNING": False,
     }
+    with _FIRST_USE:
+        openvino.Tensor(np.zeros((1, 1), np.int64), shared_memory=True).element_type.to_dtype()
     try:
         network = _OpenVinoNetwork(openvino.Core().compile_model(str(path), "CPU", settings))
     except RuntimeError as error:

@@ -18,6 +18,7 @@ from connectors.embedders.minilm import RuntimeChoice
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
+from retrieval.settings import PROJECT
 
 pytestmark = pytest.mark.service
 
@@ -220,3 +221,23 @@ def _forward(text: str) -> np.ndarray:
         hidden = norm(dense(active, f"{at}.output.dense") + hidden, f"{at}.output.LayerNorm")
     mean = hidden.mean(0)
     return mean / np.linalg.norm(mean)
+
+
+FIRST_USES = """
+import sys, threading
+from pathlib import Path
+from connectors.embedders import local
+
+sys.setswitchinterval(1e-6)
+model = local.load_model("all-MiniLM-L6-v2", Path(sys.argv[1]))
+threads = [threading.Thread(target=model.embed, args=([f"text {n}"], "document"), daemon=True) for n in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_the_first_texts_of_a_process_may_arrive_at_once(tmp_path):
+    """OpenVINO fills its table of types at the first use; two threads that did so waited for each other forever."""
+    subprocess.run([sys.executable, "-c", FIRST_USES, tmp_path], cwd=PROJECT, timeout=200, check=True)
