@@ -14,6 +14,7 @@ import structlog
 from api import query_limits
 from api.request import ApiRequest
 from api.services import Services
+from api.wire.answerable import Answerable
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
@@ -239,6 +240,9 @@ async def _answer(
         embedding = _in_thread(services, first.config, search.embed_query, embedder, first.scope, query.text)
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(search_space(services, space, query, values) for space in spaces))
+    answerability = max((part.answerability for part in parts), key=lambda estimate: estimate.probability)
+    is_refused = data.min_probability is not None and answerability.probability < data.min_probability
+    parts = [replace(part, hits=[]) for part in parts] if is_refused else parts
     placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
     if len(spaces) > 1:
         placed.sort(key=_order)
@@ -246,18 +250,23 @@ async def _answer(
             placed = diversity.lead_documents(placed, lambda entry: (entry.hit.document_id, entry.hit.score))
         placed = sorted(placed[: query.top_k], key=_order)
     reranked = None
-    if rerank is not None:
+    if rerank is not None and not is_refused:
         placed, reranked = await _reread(services, first.config, query, placed, rerank)
         placed = [entry for entry in placed if entry.hit.score >= requested.threshold]
     mode = "hybrid" if isinstance(data, HybridSearchRequest) else "semantic"
     for space in spaces:
         services.times.note(space.scope, time.monotonic() - began, mode)
-    result = SearchData(_results(data, placed[: requested.top_k], size))
+    result = SearchData(_results(data, placed[: requested.top_k], size), answerable=Answerable.of(answerability))
     if reranked is not None:
         result.reranked = reranked
     if data.explain:
         result.timings = SearchTimings.of(_summed(parts))
-    if not result.results and await _says_little(services, spaces, requested):
+    if is_refused:
+        result.note = (
+            f"The documents probably do not answer this: the probability is {answerability.probability:g}, below"
+            f" minProbability {data.min_probability:g}. Ask in other words, search more documents, or lower it."
+        )
+    elif not result.results and await _says_little(services, spaces, requested):
         result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return result
 

@@ -197,10 +197,11 @@ class Shelf:
             )
 
     def find(self, text: str, weights: tuple[float, float], top_k: int) -> list[Any]:
+        return list(self.ask(text, weights, top_k).hits)
+
+    def ask(self, text: str, weights: tuple[float, float], top_k: int) -> search.SearchResult:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
-        return list(
-            search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store).hits
-        )
+        return search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from flows import context, flow_states, tasks
 from flows.lease_renewal import repeat_in_thread
 from retrieval import settings
 from retrieval.errors import ConfigChanged, ServiceError, StepError
-from retrieval.evaluations import evaluations, judge, runs
+from retrieval.evaluations import calibration, evaluations, judge, runs
 from retrieval.evaluations.judge import Bench, Judgement
 from retrieval.evaluations.runs import Claimed
 from retrieval.namespaces import namespaces
@@ -95,7 +95,14 @@ def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
         log.exception("evaluation.failed", run_id=claimed.id)
         runs.finish_run(db, claimed, None, "The searches failed; the worker's log says why.")
         raise
-    runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements))
+    fits = calibration.fit_evaluation(
+        claimed.evaluation_id,
+        [bool(question.relevant) for question in questions],
+        claimed.settings,
+        [judgement.answerabilities for judgement in judgements],
+    )
+    if runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements)):
+        calibration.store_fits(db, claimed.evaluation_id, config.epoch, fits)
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
 
 

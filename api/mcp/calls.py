@@ -25,7 +25,10 @@ READ = 20_000
 """Characters of a document in one answer."""
 AROUND = 500
 PAGE = 20
-_SEARCH = ("query", "topK", "scoreThreshold", "filter", "expand", "perDocument", "recency", "rerank", "hybridConfig")
+_SEARCH = (
+    *("query", "topK", "scoreThreshold", "minProbability", "filter", "expand", "perDocument", "recency", "rerank"),
+    "hybridConfig",
+)
 _BREAKING = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON leaves as they are and that a reader may see as a new line, or not at all."""
 
@@ -97,7 +100,8 @@ async def run_search(inner: Inner, arguments: dict[str, Any]) -> Done:
         return Done({**data, "results": results}, data.get("note") or "Nothing was found.")
     fence = Fence.new()
     hits = [_hit(number, hit, fence) for number, hit in enumerate(results, start=1)]
-    return Done({**data, "results": results}, "\n\n".join([fence.notice, *hits]))
+    probability = f"The probability that these passages answer the query is {data['answerable']['probability']:.2f}."
+    return Done({**data, "results": results}, "\n\n".join([fence.notice, probability, *hits]))
 
 
 async def read_document(inner: Inner, arguments: dict[str, Any]) -> Done:

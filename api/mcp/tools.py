@@ -138,12 +138,21 @@ TOOLS = (
             namespaceIds=strings_schema("Instead of namespaceId: up to ten namespaces of one model.", maxItems=10),
             topK=number_schema("Passages at most.", minimum=1, maximum=100, default=10),
             scoreThreshold={"type": "number", "minimum": 0, "maximum": 1, "description": "The least score."},
+            minProbability={
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "description": "Answer nothing if the passages answer the query with less than this probability.",
+            },
             filter=FILTER,
             hybridConfig=HYBRID,
             expand=EXPAND,
             perDocument=number_schema("Passages of one document at most.", minimum=1, maximum=100),
         ),
-        answers=result_schema(results={"type": "array", "items": HIT}),
+        answers=result_schema(
+            results={"type": "array", "items": HIT},
+            answerable={"type": "object", "description": "probability that the passages answer, and its basis"},
+        ),
         act=calls.run_search,
     ),
     Tool(

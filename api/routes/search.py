@@ -98,7 +98,7 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.describe_error(errors.to_service_error(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
-            return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note)
+            return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note, answer.answerable)
 
     results = await asyncio.gather(*(answer_query(bytes(query)) for query in data.queries))
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))

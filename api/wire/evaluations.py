@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from api.wire.answerable import Calibration
 from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
 from api.wire.search import (
     PerDocument,
@@ -44,7 +45,9 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A query as users send it, with everything that answers it."""
 
     query: QueryText
-    relevant: Annotated[list[Relevant], Meta(min_length=1, max_length=1000, description="The relevant documents.")]
+    relevant: Annotated[
+        list[Relevant], Meta(max_length=1000, description="The relevant documents; empty if nothing answers the query.")
+    ]
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
 
     def to_values(self, field: str) -> dict[str, Any]:
@@ -257,6 +260,10 @@ class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
     compared: Annotated[
         Compared | UnsetType,
         Meta(description="Number of questions answered better, equally and worse than by the first setting."),
+    ] = UNSET
+    calibration: Annotated[
+        Calibration | UnsetType,
+        Meta(description="Calibration of `answerable`, if the questions have both kinds."),
     ] = UNSET
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
+from api.wire.answerable import NOTE, Answerable, MinProbability
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig, Where
 from retrieval import filters
@@ -147,6 +148,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
     recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
     group_by: GroupBy | None = None
+    min_probability: MinProbability | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
@@ -180,6 +182,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
     recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
     group_by: GroupBy | None = None
+    min_probability: MinProbability | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
@@ -346,10 +349,8 @@ class SearchData(Struct):
         bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
     """Whether the reranker made this order; absent where it was not to be asked."""
-    note: Annotated[
-        str | UnsetType, Meta(description="Reason for an empty result: the query consists of stop words.")
-    ] = UNSET
-    "Reason for an empty result: the query consists of stop words."
+    note: Annotated[str | UnsetType, Meta(description=NOTE)] = UNSET
+    answerable: Annotated[Answerable | UnsetType, Meta(description="Whether the documents answer the query.")] = UNSET
 
 
 class SearchAnswer(DataAnswer[SearchData]):

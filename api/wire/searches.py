@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from api.wire.answerable import NOTE, Answerable
 from api.wire.common import DataAnswer, ErrorInfo, NamespaceId
 from api.wire.filters import FilterConfig
 from api.wire.search import (
@@ -73,9 +74,8 @@ class SearchBatchResult(Struct, omit_defaults=True):
     reranked: Annotated[
         bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
-    note: Annotated[
-        str | UnsetType, Meta(description="Reason for an empty result: the query consists of stop words.")
-    ] = UNSET
+    note: Annotated[str | UnsetType, Meta(description=NOTE)] = UNSET
+    answerable: Annotated[Answerable | UnsetType, Meta(description="Whether the documents answer the query.")] = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
 

@@ -24,7 +24,8 @@ MOST_JUDGED = 100_000
 """Judged documents of all questions together: a run answers the rank of each under each setting."""
 
 Question = Mapping[str, Any]
-"""`query`, `relevant`: a list of `{documentId | externalId, start?, end?, grade?}`, and `filter` as a search has it."""
+"""`query`, `relevant`: a list of `{documentId | externalId, start?, end?, grade?}`, empty if nothing answers, and
+`filter` as a search has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +131,19 @@ async def change(
 
 
 async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
-    """With its questions and runs."""
+    """With its questions, runs and fits."""
     deleted_id = await db.async_fetch_one(
         str,
+        "with deleted as ("
         "delete from evaluations gone using partitions p, namespaces n where gone.id = %(id)s"
         " and p.id = gone.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
         " and n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
-        " returning gone.id",
+        " returning gone.id, gone.partition_id), forgotten as ("
+        "update partitions p set answerability = ("
+        " select jsonb_object_agg(key, value) from jsonb_each(p.answerability)"
+        " where value ->> 'evaluation_id' <> %(id)s"
+        ") from deleted where p.id = deleted.partition_id and p.answerability is not null"
+        ") select id from deleted",
         {**partitions.scope_params(scope), "id": evaluation_id},
     )
     if deleted_id is None:
@@ -193,6 +200,13 @@ async def _require_bounds(connection: AsyncExecutor, evaluation_id: str, field: 
             f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change goes beyond that.",
             field=field,
             reason="number_of_questions",
+        )
+    if not counts.judged:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            "At least one question of an evaluation needs a relevant document.",
+            field=field,
+            reason="number_of_judged_documents",
         )
     if counts.judged > MOST_JUDGED:
         raise ServiceError(

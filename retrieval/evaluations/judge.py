@@ -13,10 +13,11 @@ from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.evaluations import metrics
+from retrieval.evaluations import calibration, metrics
 from retrieval.evaluations.metrics import Found, Interval, Judged
 from retrieval.ports import Embedder, Reranker, Scope, VectorStore
 from retrieval.search import diversity, reranking, search
+from retrieval.search.answerability import Answerability
 from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Hit
 from retrieval.search.reranking import Rerank
@@ -152,6 +153,7 @@ class Judgement:
     milliseconds: Sequence[float]
     reranked: int | None
     """Searches that the reranker has ordered; None where it was not to."""
+    answerabilities: Sequence[Answerability] = ()
 
 
 def vectors_of(
@@ -180,6 +182,7 @@ def judge_setting(
     measures: list[Mapping[str, float | None]] = []
     ranks: list[Sequence[int | None]] = []
     milliseconds: list[float] = []
+    answerabilities: list[Answerability] = []
     reranked = 0
     rerank = _rerank(setting, by_default=bench.reranks)
     external_ids = _external_ids(bench, questions)
@@ -187,13 +190,14 @@ def judge_setting(
         alive()
         judged = _judgements(question.relevant, external_ids)
         start = time.perf_counter()
-        hits, elapsed = _searched(bench, question, vectors.get(question.query), setting, rerank)
+        hits, is_reranked, answerability = _searched(bench, question, vectors.get(question.query), setting, rerank)
         milliseconds.append((time.perf_counter() - start) * 1000)
-        reranked += elapsed
+        reranked += is_reranked
+        answerabilities.append(answerability)
         hit_ranks = _found(hits, {judgement.key for judgement in judged})
         measures.append(metrics.measure_question(judged, hit_ranks))
         ranks.append(metrics.judged_ranks(judged, hit_ranks))
-    return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked)
+    return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked, answerabilities)
 
 
 def run_result(
@@ -217,6 +221,9 @@ def run_result(
                     )
                 ),
                 **({"reranked": judgement.reranked} if judgement.reranked is not None else {}),
+                **calibration.describe_calibration(
+                    [bool(question.relevant) for question in questions], judgement.answerabilities
+                ),
             }
             for setting, judgement in zip(settings, judgements, strict=True)
         ],
@@ -233,7 +240,7 @@ def _searched(
     values: Sequence[float] | None,
     setting: Mapping[str, Any],
     rerank: Rerank | None,
-) -> tuple[Sequence[Hit], bool]:
+) -> tuple[Sequence[Hit], bool, Answerability]:
     query = Query(
         text=question.query,
         top_k=setting.get("topK") or TOP_K,
@@ -243,7 +250,7 @@ def _searched(
         shape=_shape(setting),
     )
     wide = query if rerank is None else rerank.widened(query)
-    hits: Sequence[Hit] = search.run_search(
+    result = search.run_search(
         bench.db,
         bench.scope,
         wide,
@@ -252,14 +259,15 @@ def _searched(
         vectors=bench.vectors,
         language=bench.language,
         values=values,
-    ).hits
+    )
+    hits: Sequence[Hit] = result.hits
     if rerank is None or not hits:
-        return hits, rerank is not None
+        return hits, rerank is not None, result.answerability
     scores = reranking.score_hits(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
     ordered = hits if scores is None else reranking.reorder_hits(hits, scores)
     if scores is not None and query.shape.recency is not None:
         ordered = diversity.apply_recency(ordered, query.shape.recency)
-    return ordered[: query.top_k], scores is not None
+    return ordered[: query.top_k], scores is not None, result.answerability
 
 
 def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> Rerank | None:

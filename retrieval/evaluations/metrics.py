@@ -102,7 +102,9 @@ def rank_documents(found: Sequence[Found]) -> list[str]:
 
 
 def measure_question(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
-    """Return each measure of one question; span recall is None without a judged span."""
+    """Return each measure of one question; None without a judged document, span recall without a judged span."""
+    if not judged:
+        return dict.fromkeys(NAMES)
     grades: dict[str, int] = {}
     for judgement in judged:
         grades[judgement.key] = max(judgement.grade, grades.get(judgement.key, 0))

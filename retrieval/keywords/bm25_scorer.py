@@ -15,12 +15,14 @@ order, so that equal chunks have bit-equal scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import postings, queries
+from retrieval.keywords.analyzer import UNSPACED
+from retrieval.keywords.queries import Statistics
 from retrieval.keywords.queries_blocks import LENGTH_BITS
 
 if TYPE_CHECKING:
@@ -44,13 +46,15 @@ posting; ids that are farther apart are sorted."""
 class Terms:
     """A query as the partition's statistics see it: terms, rarest first, with their weight (qtf * idf).
 
-    `slope`: K1 * B / average length.
+    `slope`: K1 * B / average length. `possible`: a bound of the score of a chunk with all words of the query,
+    also those that no chunk has.
     """
 
     partition: int
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     slope: float = 0.0
+    possible: float = 0.0
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of statements that score postings."""
@@ -115,16 +119,22 @@ def read_terms(
     statistics = queries.read_statistics(
         connection, partition_id, postings.text_params(analyzed), part_weight=PART, limit=TERMS
     )
+    queried, statistics = statistics, [row for row in statistics if row.chunks > 0]
     if counted is not None and statistics:
         statistics = queries.read_statistics_among(connection, partition_id, counted, statistics)
     if not statistics:
         return Terms(partition_id)
     total, lengths = int(statistics[0].total), int(statistics[0].lengths)
+    weights = {row.term: row.times * _idf(total, max(int(row.chunks), least)) for row in statistics}
     return Terms(
         partition_id,
-        names=tuple(row.term for row in statistics),
-        weights=tuple(row.times * _idf(total, max(int(row.chunks), least)) for row in statistics),
+        names=tuple(weights),
+        weights=tuple(weights.values()),
         slope=K1 * B * max(total, 1) / max(lengths, 1),
+        possible=(K1 + 1)
+        * _sum_weights(
+            queried, weights, _idf(total, least if least > 1 else 0), language if counted or least > 1 else None
+        ),
     )
 
 
@@ -141,6 +151,30 @@ def rank_chunks(connection: ThreadConnection, terms: Terms) -> Ranking:
         if row.rows:
             parts.append(_points(*_by_rows(row.rows), weight, terms.slope))
     return Ranking(*_sum(parts))
+
+
+def _sum_weights(
+    queried: Sequence[Statistics], weights: Mapping[str, float], missing_idf: float, language: str | None
+) -> float:
+    """Sum the weights of all words of a query, as read by the configuration by which least is missing.
+
+    Ways to write a word that no chunk has are no words of their own. language: the only configuration that
+    counts, where those of the partition may be those of documents that the viewer may not see.
+    """
+    is_viewed = language is not None
+    configurations = {language} if is_viewed else {name for row in queried for name in row.languages}
+    always = sum(
+        weights.get(row.term, row.times * missing_idf)
+        for row in queried
+        if not row.languages and (is_viewed or row.term in weights or UNSPACED.search(row.term))
+    )
+    return always + min(
+        (
+            sum(weights.get(row.term, row.times * missing_idf) for row in queried if name in row.languages)
+            for name in configurations
+        ),
+        default=0.0,
+    )
 
 
 def _idf(total: int, count: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from retrieval.database.rows import Executor, Params
@@ -65,13 +65,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A term of a query: its count there, and the chunks that have it; all chunks, and their terms."""
+    """A term of a query: its count there, and the chunks that have it; all chunks, and their terms.
+
+    languages: the configurations that read the term in the query; none of one that needs no configuration.
+    """
 
     term: str
     times: float
     chunks: int
     total: int
     lengths: int
+    languages: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,28 +289,32 @@ def insert_counts(db: Executor, partition_id: int, counts: Sequence[Counts]) -> 
 def read_statistics(
     connection: ThreadConnection, partition_id: int, texts: Params, *, part_weight: float, limit: int
 ) -> list[Statistics]:
-    """Read the statistics of the terms of an analyzed query (`postings.text_params`), rarest first."""
+    """Read the statistics of the terms of an analyzed query (`postings.text_params`), rarest first.
+
+    Terms that no chunk has come last.
+    """
     statement: LiteralString = """
         with words as materialized (
-            select term, max(times) as times from (
-                select t.lexeme as term, coalesce(cardinality(t.positions), 1)::float8 as times
+            select term, max(times) as times, array_remove(array_agg(distinct language), null) as languages from (
+                select w.language, t.lexeme as term, coalesce(cardinality(t.positions), 1)::float8 as times
                 from unnest(%(languages)s::text[], %(texts)s::text[]) w(language, content)
                 cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
                 union all
-                select t.lexeme, %(part)s::float8
+                select null, t.lexeme, %(part)s::float8
                 from unnest(%(languages)s::text[], %(parts)s::text[]) w(language, content)
                 cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
                 union all
-                select * from unnest(%(terms)s::text[], %(times)s::int[])
+                select null, * from unnest(%(terms)s::text[], %(times)s::int[])
             ) every group by term
         )
-        select q.term, q.times, c.chunks, s.chunks as total, s.terms as lengths
+        select q.term, q.times, c.chunks, s.chunks as total, s.terms as lengths, q.languages
         from partitions s cross join words q
         cross join lateral (
-            select sum(chunks) as chunks from term_counts where partition_id = %(partition)s and term = q.term
+            select coalesce(sum(chunks), 0)::bigint as chunks from term_counts
+            where partition_id = %(partition)s and term = q.term
         ) c
-        where s.id = %(partition)s and c.chunks > 0
-        order by c.chunks, q.term limit %(limit)s
+        where s.id = %(partition)s
+        order by c.chunks = 0, c.chunks, q.term limit %(limit)s
     """
     params = {**texts, "partition": partition_id, "part": part_weight, "limit": limit}
     return connection.fetch(Statistics, statement, params, prepare=True)

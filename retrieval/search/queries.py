@@ -29,6 +29,8 @@ HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
 LEAD: LiteralString = "0.82"
 """Share of the best score from which on a document gets a place before others get a second one."""
+COMPARED: LiteralString = "10"
+"""Candidates that are nearest by meaning, whose mean score is compared with the best one."""
 _STALE: LiteralString = "1000"
 """Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
 _ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -39,11 +41,15 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Partition of a scope: its number of visible chunks, and the configurations that its documents are read in."""
+    """Partition of a scope: its number of visible chunks, and the configurations that its documents are read in.
+
+    answerability: what evaluations fitted to the model of today, by the way to search.
+    """
 
     id: int
     chunks: int
     keyword_languages: list[str]
+    answerability: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,12 @@ class Candidate:
     parsed_key: str | None
     modified_at: str | None
     created_at: datetime
+    nearest: float
+    """The best semantic score of all candidates, whichever are returned,"""
+    nearby: float
+    """the mean of the best ten,"""
+    strongest: float
+    """and the best keyword score."""
     pages: list[int] | None
 
 
@@ -114,7 +126,9 @@ class Hit:
 def find_partition(db: Database, scope: Scope) -> Partition | None:
     """Find the partition of a scope."""
     statement: LiteralString = """
-        select p.id, p.chunks, p.keyword_languages from partitions p
+        select p.id, p.chunks, p.keyword_languages,
+               case when p.answerability_epoch = n.epoch then p.answerability end as answerability
+        from partitions p
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     """
@@ -287,6 +301,12 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
                %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
         from parts
     ),
+    best_of_sides as (
+        select max(semantic) as nearest, max(keyword) as strongest, (
+                   select avg(semantic) from (select semantic from fused order by semantic desc limit {COMPARED}) near
+               ) as nearby
+        from fused
+    ),
     placed as (
         select *, row_number() over (partition by document_id order by score desc, index) = 1
                   and score >= greatest({LEAD} * max(score) over (), %(threshold)s::float8) as leads
@@ -297,11 +317,12 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         order by leads desc, score desc, document_id collate "C", index limit %(limit)s
     )
     select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
-           case when %(with_pages)s then (
+           s.nearest, s.nearby, s.strongest, case when %(with_pages)s then (
                select m.pages from run_documents m
                where m.document_id = d.id and m.generation = d.active_generation limit 1
            ) end as pages
-    from best b join lateral (select start, "end" from chunks where id = b.id limit 1) c on true
+    from best b cross join best_of_sides s
+    join lateral (select start, "end" from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
     """

@@ -33,6 +33,13 @@ from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries, selectivity
+from retrieval.search.answerability import (
+    NOTHING,
+    Answerability,
+    choose_model,
+    estimate_answerability,
+    load_fit,
+)
 from retrieval.search.context_expansion import Texts, Unit
 from retrieval.search.diversity import Pick, Shape, Shaper
 from retrieval.search.queries import Candidate, Hit, Partition, Place
@@ -82,10 +89,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first, and where the time went: embed_ms, vector_ms, keyword_ms, hydrate_ms."""
+    """Hits, best first, where the time went (embed_ms, vector_ms, keyword_ms, hydrate_ms), and whether they answer."""
 
     hits: list[Hit]
     timings: Mapping[str, float]
+    answerability: Answerability = NOTHING
 
 
 @dataclass(slots=True)
@@ -137,7 +145,7 @@ def run_search(
             values = embed_query(embedder, scope, query.text)
     query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values)
-    return SearchResult(search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
+    return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))
 
 
 def embed_query(embedder: Embedder, scope: Scope, text: str) -> list[float]:
@@ -159,7 +167,7 @@ class _Search:
     vectors: VectorStore | None
     values: Sequence[float] | None
 
-    def find_hits(self, shaper: Shaper) -> list[Hit]:
+    def find_hits(self, shaper: Shaper) -> SearchResult:
         """Run the steps, with more candidates while hits are missing because candidates fell away."""
         count, top_k = self.query.candidates, self.query.top_k
         selected = self._estimate(count)
@@ -179,10 +187,13 @@ class _Search:
             count = min(count * 4, MOST)
         if len(picks) < top_k and len(matches) >= MOST and self._filters:
             # a store that filters only in part proposed none that match
-            nearest = self._match_all(selected, MOST)
-            picks = shaper.pick(self._score([], nearest, words, terms))
+            candidates = self._score([], self._match_all(selected, MOST), words, terms)
+            picks = shaper.pick(candidates)
+        side = choose_model(self.query.semantic_weight, self.query.keyword_weight)
+        fit = load_fit(self.partition.answerability, side)
+        answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
-            return self._read(picks, shaper)
+            return SearchResult(self._read(picks, shaper), self.clock.spent, answerability)
 
     @property
     def _filters(self) -> bool:

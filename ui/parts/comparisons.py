@@ -120,6 +120,7 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
         st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
         _measures(run)
+        _calibration(run)
         _changes(person, namespace, evaluation, run, path)
 
 
@@ -178,6 +179,49 @@ def _measures(run: Json) -> None:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
         for row in differences:
             st.markdown(describe_difference(row, METRICS[metric], first))
+
+
+def _calibration(run: Json) -> None:
+    """Show how well the probability of an answer tells questions with an answer from those that nothing answers."""
+    settings = [setting for setting in run["settings"] if setting.get("calibration")]
+    if not settings:
+        return
+    st.header("Questions that nothing answers")
+    st.dataframe([calibration_row(setting) for setting in settings], hide_index=True, width="stretch")
+    st.caption(
+        "AUROC 1 separates the two kinds of questions, 0.5 is chance. The calibration error is the mean distance of the"
+        " probabilities from the truth. Refused: unanswerable questions below the probability that keeps 95 % of the"
+        " others."
+    )
+    for setting in settings:
+        with st.expander(f"Reliability of “{escape_markdown(setting['name'])}”"):
+            st.dataframe(
+                [
+                    {
+                        "Probability": f"{part['from']:.1f} to {part['to']:.1f}",
+                        "Questions": part["questions"],
+                        "Mean probability": part["probability"],
+                        "Have an answer": part["answered"],
+                    }
+                    for part in setting["calibration"]["bins"]
+                ],
+                hide_index=True,
+                width="stretch",
+            )
+
+
+def calibration_row(setting: Json) -> Json:
+    """Return the row of a setting in the table of calibration."""
+    calibration = setting["calibration"]
+    return {
+        "Setting": setting["name"],
+        "Questions": calibration["questions"],
+        "Without an answer": calibration["unanswerable"],
+        "AUROC": f"{calibration['auroc']:.3f}",
+        "Calibration error": f"{calibration['ece']:.3f}",
+        "Refused": f"{calibration['refusedAt95']:.0%}",
+        "Probabilities": "fitted on these questions" if calibration["fitted"] else "fitted on public sets",
+    }
 
 
 def describe_difference(row: Json, metric: str, first: str) -> str:

@@ -42,7 +42,7 @@ def read_questions(files: Mapping[str, bytes]) -> tuple[list[Json], int]:
         if not is_judgements(name)
         for number, row in _lines(name, _file_text(name, content))
     ]
-    with_relevant = [question for question in parsed if question["relevant"]]
+    with_relevant = [question for question in parsed if question["relevant"] is not None]
     return with_relevant, len(parsed) - len(with_relevant)
 
 
@@ -53,7 +53,8 @@ def is_judgements(name: str) -> bool:
 
 def parse_typed(text: str) -> list[Json]:
     """Questions of a text field: a line each, as in a file."""
-    return [_file_question(row, {}, f"line {number}") for number, row in _lines("", text)]
+    parsed = [_file_question(row, {}, f"line {number}") for number, row in _lines("", text)]
+    return [{**question, "relevant": question["relevant"] or []} for question in parsed]
 
 
 def _file_text(name: str, content: bytes) -> str:
@@ -78,6 +79,7 @@ def _lines(name: str, text: str) -> Iterator[tuple[int, Json]]:
 
 
 def _file_question(row: Json, grades: Grades, at: str) -> Json:
+    """A question; `relevant` is None without a judgement, and empty where the line says that nothing answers."""
     query = row.get("query", row.get("text"))
     if not isinstance(query, str) or not query.strip():
         raise Unreadable(f'{at}: a question needs its text under "query" (or "text", as BEIR has it).')
@@ -91,7 +93,7 @@ def _file_question(row: Json, grades: Grades, at: str) -> Json:
     if relevant is not None and not isinstance(relevant, list):
         raise Unreadable(f'{at}: "relevant" is a list of documents, or grades by external id.')
     narrow = {"filter": row["filter"]} if isinstance(row.get("filter"), dict) else {}
-    return {"query": query, "relevant": relevant or [], **narrow}
+    return {"query": query, "relevant": relevant if relevant or row.get("relevant") in ([], {}) else None, **narrow}
 
 
 def _judgements(name: str, text: str) -> Grades:

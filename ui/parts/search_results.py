@@ -43,6 +43,8 @@ zijn zo zonder"""
 STOP_WORDS: Final = frozenset(" ".join((_EN, _DE, _FR, _ES, _IT, _NL)).split())
 
 
+LIKELY, UNLIKELY = 0.7, 0.3
+"""Probabilities from which on, and below which, results are called an answer or none."""
 SETS = 20
 """Newest question sets that are offered."""
 _NEW = "new:"
@@ -196,6 +198,7 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
             with column:
                 st.header(MODES[mode])
                 st.caption(_told(data))
+                st.caption(describe_answerable(data["answerable"]))
                 if not data["results"]:
                     st.caption(data.get("note") or f"Nothing found. {nothing}")
                 for rank, hit in enumerate(data["results"], 1):
@@ -265,6 +268,15 @@ def _told(data: Json) -> str:
     if "reranked" in data:
         summary += " · reranked" if data["reranked"] else " · not reranked: the reranker is away or late"
     return summary
+
+
+def describe_answerable(answerable: Json) -> str:
+    """Say in a sentence how probable it is that the results answer the question."""
+    probability = answerable["probability"]
+    verdict = "The documents answer this" if probability >= LIKELY else "The documents may not answer this"
+    if probability < UNLIKELY:
+        verdict = "The documents do not seem to answer this"
+    return f"{verdict}: probability {probability:.0%} ({answerable['basis']})."
 
 
 def _is_one(word: str, words: frozenset[str]) -> bool:

@@ -412,6 +412,7 @@ class HybridSearchRequest(TypedDict):
     expand: NotRequired[Expand | None]
     recency: NotRequired[RecencyConfig | None]
     groupBy: NotRequired[Literal["document"] | None]
+    minProbability: NotRequired[float | None]
 
 
 class IncludeConfig(TypedDict):
@@ -826,6 +827,7 @@ class SearchRequest(TypedDict):
     expand: NotRequired[Expand | None]
     recency: NotRequired[RecencyConfig | None]
     groupBy: NotRequired[Literal["document"] | None]
+    minProbability: NotRequired[float | None]
 
 
 class SetQuotas(TypedDict):

@@ -48,6 +48,14 @@ class Allowance(Record):
     _fields = frozenset(["limit", "used"])
 
 
+class Answerable(Record):
+    """The probability that the documents answer the query."""
+
+    probability: float
+    basis: str
+    _fields = frozenset(["basis", "probability"])
+
+
 class AuditAnswer(Record):
     """The organization's writes, newest first."""
 
@@ -159,6 +167,33 @@ class BrowsedEntry(Record):
     has_children: bool
     selected: bool
     _fields = frozenset(["hasChildren", "id", "kind", "mimeType", "modifiedAt", "name", "path", "selected", "size"])
+
+
+class Calibration(Record):
+    """Accuracy of `answerable`: how well it tells questions that have an answer from those with an empty
+    `relevant`. Figures of a fit come from questions that it was not fitted on.
+    """
+
+    questions: int
+    unanswerable: int
+    fitted: bool
+    auroc: float
+    ece: float
+    refused_at95: float
+    bins: list[CalibrationBin]
+    _fields = frozenset(["auroc", "bins", "ece", "fitted", "questions", "refusedAt95", "unanswerable"])
+    _records: ClassVar[Mapping[str, str]] = {"bins": "CalibrationBin"}
+
+
+class CalibrationBin(Record):
+    """Questions whose probability is in a tenth of the range, and how many of them have an answer."""
+
+    from_: float
+    to: float
+    questions: int
+    probability: float
+    answered: float
+    _fields = frozenset(["answered", "from", "probability", "questions", "to"])
 
 
 class Chosen(Record):
@@ -2128,11 +2163,13 @@ class SearchBatchResult(Record):
     timings: SearchTimings | None
     reranked: bool | None
     note: str | None
+    answerable: Answerable | None
     error: ErrorInfo | None
-    _fields = frozenset(["error", "note", "reranked", "results", "timings"])
+    _fields = frozenset(["answerable", "error", "note", "reranked", "results", "timings"])
     _records: ClassVar[Mapping[str, str]] = {
         "results": "SearchResult",
         "timings": "SearchTimings",
+        "answerable": "Answerable",
         "error": "ErrorInfo",
     }
 
@@ -2144,8 +2181,13 @@ class SearchData(Record):
     timings: SearchTimings | None
     reranked: bool | None
     note: str | None
-    _fields = frozenset(["note", "reranked", "results", "timings"])
-    _records: ClassVar[Mapping[str, str]] = {"results": "SearchResult", "timings": "SearchTimings"}
+    answerable: Answerable | None
+    _fields = frozenset(["answerable", "note", "reranked", "results", "timings"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "results": "SearchResult",
+        "timings": "SearchTimings",
+        "answerable": "Answerable",
+    }
 
 
 class SearchFilter(Record):
@@ -2236,8 +2278,10 @@ class SettingResult(Record):
     latency_ms: Latency | None
     reranked: int | None
     compared: Compared | None
+    calibration: Calibration | None
     _fields = frozenset(
         [
+            "calibration",
             "compared",
             "keywordWeight",
             "latencyMs",
@@ -2257,6 +2301,7 @@ class SettingResult(Record):
         "metrics": "Metrics",
         "latencyMs": "Latency",
         "compared": "Compared",
+        "calibration": "Calibration",
     }
 
 

@@ -225,7 +225,9 @@ create table partitions (
     chunks bigint not null default 0,
     terms bigint not null default 0,
     keyword_languages text[] not null default '{}',
-    keyword_state text
+    keyword_state text,
+    answerability jsonb,
+    answerability_epoch integer
 );
 create unique index partition_of_scope on partitions (namespace_id, tenant);
 

@@ -166,6 +166,7 @@ class Partition(SQLModel, table=True):
 
     `keyword_languages`: text search configurations in use (`keywords.postings`); `keyword_state`: what its
     namespace wanted when the last of its documents was indexed as wanted, null while some may not be.
+    `answerability`: fits of evaluations by the way to search, to what the namespace's epoch was then.
     """
 
     __tablename__ = "partitions"
@@ -179,6 +180,8 @@ class Partition(SQLModel, table=True):
         sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")), default_factory=list
     )
     keyword_state: str | None = text_column(nullable=True)
+    answerability: dict[str, Any] | None = json_column(default=None)
+    answerability_epoch: int | None = None
 
 
 class QuotaChange(SQLModel, table=True):

@@ -214,3 +214,24 @@ def test_the_question_that_is_wrong_is_named(org, wrong, place):
         body = {"namespaceId": space, name: change}
         refused = assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, INVALID)
         assert refused["error"]["details"]["field"] == f"{name}[1].{place}"
+
+
+def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org):
+    space = org.namespace()
+    nothing = {"query": "unicorns", "relevant": []}
+    assert_error(asked(org, space, [nothing]), 400, "INVALID_REQUEST")
+    both = asked(org, space, [nothing, {"query": "owls", "relevant": [{"externalId": "x"}]}])
+    evaluation = both.json()["data"]["evaluation"]["id"]
+    listed = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space})
+    assert listed.json()["data"]["questions"][0] == nothing
+    org.db.rows(
+        "update partitions set answerability_epoch = 0, answerability = %(fits)s where namespace_id = %(space)s",
+        {
+            "space": space,
+            "fits": json.dumps({"hybrid": {"evaluation_id": evaluation}, "keyword": {"evaluation_id": "x"}}),
+        },
+    )
+    gone = org.client.delete(f"/v1/evaluations/{evaluation}", params={"namespaceId": space})
+    assert gone.status_code == 200, gone.text
+    (kept,) = org.db.rows("select answerability from partitions where namespace_id = %(s)s", {"s": space})
+    assert set(kept["answerability"]) == {"keyword"}, "its fits went with it"

@@ -32,7 +32,8 @@ def test_an_empty_namespace_has_no_results(org, change):
     body = {"query": "a", "namespaceId": org.namespace(), "hybridConfig": WEIGHTS, **change}
     answer = org.client.post("/v1/search/hybrid", json=body)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["data"] == {"results": []}
+    nothing = {"probability": 0.0, "basis": "nothing matches"}
+    assert answer.json()["data"] == {"results": [], "answerable": nothing}
 
 
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/search/hybrid", "/v1/search/why"])

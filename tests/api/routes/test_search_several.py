@@ -97,9 +97,8 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     answer = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": queries})
     assert answer.status_code == 200, answer.text
     results = answer.json()["data"]["results"]
-    assert [sorted(one) for one in results] == [["results"], ["error"], ["results", "timings"], ["results"]] + [
-        ["error"]
-    ] * 4
+    found = ["answerable", "results"]
+    assert [sorted(one) for one in results] == [found, ["error"], [*found, "timings"], found] + [["error"]] * 4
     assert results[0]["results"] == results[3]["results"] == search(org, namespaceId=space, **good)
     assert results[2]["results"][0]["content"] == "seals dive"
     codes = [one["error"]["code"] for one in results if "error" in one]
@@ -241,3 +240,25 @@ def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings
     assert {1 + len(one["more"]) for one in data["results"]} == {each}
     scores = [one["score"] for one in data["results"]]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_every_search_tells_how_probable_an_answer_is_and_gives_none_below_the_least(org, filled):
+    space = filled(["seals dive for thirty minutes"], ["owls hunt"], ["herons wait"])
+    body = {"namespaceId": space, "query": "owls hunt", "hybridConfig": WORDS}
+    whole = org.client.post("/v1/search/hybrid", json=body).json()["data"]
+    assert whole["results"]
+    assert "note" not in whole
+    assert whole["answerable"]["basis"] == "fitted on public sets"
+    probability = whole["answerable"]["probability"]
+    assert 0 < probability < 1
+    assert org.client.post("/v1/search/hybrid", json={**body, "minProbability": probability}).json()["data"] == whole
+    refused = org.client.post("/v1/search/hybrid", json={**body, "minProbability": 1.0}).json()["data"]
+    assert refused["results"] == []
+    assert refused["answerable"] == whole["answerable"]
+    assert f"the probability is {probability:g}, below minProbability 1" in refused["note"]
+    query = {"query": "owls hunt", "hybridConfig": WORDS, "minProbability": 1.0}
+    batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [query]}).json()["data"]
+    assert batch["results"] == [refused]
+    several = {**body, "namespaceId": None, "namespaceIds": [filled(["bears"]), space]}
+    assert org.client.post("/v1/search/hybrid", json=several).json()["data"]["answerable"] == whole["answerable"]
+    assert_error(org.client.post("/v1/search", json={**body, "minProbability": 1.1}), 400, "INVALID_SEARCH_REQUEST")

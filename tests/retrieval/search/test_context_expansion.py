@@ -63,6 +63,7 @@ def found(text, wanted, unit, most=512, pages=()):
 
 def row(document, text, start, end, score, index=0, **fields):
     parts = {"semantic": score, "keyword": 0.0, "score": score, "semantic_rank": None, "keyword_rank": None}
+    parts |= {"nearest": score, "nearby": score, "strongest": 0.0}
     place = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "parsed_key": text}
     times = {"modified_at": None, "created_at": datetime.now(UTC)}
     return Candidate(**parts, **place, **{**times, **fields}, pages=[])

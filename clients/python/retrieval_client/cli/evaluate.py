@@ -2,7 +2,8 @@
 
 The files are those of BEIR: a line of `queries.jsonl` is `{"_id", "text"}`, a line of `qrels/test.tsv` has the ids of
 query and document and a grade, after a line of titles. Documents are named by their externalId. A line of questions
-may hold its judgements itself, as `"relevant": {"document": grade}`; then no second file is needed.
+may hold its judgements itself, as `"relevant": {"document": grade}`; then no second file is needed. `"relevant": {}`
+says that nothing answers the question.
 """
 
 from __future__ import annotations
@@ -62,8 +63,12 @@ def read_questions(file: Path, qrels: Path | None) -> list[Question]:
             raise CommandError(f"{file} has no judgements: name the file that has them with --qrels.", exit_code=2)
         grades = (_judgements(judgements_file) if judgements_file else {}) | grades
     questions = [_question(row, grades.get(str(row["_id"]), {}), file) for row in rows]
-    judged = [candidate for candidate in questions if candidate["relevant"]]
-    if not judged:
+    judged = [
+        question
+        for row, question in zip(rows, questions, strict=True)
+        if question["relevant"] or row.get("relevant") == {}
+    ]
+    if not any(question["relevant"] for question in judged):
         raise CommandError(f"{file}: no question has a judged document.", exit_code=2)
     return judged
 

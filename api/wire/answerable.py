@@ -1,0 +1,64 @@
+"""Answerability on the wire: its probability in a search, and its calibration in the run of an evaluation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from retrieval.search.answerability import Answerability
+
+MinProbability = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1,
+        description="Returns no results if the probability that they answer the query is below this.",
+        examples=[0.3],
+    ),
+]
+NOTE = "Reason for an empty result, and what to do: stop words alone, or a probability below `minProbability`."
+
+
+class Answerable(Struct):
+    """The probability that the documents answer the query."""
+
+    probability: Annotated[
+        float, Meta(ge=0, le=1, description="Probability that the results answer the query.", examples=[0.87])
+    ]
+    basis: Annotated[
+        str,
+        Meta(description="The data that the probability was fitted on.", examples=["fitted on public sets"]),
+    ]
+
+    @classmethod
+    def of(cls, answerability: Answerability) -> Answerable:
+        return cls(answerability.probability, answerability.basis)
+
+
+class CalibrationBin(Struct, rename={"lower": "from", "upper": "to"}):
+    """Questions whose probability is in a tenth of the range, and how many of them have an answer."""
+
+    lower: Annotated[float, Meta(description="Lower bound of the probability.")]
+    upper: Annotated[float, Meta(description="Upper bound of the probability.")]
+    questions: Annotated[int, Meta(description="Number of questions.")]
+    probability: Annotated[float, Meta(description="Mean probability of the questions.")]
+    answered: Annotated[float, Meta(description="Share of the questions that have an answer.")]
+
+
+class Calibration(Struct, rename={"refused_at95": "refusedAt95"}):
+    """Accuracy of `answerable`: how well it tells questions that have an answer from those with an empty `relevant`.
+
+    Figures of a fit come from questions that it was not fitted on.
+    """
+
+    questions: Annotated[int, Meta(description="Number of questions.")]
+    unanswerable: Annotated[int, Meta(description="Number of questions without a relevant document.")]
+    fitted: Annotated[bool, Meta(description="Whether searches use a fit on these questions from now on.")]
+    auroc: Annotated[float, Meta(description="Area under the ROC curve: 1 separates the two kinds, 0.5 is chance.")]
+    ece: Annotated[float, Meta(description="Expected calibration error, in ten bins.")]
+    refused_at95: Annotated[
+        float,
+        Meta(description="Share of unanswerable questions below the probability that keeps 95 % of the others."),
+    ]
+    bins: Annotated[list[CalibrationBin], Meta(description="Reliability by probability; without empty bins.")]

@@ -1,0 +1,114 @@
+"""Writes classic public test collections as `bench.quality` reads them: corpus.jsonl, queries.jsonl, qrels.tsv.
+
+    python -m bench.classic_sets FOLDER
+
+FOLDER holds the files as they are distributed, those that it has: `MED.ALL`, `MED.QRY`, `MED.REL`; `TIME.ALL`,
+`TIME.QUE`, `TIME.REL`; `cacm.all`, `query.text`, `qrels.text`; `xquad.en.json`. The collections are made beside the
+other data (BENCH_DATA).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.harness import DATA
+
+Documents = list[tuple[str, str, str]]
+"""Id, title, text."""
+Queries = list[tuple[str, str]]
+Judged = Iterable[tuple[str, str]]
+QUESTIONS_OF_A_PARAGRAPH = 2
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    folder: Path = options.parse_args().folder
+    for name, (first_file, read) in {
+        "med": ("MED.ALL", read_med),
+        "time": ("TIME.ALL", read_time),
+        "cacm": ("cacm.all", read_cacm),
+        "xquad": ("xquad.en.json", read_xquad),
+    }.items():
+        if (folder / first_file).exists():
+            write_collection(DATA / name, *read(folder))
+
+
+def write_collection(folder: Path, documents: Documents, queries: Queries, judged: Judged) -> None:
+    """Write a collection; every judged document has grade 1."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"id": name, "title": title, "text": text} for name, title, text in documents]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    questions = [{"id": name, "text": text} for name, text in queries]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    lines = ["query\tdocument\tgrade", *(f"{query}\t{document}\t1" for query, document in dict.fromkeys(judged))]
+    (folder / "qrels.tsv").write_text("\n".join(lines) + "\n")
+
+
+def read_med(folder: Path) -> tuple[Documents, Queries, Judged]:
+    judged = [tuple(line.split()) for line in (folder / "MED.REL").read_text().splitlines() if line.strip()]
+    documents = [(name, "", parts["W"]) for name, parts in _records(folder / "MED.ALL")]
+    queries = [(name, parts["W"]) for name, parts in _records(folder / "MED.QRY")]
+    return documents, queries, [(row[0], row[2]) for row in judged]
+
+
+def read_cacm(folder: Path) -> tuple[Documents, Queries, Judged]:
+    """Of the 3,204 documents those with an abstract: titles alone answer no question."""
+    rows = [line.split() for line in (folder / "qrels.text").read_text().splitlines() if line.strip()]
+    documents = [
+        (name, parts.get("T", ""), parts["W"]) for name, parts in _records(folder / "cacm.all") if parts.get("W")
+    ]
+    queries = [(name, parts["W"]) for name, parts in _records(folder / "query.text") if parts.get("W")]
+    names = {name for name, _, _ in documents}
+    judged = [(str(int(row[0])), str(int(row[1]))) for row in rows]
+    # a query that only a title answers would count as answerable
+    lost = {query for query, document in judged if document not in names}
+    lost -= {query for query, document in judged if document in names}
+    queries = [(name, text) for name, text in queries if name not in lost]
+    return documents, queries, [(query, document) for query, document in judged if document in names]
+
+
+def read_time(folder: Path) -> tuple[Documents, Queries, Judged]:
+    """In lower case: words in capitals are names to the analyzer, and here all are."""
+    texts = re.split(r"^\*TEXT .*$", (folder / "TIME.ALL").read_text(errors="replace"), flags=re.MULTILINE)[1:]
+    documents = [(str(number), "", _line(text.split("*STOP")[0]).lower()) for number, text in enumerate(texts, 1)]
+    asked = re.split(r"^\*FIND\s+(\d+)$", (folder / "TIME.QUE").read_text().split("*STOP")[0], flags=re.MULTILINE)
+    queries = [(name, _line(text).lower()) for name, text in zip(asked[1::2], asked[2::2], strict=True)]
+    rows = [line.split() for line in (folder / "TIME.REL").read_text().splitlines() if line.strip()]
+    return documents, queries, [(row[0], document) for row in rows for document in row[1:]]
+
+
+def read_xquad(folder: Path) -> tuple[Documents, Queries, Judged]:
+    """Two questions of each paragraph: the first and the last."""
+    documents: Documents = []
+    queries: Queries = []
+    judged = []
+    for article in json.loads((folder / "xquad.en.json").read_text())["data"]:
+        for paragraph in article["paragraphs"]:
+            name = str(len(documents))
+            documents.append((name, article["title"].replace("_", " "), paragraph["context"]))
+            for question in (paragraph["qas"][0], paragraph["qas"][-1])[:QUESTIONS_OF_A_PARAGRAPH]:
+                queries.append((question["id"], question["question"]))
+                judged.append((question["id"], name))
+    return documents, queries, judged
+
+
+def _records(file: Path) -> list[tuple[str, dict[str, str]]]:
+    """The records of a SMART file by their number: the text of each section by its letter."""
+    records = re.split(r"^\.I (\d+)\s*$", file.read_text(errors="replace"), flags=re.MULTILINE)[1:]
+    return [
+        (number, {part[0]: _line(part[1:]) for part in re.split(r"^\.(?=[A-Z]\s*$)", body, flags=re.MULTILINE)[1:]})
+        for number, body in zip(records[::2], records[1::2], strict=True)
+    ]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Probabilities of an answer beside the truth, and the fit of a namespace."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrieval.evaluations import calibration, judge
+from retrieval.evaluations.judge import Bench, StoredQuestion
+from retrieval.search import search
+from retrieval.search.answerability import Answerability, apply_fit
+from retrieval.search.search import Query
+
+WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
+
+
+def estimates(evidences):
+    return [Answerability(round(apply_fit(evidence, None), 4), "", evidence) for evidence in evidences]
+
+
+def test_measures_are_those_of_their_definitions():
+    answered = np.array([True, True, False, False])
+    assert calibration.auroc(answered, np.array([0.9, 0.4, 0.4, 0.1])) == pytest.approx(0.875)
+    assert calibration.calibration_error(answered, np.array([0.95, 0.95, 0.05, 0.05])) == pytest.approx(0.05)
+    assert calibration.calibration_error(answered, np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
+    assert calibration.refused_share(answered, np.array([0.9, 0.5, 0.6, 0.1])) == 0.5
+
+
+def test_a_fit_corrects_probabilities_that_are_all_too_high():
+    dice = np.random.default_rng(1)
+    truth = dice.normal(size=300)
+    answered = [bool(flag) for flag in dice.random(300) < 1 / (1 + np.exp(-3 * truth))]
+    shown = calibration.describe_calibration(answered, estimates(truth + 2))["calibration"]
+    assert shown["fitted"]
+    assert (
+        shown["ece"]
+        < 0.08
+        < calibration.calibration_error(
+            np.array(answered), np.array([estimate.probability for estimate in estimates(truth + 2)])
+        )
+    )
+    assert shown["questions"] == sum(part["questions"] for part in shown["bins"]) == 300
+    assert shown["unanswerable"] == answered.count(False)
+    settings = [{"semanticWeight": 0.5, "keywordWeight": 0.5}]
+    (fit,) = calibration.fit_evaluation("ev_1", answered, settings, [estimates(truth + 2)]).values()
+    assert 2 < fit["scale"] < 4
+    assert -8 < fit["offset"] < -4
+
+
+def test_a_few_questions_are_shown_and_fit_nothing():
+    answered = [True] * 4 + [False]
+    shown = calibration.describe_calibration(answered, estimates([2, 2, 2, 2, -2]))["calibration"]
+    assert (shown["auroc"], shown["refusedAt95"], shown["fitted"]) == (1.0, 1.0, False)
+    assert calibration.fit_evaluation("ev_1", answered, [WORDS], [estimates([2, 2, 2, 2, -2])]) == {}
+    assert calibration.describe_calibration([True] * 9, estimates([1] * 9)) == {}
+
+
+def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(library):
+    for number in range(6):
+        library.put([f"owl{number} hunts"], external_id=f"owl{number}")
+    questions = [StoredQuestion(n, f"owl{n} hunts", [{"externalId": f"owl{n}"}], None) for n in range(6)]
+    questions += [StoredQuestion(6 + n, f"walrus{n} hunts", [], None) for n in range(6)]
+    nobody: Any = None
+    bench = Bench(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
+    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
+    (result,) = judge.run_result(questions, [WORDS], [judgement])["settings"]
+    assert result["metrics"]["mrr"]["value"] == 1.0
+    assert result["calibration"]["auroc"] == 1.0
+    assert result["calibration"]["unanswerable"] == 6
+
+
+def test_searches_use_a_fit_until_the_model_changes_or_the_evaluation_is_deleted(library):
+    library.put(["owls hunt"])
+    values = {"partition": library.partition}
+    library.db.rows("insert into evaluations (id, partition_id, name) values ('ev_1', %(partition)s, 'e')", values)
+
+    def basis():
+        query = Query("owls", semantic_weight=0.0, keyword_weight=1.0)
+        found = search.run_search(library.db, library.scope, query, viewer=None, embedder=None, vectors=None)
+        return found.answerability.basis
+
+    fit = {"scale": 1.0, "offset": 0.0, "evaluation_id": "ev_1", "questions": 12}
+    calibration.store_fits(library.db, "ev_1", 0, {"keyword": fit})
+    calibration.store_fits(library.db, "ev_1", 0, {"hybrid": fit})
+    assert basis() == "fitted on evaluation ev_1 with 12 questions"
+    library.db.rows("update namespaces set epoch = epoch + 1 where id = %(id)s", {"id": library.scope.namespace})
+    assert basis() == "fitted on public sets"
+    calibration.store_fits(library.db, "ev_1", 1, {"hybrid": fit})
+    assert basis() == "fitted on public sets", "the fit of the model before is gone"

@@ -1,0 +1,74 @@
+"""Whether what was found answers the query: features of what the viewer may see, and what a fit makes of them."""
+
+import pytest
+
+from retrieval.search import answerability, search
+from retrieval.search.answerability import Fit
+from retrieval.search.search import Query
+from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
+
+
+def ask(library, text, **more):
+    query = Query(text, **more)
+    return search.run_search(
+        library.db, library.scope, query, viewer=None, embedder=FixedEmbedder(), vectors=library.store
+    )
+
+
+@pytest.fixture
+def filled(library):
+    for number in range(12):
+        library.put([f"owls hunt mice at night {number}"], [axis(0.5 - number / 100)])
+    library.put(["seals dive for thirty minutes"], [axis(0.9)])
+    return library
+
+
+@pytest.mark.parametrize("weights", [hybrid(0.5), hybrid(0.0)])
+def test_words_that_no_document_has_make_an_answer_less_probable(filled, weights):
+    known, unknown = (ask(filled, text, **weights).answerability for text in ("seals dive", "seals waltz tango"))
+    assert 0 < unknown.features["share"] < 0.3 < known.features["share"] <= 1
+    assert 0 <= unknown.probability < known.probability <= 1
+    assert known.basis == "fitted on public sets"
+
+
+@pytest.mark.parametrize("weights", [hybrid(0.5), hybrid(0.0), hybrid(1.0)])
+def test_the_probability_is_the_same_for_any_number_of_results_and_any_threshold(filled, weights):
+    one, ten, few = (
+        ask(filled, "seals dive", top_k=top_k, threshold=threshold, **weights)
+        for top_k, threshold in ((1, 0.0), (10, 0.0), (10, 1.0))
+    )
+    assert len(one.hits) == 1
+    assert not few.hits
+    assert one.answerability == ten.answerability == few.answerability
+
+
+def test_nothing_found_is_no_answer(library):
+    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NOTHING
+    library.put(["owls"], [axis(0.5)])
+    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NOTHING
+
+
+def test_a_query_is_read_in_the_language_that_most_of_its_words_are_found_in(filled):
+    before = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
+    filled.put(
+        ["Die Eule jagt in der Nacht und sieht die Robben nicht, wenn sie im Meer tauchen und spielen."], [axis(0.1)]
+    )
+    after = ask(filled, "owls hunted mice", **hybrid(0.0)).answerability.features["share"]
+    assert after == pytest.approx(before, rel=0.15)
+
+
+def test_a_fit_changes_the_probability_and_is_named_as_its_basis():
+    fit = answerability.load_fit(
+        {"hybrid": {"scale": 2, "offset": -1, "evaluation_id": "ev_1", "questions": 12}}, "hybrid"
+    )
+    assert fit == Fit(2, -1, "ev_1", 12)
+    assert fit.basis == "fitted on evaluation ev_1 with 12 questions"
+    assert answerability.load_fit({"hybrid": {}}, "keyword") is None
+    assert answerability.apply_fit(0.5, fit) == 0.5
+    assert answerability.apply_fit(-1e6, None) < 1e-9
+
+
+def test_models_have_a_weight_for_each_feature_that_rises_with_it():
+    for weights in answerability.MODELS.values():
+        assert weights["constant"] < 0
+        assert all(weight > 0 for name, weight in weights.items() if name not in {"constant", "lead"})
