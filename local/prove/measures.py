@@ -16,6 +16,7 @@ import numpy as np
 
 from local import LocalError, instance, machine
 from local.machine import measure_disk, sum_tree_seconds
+from local.processes import Process
 from local.prove.documents import Bench, Shelf, find_external_id, share_within
 from local.prove.drawings import Drawing, draw_files, draw_price_list
 from retrieval_client import RetrievalError
@@ -242,7 +243,7 @@ def _kill_role(bench: Bench, name: str) -> None:
     role = next((role for role in record.roles if role.name == name), None) if record else None
     if role is None or role.pid is None or role.started is None:
         raise LocalError(f"The {name} of {bench.scratch.home} does not run.")
-    instance.Process(role.pid, role.started).signal(signal.SIGKILL)
+    Process(role.pid, role.started).signal(signal.SIGKILL)
     bench.report(f"killed the {name} (process {role.pid})")
 
 
