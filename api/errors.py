@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import structlog
 from litestar.exceptions import HTTPException
+from msgspec import UNSET
 from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
 
 from api.request_limits import Disconnected
@@ -26,6 +28,7 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.METHOD_NOT_ALLOWED: 405,
     ErrorCode.REQUEST_TIMEOUT: 408,
     ErrorCode.IDEMPOTENCY_CONFLICT: 409,
+    ErrorCode.CONFLICT: 409,
     ErrorCode.PAYLOAD_TOO_LARGE: 413,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorCode.RATE_LIMIT_EXCEEDED: 429,
@@ -62,6 +65,7 @@ STATUS: Mapping[ErrorCode, int] = {
 DIFY = "/v1/compat/dify/"
 OPENAI = ("/v1/vector_stores", "/v1/files")
 """Paths of OpenAI's clients, which read `type` and `param` of an error."""
+SCIM = re.compile(r"/v1/namespaces/[^/]+/scim/")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
 _BY_STATUS = {
@@ -98,6 +102,10 @@ def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -
             status = STATUS[error.code]
             answer.error.type = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
             answer.error.param = error.field
+        elif SCIM.match(path):
+            answer.schemas = ["urn:ietf:params:scim:api:messages:2.0:Error"]
+            answer.status, answer.detail = str(STATUS[error.code]), error.message
+            answer.scim_type = error.reason or UNSET
     headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
     return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
 

@@ -12,6 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig, spec
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Parameter, Reference, Schema
 from litestar.openapi.spec.enums import OpenAPIType
+from litestar.status_codes import HTTP_204_NO_CONTENT
 from msgspec.structs import fields
 
 from api import on_behalf
@@ -80,6 +81,8 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "connector": f"The content service, such as `{source_slug(EXAMPLE)}` or `{EXAMPLE}`.",
     "file_id": "The id of an upload, or of a document.",
     "kind": "The file as it came, or the parsed text.",
+    "resource_type": "`Users` or `Groups`; of a GET also `ServiceProviderConfig`, `ResourceTypes` or `Schemas`.",
+    "resource_id": "The id of the user or group.",
     "page": "The page of the document, counted from 1.",
 }
 
@@ -105,7 +108,7 @@ def operation_class(about: Operation) -> type[spec.Operation]:
         def __post_init__(self) -> None:
             self.parameters = [*_of_path(self.parameters), *_parameters(about)]
             self.request_body = _request_body(about)
-            self.responses = {"200": _success(about, self.summary or ""), **error_responses(_codes(about))}
+            self.responses = {str(about.status): _success(about, self.summary or ""), **error_responses(_codes(about))}
 
     return Documented
 
@@ -167,8 +170,8 @@ def describe_response(
     return OpenAPIResponse(description, headers=cast("Any", names | headers), content=content or None)
 
 
-def json_response(kind: type[Any]) -> OpenAPIResponse:
-    return describe_response(" ".join((kind.__doc__ or "").split()), ["application/json"], schema_reference(kind))
+def json_response(kind: type[Any], media_type: str = "application/json") -> OpenAPIResponse:
+    return describe_response(" ".join((kind.__doc__ or "").split()), [media_type], schema_reference(kind))
 
 
 def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
@@ -244,8 +247,10 @@ def _request_body(about: Operation) -> spec.RequestBody | None:
 
 
 def _success(about: Operation, summary: str) -> OpenAPIResponse:
+    if about.status == HTTP_204_NO_CONTENT:
+        return describe_response(summary)
     if about.answer is not None:
-        return json_response(about.answer)
+        return json_response(about.answer, about.media_type)
     if about.media_type.startswith("text/"):
         return describe_response(summary, [about.media_type.partition(";")[0]])
     kinds = dict.fromkeys((about.media_type, BYTES))  # generators of clients know the second

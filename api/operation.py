@@ -15,14 +15,14 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler, route
 from litestar.response import Stream
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from api import auth, decode, on_behalf, permissions, request_context
 from api.openapi import operation_class
 from api.request import ApiRequest, Method, Operation, TenantUse
 from api.request_context import RequestContext
 
-A = TypeVar("A", bound=Struct)
+A = TypeVar("A", bound=Struct | Raw)
 P = ParamSpec("P")
 
 
@@ -35,7 +35,7 @@ def operation(
     dependencies: Mapping[str, Callable[..., Any]] | None = None,
     notifies: bool = False,
     **stated: Any,
-) -> Callable[[Callable[..., Awaitable[Struct | bytes | Stream]]], HTTPRouteHandler]:
+) -> Callable[[Callable[..., Awaitable[Struct | Raw | bytes | Stream | None]]], HTTPRouteHandler]:
     """Register a route function under `method` and `path`; `stated`: further fields of `Operation`.
 
     `data` is the decoded JSON body, `params` the decoded query string. The first sentence of the docstring is the
@@ -43,7 +43,7 @@ def operation(
     notifies: wake the dispatcher after the response.
     """
 
-    def register(handler: Callable[..., Awaitable[Struct | bytes | Stream]]) -> HTTPRouteHandler:
+    def register(handler: Callable[..., Awaitable[Struct | Raw | bytes | Stream | None]]) -> HTTPRouteHandler:
         hints, permission = get_type_hints(handler), permissions.find_permission(method, path)
         about = Operation(
             method,
@@ -51,7 +51,7 @@ def operation(
             permission=permission,
             body=body or hints.get("data"),
             query=hints.get("params"),
-            answer=_answer(hints["return"]),
+            answer=stated.pop("answer", None) or _answer(hints["return"]),
             creates=stated.pop("creates", hasattr(handler, "__wrapped__")),
             **stated,
         )
@@ -63,7 +63,7 @@ def operation(
         return route(
             path,
             http_method=[method],
-            status_code=200,
+            status_code=about.status,
             media_type=about.media_type,
             request_class=ApiRequest,
             guards=_GUARDS,

@@ -140,6 +140,16 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PUT /v1/groups/{group_id}": Permission("documents:write", admins=True),
     "GET /v1/groups/{group_id}": Permission("documents:read"),
     "DELETE /v1/groups/{group_id}": Permission("documents:write", admins=True),
+    **{
+        f"{method} /v1/namespaces/{{namespace_id}}/scim/v2/{path}": Permission(
+            "documents:read" if method == "GET" else "documents:write", admins=method != "GET"
+        )
+        for method, path in (
+            ("GET", "{resource_type}"),
+            ("POST", "{resource_type}"),
+            *((method, "{resource_type}/{resource_id}") for method in ("GET", "PUT", "PATCH", "DELETE")),
+        )
+    },
     "POST /v1/connections": Permission("connections:write"),
     "GET /v1/connections": Permission("connections:read"),
     "GET /v1/connections/{connection_id}": Permission("connections:read"),

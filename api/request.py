@@ -33,7 +33,7 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 
-A = TypeVar("A", bound=msgspec.Struct)
+A = TypeVar("A", bound=msgspec.Struct | msgspec.Raw)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
@@ -62,6 +62,8 @@ class Operation:
     invalid: ErrorCode
     permission: Permission
     media_type: str = "application/json"
+    status: int = 200
+    """HTTP status of a success."""
     tenant: TenantUse = TenantUse.KNOWN
     body: type[Any] | None = None
     query: type[Any] | None = None

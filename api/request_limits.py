@@ -36,6 +36,8 @@ def media_type(headers: list[tuple[bytes, bytes]]) -> str:
 def require_media_type(headers: list[tuple[bytes, bytes]], wanted: str) -> None:
     """415 unless the body is of the wanted type and not compressed. An absent type passes for JSON."""
     got = media_type(headers)
+    if got == "application/scim+json":
+        got = "application/json"
     if got != wanted and (got or wanted != "application/json"):
         raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Send this body as Content-Type: {wanted}.")
     for name, value in headers:

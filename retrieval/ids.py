@@ -44,6 +44,10 @@ def connection_id() -> str:
     return new_id("conn_")
 
 
+def directory_id() -> str:
+    return new_id("dir_")
+
+
 def deletion_id() -> str:
     return new_id("del_")
 

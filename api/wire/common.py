@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from retrieval.database.pagination import PAGE, Part
 from retrieval.errors import ErrorCode
@@ -127,6 +127,12 @@ class ErrorAnswer(Struct, kw_only=True):
         int | UnsetType, Meta(description="Dify's error number, else the HTTP status; only below /v1/compat/dify.")
     ] = UNSET
     error_msg: Annotated[str | UnsetType, Meta(description="The message for Dify; only below /v1/compat/dify.")] = UNSET
+    schemas: Annotated[list[str] | UnsetType, Meta(description="SCIM's schema of errors; only of SCIM.")] = UNSET
+    status: Annotated[str | UnsetType, Meta(description="The HTTP status as text; only of SCIM.")] = UNSET
+    scim_type: Annotated[str | UnsetType, Meta(description="The reason in SCIM's terms; only of SCIM.")] = field(
+        name="scimType", default=UNSET
+    )
+    detail: Annotated[str | UnsetType, Meta(description="The message for SCIM; only of SCIM.")] = UNSET
 
 
 class TenantErrorAnswer(Struct):

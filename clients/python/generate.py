@@ -42,8 +42,8 @@ READING_POSTS = frozenset(
 """POST operations that change nothing: they may be sent again whatever became of the request before."""
 LEFT_OUT = frozenset({"oauthCallback"})
 """Operations that only a browser is sent to."""
-OPENAI = "OpenAI"
-"""The tag of operations that OpenAI's own clients call."""
+OTHER_CLIENTS = frozenset({"OpenAI", "SCIM"})
+"""Tags of operations that OpenAI's clients and identity providers call."""
 HEAD = '"""{what}. Written by `generate.py` from the API\'s description."""\n\nfrom __future__ import annotations\n\n'
 SIMPLE = {
     "string": "str",
@@ -167,7 +167,7 @@ def _used(described: Schema, which: str) -> dict[str, Schema]:
 def _each(described: Schema) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
-            left_out = operation["operationId"] in LEFT_OUT or OPENAI in operation.get("tags", ())
+            left_out = operation["operationId"] in LEFT_OUT or OTHER_CLIENTS.intersection(operation.get("tags", ()))
             if method in {"get", "post", "put", "patch", "delete"} and not left_out:
                 yield (method.upper(), path), operation
 

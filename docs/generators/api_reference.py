@@ -123,7 +123,7 @@ class _Reference:
         return f"| {_format_name(parameter['name'])} | {parameter['in']} | {self._name_type(schema)} | {meaning} |"
 
     def _render_answer(self, responses: Schema) -> list[str]:
-        answer = responses["200"]
+        answer = next(response for status, response in responses.items() if status.startswith("2"))
         lines = [f"**Answer**: {_escape(answer['description'])}", ""]
         for media_type, content in answer.get("content", {}).items():
             schema = self._resolve(content["schema"])

@@ -41,6 +41,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "evaluation_runs": Owned(),
     "access_groups": Owned(),
     "group_members": Owned(),
+    "directory_resources": Owned(),
     "namespaces": Owned("its name and configs are namespace.json", "a deleted namespace keeps its id"),
     "vectors": Owned(_MADE),
     "postings": Owned(_MADE),

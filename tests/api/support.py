@@ -103,7 +103,8 @@ def assert_error(answer, status: int, code: str) -> dict:
     assert answer.status_code == status, answer.text
     body = answer.json()
     of_dify = {"error_code", "error_msg"} if "/v1/compat/dify/" in str(answer.url) else set()
-    assert set(body) == {"success", "message", "error"} | of_dify
+    of_scim = {"schemas", "status", "scimType", "detail"} if "/scim/v2/" in str(answer.url) else set()
+    assert set(body) - of_scim == {"success", "message", "error"} | of_dify
     assert body["success"] is False
     assert body["error"]["code"] == code
     assert body["error"]["message"] == body["message"] != ""

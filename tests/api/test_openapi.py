@@ -94,7 +94,7 @@ def test_every_operation_tells_all_that_a_generator_needs():
         for status, response in operation["responses"].items():
             assert response["description"], (name, status)
             contents = response.get("content", {})
-            assert contents or status == "302", (name, status)
+            assert contents or status in {"204", "302"}, (name, status)
             for kind, media in contents.items():
                 assert media.get("schema") or kind == "*/*", (name, status)
             if "application/json" in contents and int(status) >= 400 and name != "get /ready":
@@ -203,12 +203,14 @@ def test_every_operation_documents_its_errors(method, path, operation):
         assert {"429", "500", "503"} <= set(operation["responses"])
         return
     statuses = set(operation["responses"])
-    assert {"200", "401", "403", "429", "500", "503"} <= statuses
+    assert {"401", "403", "429", "500", "503"} <= statuses
     assert ("requestBody" in operation) == ({"408", "413", "415"} <= statuses)
 
 
-def test_success_is_200_with_a_body_everywhere():
+def test_success_is_200_with_a_body_everywhere_but_in_scim():
     for method, path, operation in OPERATIONS:
+        if "/scim/v2/" in path:
+            continue
         good = [status for status in operation["responses"] if status.startswith("2")]
         assert good == ["200"], (method, path)
         kinds = set(operation["responses"]["200"]["content"])

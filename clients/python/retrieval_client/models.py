@@ -931,6 +931,7 @@ class ErrorInfo(Record):
     """Code, message and details of an error. `type` and `param` are for clients of OpenAI's API."""
 
     code: Literal[
+        "CONFLICT",
         "CONNECTION_NOT_FOUND",
         "CREATE_CONNECTION_FAILED",
         "DELETE_DOCUMENTS_FAILED",

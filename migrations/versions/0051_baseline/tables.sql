@@ -374,6 +374,22 @@ create table evaluation_runs (
 create index evaluation_runs_of_evaluation on evaluation_runs (evaluation_id, created_at, id);
 create index evaluation_runs_open on evaluation_runs (created_at) where finished_at is null;
 
+create table directory_resources (
+    partition_id integer references partitions (id) on delete cascade,
+    id text,
+    kind text not null,
+    name text not null,
+    external_id text,
+    active boolean not null,
+    resource jsonb not null,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    primary key (partition_id, id),
+    constraint directory_resource_kind check (kind in ('User', 'Group'))
+);
+create unique index directory_resource_of_name on directory_resources (partition_id, kind, lower(name));
+create index directory_resources_of_member on directory_resources using gin (resource jsonb_path_ops);
+
 create table group_members (
     partition_id integer,
     group_id text,

@@ -277,6 +277,31 @@ class GroupMember(SQLModel, table=True):
     member: str = text_column(primary_key=True)
 
 
+class DirectoryResource(SQLModel, table=True):
+    """User or group that an identity provider pushes by SCIM. `name`: its `userName` or `displayName`."""
+
+    __tablename__ = "directory_resources"
+    __table_args__ = (
+        CheckConstraint("kind in ('User', 'Group')", name="directory_resource_kind"),
+        Index("directory_resource_of_name", "partition_id", "kind", text("lower(name)"), unique=True),
+        Index(
+            "directory_resources_of_member",
+            "resource",
+            postgresql_using="gin",
+            postgresql_ops={"resource": "jsonb_path_ops"},
+        ),
+    )
+    partition_id: int = partition_column(primary_key=True)
+    id: str = text_column(primary_key=True)
+    kind: str = text_column()
+    name: str = text_column()
+    external_id: str | None = text_column(nullable=True)
+    active: bool
+    resource: dict[str, Any] = Field(sa_column=Column(JSONB, nullable=False))
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()
+
+
 def _count() -> int:
     count: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     return count

@@ -189,6 +189,7 @@ CARRIED: Mapping[str, Carried] = {
     "evaluation_runs": Carried({"evaluation_id": "evaluations"}, made=ids.evaluation_run_id, table="evaluation_runs"),
     "access_groups": Carried({"partition_id": _PARTITIONS}),
     "group_members": Carried({"partition_id": _PARTITIONS}),
+    "directory_resources": Carried({"partition_id": _PARTITIONS}),
 }
 """By table, in the order in which they are imported."""
 

@@ -57,6 +57,9 @@ TABLES: Mapping[str, LiteralString] = {
     "group_members": "select to_jsonb(e) as record from group_members e"
     + _OF
     + " order by e.partition_id, e.group_id, e.member",
+    "directory_resources": "select to_jsonb(e) as record from directory_resources e"
+    + _OF
+    + " order by e.partition_id, e.id",
 }
 """The records of each table, in the order in which they are imported. Runs that have not ended are left out."""
 

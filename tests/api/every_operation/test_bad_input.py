@@ -248,6 +248,9 @@ def wrong_quotas() -> list[Row]:
 WORDS = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
 EVALUATION = {**IN_SPACE, "name": "set", "questions": [{"query": "a", "relevant": [{"externalId": "e"}]}]}
 PAGE = {"url": "https://example.org/"}
+SCIM = "{method} /v1/namespaces/{{namespace_id}}/scim/v2/{{resource_type}}{tail}"
+PUSHED = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "ada"}
+PATCH_OP = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 CONNECTION = {**IN_SPACE, "name": "a", "connector": "BOX"}
 WEIGHTS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
@@ -618,6 +621,25 @@ ROWS: dict[str, list[Row]] = {
     ],
     "GET /v1/groups/{group_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
     "DELETE /v1/groups/{group_id}": [({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    SCIM.format(method="GET", tail=""): [
+        ({"params": {"count": "many"}}, 400, REQUEST),
+        ({"params": {"filter": 'userName co "a"'}}, 400, REQUEST),
+        ({}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    SCIM.format(method="POST", tail=""): [
+        *unreadable(REQUEST),
+        *(body({**PUSHED, **bad}, 400, REQUEST) for bad in ({"schemas": "x"}, {"userName": 1}, {"userName": "\x00"})),
+        body(PUSHED, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    SCIM.format(method="GET", tail="/{resource_id}"): [({}, 404, "NOT_FOUND")],
+    SCIM.format(method="PUT", tail="/{resource_id}"): [*unreadable(REQUEST), body(PUSHED, 404, "NOT_FOUND")],
+    SCIM.format(method="PATCH", tail="/{resource_id}"): [
+        *unreadable(REQUEST),
+        body({"schemas": [], "Operations": []}, 400, REQUEST),
+        body({"schemas": [PATCH_OP], "Operations": [{"op": "swap", "value": 1}]}, 400, REQUEST),
+        body({"schemas": [PATCH_OP], "Operations": [{"op": "replace", "value": {}}]}, 404, "NOT_FOUND"),
+    ],
+    SCIM.format(method="DELETE", tail="/{resource_id}"): [({}, 404, "NOT_FOUND")],
     "GET /v1/oauth/callback/{connector}": [
         ({}, 400, REQUEST),
         ({"params": {"state": "x", "code": "y"}}, 400, REQUEST),
@@ -735,6 +757,8 @@ _FORM = {"files": {"file": ("a.txt", b"a")}}
 NO_INPUT = {"GET /health", "GET /ready"}
 OPERATIONS = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
 IDS = {
+    "resource_type": "Users",
+    "resource_id": "dir_0",
     "group_id": "staff",
     "namespace_id": "ns_0",
     "ingest_job_run_id": NO_RUN,

@@ -52,13 +52,14 @@ KINDS = {
     "deletion_id": "deletion",
     "group_id": "group",
     "file_id": "upload",
+    "resource_id": "directory user",
 }
 """Every name of an id in a request, and what it names."""
 
 NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id", "parentId"}
 """Names that end like those of ids and name nothing that exists here already."""
 
-NO_ID = {"connector", "page"}
+NO_ID = {"connector", "page", "resource_type"}
 """Path parameters that are no ids."""
 
 FILES = "/v1/files/{document_id}/{kind}"
@@ -70,6 +71,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "evaluation run",
     "group",
     "upload",
+    "directory user",
 }
 EVERYTHING = frozenset(KINDS.values())
 HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
@@ -203,7 +205,8 @@ class World:
         path, query = route.path, {}
         for said in route.parameters:
             name = said["name"]
-            chosen = value if place == Place(said["in"], name) else self.own.get(KINDS.get(name, ""), "NOTION")
+            usual = "Users" if name == "resource_type" else "NOTION"
+            chosen = value if place == Place(said["in"], name) else self.own.get(KINDS.get(name, ""), usual)
             if said["in"] == "path":
                 path = path.replace("{" + name + "}", chosen)
             elif said["in"] == "query" and (said["required"] or (name in KINDS and not changed.get("bare"))):
@@ -301,9 +304,12 @@ class Worlds:
         named = {"namespaceId": space, "members": {"users": [CANARY]}}
         assert org.client.put(f"/v1/groups/{group}", json=named, headers=headers).status_code == 200
         sent = org.client.post("/v1/files", files={"file": ("a.txt", b"A file.", "text/plain")}, headers=headers)
+        pushed = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": f"{CANARY}@{group}"}
+        user = org.client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=pushed, headers=headers).json()["id"]
         own = {
             "upload": sent.json()["id"],
             "group": group,
+            "directory user": user,
             "evaluation": made,
             "evaluation run": started.json()["data"]["run"]["id"],
             "namespace": space,
@@ -401,6 +407,7 @@ def missing(kind: str) -> str:
         "deletion": "del_",
         "evaluation": "eval_",
         "evaluation run": "evr_",
+        "directory user": "dir_",
     }
     return ids.new_id(prefixes.get(kind, "t_"))[: 30 if kind == "tenant" else None]
 

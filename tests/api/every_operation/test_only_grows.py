@@ -52,7 +52,8 @@ def surface():
     for path, methods in DOCUMENT["paths"].items():
         for method, said in methods.items():
             contents = said.get("requestBody", {}).get("content", {}).values()
-            answers = said["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
+            success = next(answer for status, answer in said["responses"].items() if status.startswith("2"))
+            answers = success.get("content", {}).get("application/json", {}).get("schema", {})
             given = {parameter["name"]: parameter for parameter in said.get("parameters", ())}
             taken = set(given).union(*(paths_of(one["schema"]) for one in contents))
             needed = {name for name, one in given.items() if one["required"]}

@@ -1,0 +1,209 @@
+"""Users and groups that an identity provider pushes by SCIM, and the groups of the scope that follow from them.
+
+A pushed group becomes the group named by its `displayName`. Its members are its active users, by `userName`, and its
+groups.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg.errors import UniqueViolation
+
+from retrieval import ids
+from retrieval.access import groups
+from retrieval.database import partitions
+from retrieval.database.database import Database
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+
+USER, GROUP = "User", "Group"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryResource:
+    """A user or a group as it was pushed. `name`: the name that access lists use; `kind`: `User` or `Group`."""
+
+    id: str
+    kind: str
+    name: str
+    external_id: str | None
+    active: bool
+    resource: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def member_ids(self) -> list[str]:
+        """Ids of the direct members of a group."""
+        return [str(member.get("value")) for member in self.resource.get("members") or ()]
+
+
+@dataclass(frozen=True, slots=True)
+class PushedResource:
+    """A user or a group of a request."""
+
+    kind: str
+    name: str
+    external_id: str | None
+    active: bool
+    resource: Mapping[str, Any]
+
+    def values(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "external_id": self.external_id,
+            "active": self.active,
+            "resource": json.dumps(self.resource),
+        }
+
+
+_COLUMNS: LiteralString = "id, kind, name, external_id, active, resource, created_at, updated_at"
+_IN_SCOPE: LiteralString = """
+    partition_id = (
+        select p.id from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    )
+"""
+_INSERT: LiteralString = (
+    "insert into directory_resources (partition_id, id, kind, name, external_id, active, resource) values"
+    " (%(partition)s, %(id)s, %(kind)s, %(name)s, %(external_id)s, %(active)s, %(resource)s)"
+    f" on conflict do nothing returning {_COLUMNS}"
+)
+_GET: LiteralString = (
+    f"select {_COLUMNS} from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+)
+_GET_LOCKED: LiteralString = _GET + " for update"
+_MATCHING: LiteralString = (
+    f" from directory_resources where {_IN_SCOPE} and kind = %(kind)s"
+    " and (%(sought_id)s::text is null or id = %(sought_id)s)"
+    " and (%(sought_name)s::text is null or lower(name) = lower(%(sought_name)s))"
+    " and (%(sought_external_id)s::text is null or external_id = %(sought_external_id)s)"
+)
+_COUNT: LiteralString = "select count(*)" + _MATCHING
+_LIST: LiteralString = f"select {_COLUMNS}{_MATCHING} order by created_at, id offset %(offset)s limit %(limit)s"
+_UPDATE: LiteralString = (
+    "update directory_resources set name = %(name)s, external_id = %(external_id)s, active = %(active)s,"
+    f" resource = %(resource)s, updated_at = clock_timestamp() where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+    f" returning {_COLUMNS}"
+)
+_DELETE: LiteralString = f"delete from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+_WITH_MEMBER: LiteralString = (
+    f"{_IN_SCOPE} and kind = 'Group'"
+    " and resource @> jsonb_build_object('members', jsonb_build_array(jsonb_build_object('value', %(id)s::text)))"
+)
+_LIST_WITH_MEMBER: LiteralString = (
+    f"select {_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id for update"
+)
+_REMOVE_MEMBER: LiteralString = (
+    "update directory_resources set resource = jsonb_set(resource, '{members}', coalesce((select jsonb_agg(member)"
+    " from jsonb_array_elements(resource->'members') member where member->>'value' <> %(id)s), '[]'))"
+    f" where {_WITH_MEMBER} returning {_COLUMNS}"
+)
+_MEMBERS: LiteralString = f"select {_COLUMNS} from directory_resources where {_IN_SCOPE} and id = any(%(ids)s)"
+
+
+async def create_resource(db: Database, scope: Scope, pushed: PushedResource) -> DirectoryResource:
+    """Store a pushed user or group. Raises NAMESPACE_NOT_FOUND, and CONFLICT if its name exists."""
+    partition = await partitions.ensure_partition(db, scope)
+    if partition is None:
+        raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
+    async with db.async_together():
+        values = {**pushed.values(), "partition": partition, "id": ids.directory_id()}
+        created = await db.async_fetch_one(DirectoryResource, _INSERT, values)
+        if created is None:
+            raise _conflict(pushed.kind)
+        await _apply_group(db, scope, created)
+    return created
+
+
+async def get_resource(
+    db: Database, scope: Scope, kind: str, resource_id: str, *, lock: bool = False
+) -> DirectoryResource:
+    """Return a user or a group. Raises NOT_FOUND. `lock`: keep others from changing it until the transaction ends."""
+    statement = _GET_LOCKED if lock else _GET
+    resource = await db.async_fetch_one(DirectoryResource, statement, _resource_params(scope, kind, resource_id))
+    if resource is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {kind.lower()} in this namespace.")
+    return resource
+
+
+async def list_resources(
+    db: Database, scope: Scope, kind: str, sought: Mapping[str, str], offset: int, limit: int
+) -> tuple[int, Sequence[DirectoryResource]]:
+    """Return the number of users or groups that match, and a page of them, the oldest first.
+
+    sought: values of `id`, `name` and `external_id` that must be equal; names in any case.
+    """
+    fields = {f"sought_{name}": sought.get(name) for name in ("id", "name", "external_id")}
+    values = {**partitions.scope_params(scope), **fields, "kind": kind, "offset": offset, "limit": limit}
+    total = await db.async_fetch_one(int, _COUNT, values)
+    return total or 0, await db.async_fetch(DirectoryResource, _LIST, values)
+
+
+async def replace_resource(
+    db: Database, scope: Scope, stored: DirectoryResource, pushed: PushedResource
+) -> DirectoryResource:
+    """Replace a user or group, and bring the groups of the scope in line with it. Raises CONFLICT."""
+    try:
+        async with db.async_together():
+            values = {**_resource_params(scope, stored.kind, stored.id), **pushed.values()}
+            replaced = await db.async_fetch_one(DirectoryResource, _UPDATE, values)
+            if replaced is None:
+                raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {stored.kind.lower()} in this namespace.")
+            if stored.kind == GROUP and stored.name != replaced.name:
+                await groups.delete(db, scope, stored.name)
+            await _apply_group(db, scope, replaced)
+            if (stored.name, stored.active) != (replaced.name, replaced.active):
+                containing = _resource_params(scope, GROUP, stored.id)
+                for group in await db.async_fetch(DirectoryResource, _LIST_WITH_MEMBER, containing):
+                    await _apply_group(db, scope, group)
+    except UniqueViolation as error:
+        raise _conflict(stored.kind) from error
+    return replaced
+
+
+async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: str) -> None:
+    """Delete a user or group, and its membership in groups. Raises NOT_FOUND."""
+    async with db.async_together():
+        stored = await get_resource(db, scope, kind, resource_id)
+        await db.async_execute(_DELETE, _resource_params(scope, kind, resource_id))
+        if kind == GROUP:
+            await groups.delete(db, scope, stored.name)
+        for group in await db.async_fetch(
+            DirectoryResource, _REMOVE_MEMBER, _resource_params(scope, GROUP, resource_id)
+        ):
+            await _apply_group(db, scope, group)
+
+
+async def find_member_ids(db: Database, scope: Scope, member_ids: Sequence[str]) -> set[str]:
+    """Return those of the ids that users and groups of the scope have."""
+    values = {**partitions.scope_params(scope), "ids": list(member_ids)}
+    return {member.id for member in await db.async_fetch(DirectoryResource, _MEMBERS, values)}
+
+
+async def _apply_group(db: Database, scope: Scope, group: DirectoryResource) -> None:
+    """Write the group of the scope that a pushed group stands for."""
+    if group.kind != GROUP:
+        return
+    values = {**partitions.scope_params(scope), "ids": group.member_ids}
+    members = await db.async_fetch(DirectoryResource, _MEMBERS, values)
+    users = [member.name for member in members if member.kind == USER and member.active]
+    await groups.put(db, scope, group.name, users, [member.name for member in members if member.kind == GROUP])
+
+
+def _resource_params(scope: Scope, kind: str, resource_id: str) -> dict[str, Any]:
+    return {**partitions.scope_params(scope), "kind": kind, "id": resource_id}
+
+
+def _conflict(kind: str) -> ServiceError:
+    name = "userName" if kind == USER else "displayName"
+    return ServiceError(
+        ErrorCode.CONFLICT, f"A {kind.lower()} with this {name} exists.", field=name, reason="uniqueness"
+    )
