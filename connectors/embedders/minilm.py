@@ -24,12 +24,14 @@ import numpy as np
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
     from onnx import ModelProto
 
     from retrieval.ports import Embeddings
 
-    Feeds = dict[str, npt.NDArray[np.int32]]
+    Feeds = dict[str, npt.NDArray[Any]]
 
 Precision = Literal["fp32", "int8"]
 Weights = dict[str, "npt.NDArray[np.float32]"]
@@ -38,18 +40,23 @@ SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 VERSION: Final = 1
 """Part of the built file's name; count up when the graph changes."""
 
-_LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
+LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
 _FUSED = "com.microsoft"
 
 
 def ensure_weights(weights: Path, folder: Path, precision: Precision) -> Path:
     """The graph's file in `folder`, built if it is not there. Safe while other processes build the same one."""
     target = folder / f"all-MiniLM-L6-v2.{precision}.v{VERSION}.onnx"
+    return ensure_graph(target, lambda: build_graph(read_weights(weights)), precision)
+
+
+def ensure_graph(target: Path, build: Callable[[], ModelProto], precision: Precision = "fp32") -> Path:
+    """The file, written if it is not there. Safe while other processes write the same one."""
     if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as scratch:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
             fresh = Path(scratch) / "model.onnx"
-            fresh.write_bytes(build_graph(read_weights(weights)).SerializeToString())
+            fresh.write_bytes(build().SerializeToString())
             if precision == "int8":
                 fresh = _quantized(fresh)
             with fresh.open("rb") as file:
@@ -71,23 +78,12 @@ def build_graph(weights: Weights) -> ModelProto:
     the right."""
     from onnx import TensorProto, helper
 
-    build = _Builder(weights)
-    hidden = build.embeddings()
-    for number in range(_LAYERS):
-        hidden = build.layer(hidden, f"encoder.layer.{number}.")
-    build.pooling(hidden)
-    inputs = [
-        helper.make_tensor_value_info("ids", TensorProto.INT32, ["batch", "tokens"]),
-        helper.make_tensor_value_info("mask", TensorProto.INT32, ["batch", "tokens"]),
-        helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"]),
-    ]
-    outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 384])]
-    body = helper.make_graph(build.nodes, "all-MiniLM-L6-v2", inputs, outputs, build.tensors)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)]
-    return helper.make_model(body, opset_imports=opsets, ir_version=10)
+    build = GraphBuilder(weights)
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT32, ["batch", "tokens"])
+    return build.model("all-MiniLM-L6-v2", ids, build.embeddings(), LAYERS)
 
 
-class _Builder:
+class GraphBuilder:
     """Collects nodes and tensors; every method adds a part of the network and names its output."""
 
     def __init__(self, weights: Weights) -> None:
@@ -112,6 +108,23 @@ class _Builder:
 
     def weight(self, name: str) -> str:
         return self.tensor(name, self.weights[name])
+
+    def model(self, name: str, entry: Any, hidden: str, layers: int) -> ModelProto:
+        """The whole graph: the input `entry`, from which `hidden` is made, then the layers and pooling."""
+        from onnx import TensorProto, helper
+
+        for number in range(layers):
+            hidden = self.layer(hidden, f"encoder.layer.{number}.")
+        self.pooling(hidden)
+        inputs = [
+            entry,
+            helper.make_tensor_value_info("mask", TensorProto.INT32, ["batch", "tokens"]),
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"]),
+        ]
+        outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 384])]
+        body = helper.make_graph(self.nodes, name, inputs, outputs, self.tensors)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)]
+        return helper.make_model(body, opset_imports=opsets, ir_version=10)
 
     def embeddings(self) -> str:
         """Word, position and segment embeddings, normalised. The segment is always 0."""
@@ -204,16 +217,16 @@ def choose_runtime(choice: RuntimeChoice) -> Runtime:
     return choice
 
 
-def load_network(runtime: Runtime, weights: Path, folder: Path, precision: Precision, threads: int) -> Network:
-    """The network, ready to run; its file is built in `folder` the first time.
+def load_network(runtime: Runtime, ensure_file: Callable[[], Path], threads: int) -> Network:
+    """The network of the file that `ensure_file` names, and writes the first time, ready to run.
 
-    Retryable where the folder cannot be written or read, Fatal where the file in it is broken.
+    Retryable where its folder cannot be written or read, Fatal where the file in it is broken.
     """
     make = _openvino if runtime == "openvino" else _onnxruntime
     try:
-        return make(ensure_weights(weights, folder, precision), threads)
+        return make(ensure_file(), threads)
     except OSError as error:
-        raise Retryable(f"The local model could not be written to or read from {folder}: {error}.") from error
+        raise Retryable(f"The local model could not be written or read: {error}.") from error
 
 
 _FIRST_USE: Final = threading.Lock()

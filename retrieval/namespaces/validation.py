@@ -143,7 +143,7 @@ _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
 )
 """Every address of a config: where it stands, the code of its area, what it must be."""
 
-LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
+LOCAL_MODELS = ["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256"]
 
 MODELS: Mapping[str, list[str]] = {
     **{name.upper(): Settings.model_fields[f"{name}_models"].default for name in ("openai", "cohere", "jina")},

@@ -308,6 +308,13 @@ class Packing(Protocol):
         ...
 
 
+@runtime_checkable
+class Raised(Protocol):
+    """An embedding model whose cosines do not begin at 0: two texts that have nothing in common have `unrelated`."""
+
+    unrelated: float
+
+
 class FileStore(Protocol):
     """Raw and parsed files of one namespace's storage, by key. A key holds only letters, digits, `-_./`."""
 

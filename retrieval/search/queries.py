@@ -285,7 +285,9 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     ),
     parts as materialized (
         select c.id, c.document_id, c.index, coalesce((
-                select least(1.0, greatest(0.0, 1 - ({DISTANCE}))) from embeddings e
+                select least(1.0, greatest(0.0, (
+                    1 - ({DISTANCE}) - %(unrelated)s::float8) / (1 - %(unrelated)s::float8)
+                )) from embeddings e
                 where %(size)s::int is not null and e.partition_id = %(partition)s and e.key = c.embedding_key
             ), 0.0::float8) as semantic, coalesce(w.score, s.score, 0.0) as bm25,
             case when coalesce(n.rank, x.rank) is not null then
@@ -337,7 +339,7 @@ def score_candidates(
     words: Sequence[Scored],
     terms: Terms,
     values: Sequence[float] | None,
-    weights: tuple[float, float],
+    weights: tuple[float, float, float],
     where: DocumentFilter | None,
     limits: tuple[int | None, float],
     with_pages: bool,
@@ -345,8 +347,9 @@ def score_candidates(
     """Score the candidates that match and that `db` shows, best first.
 
     near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, best first; terms:
-    of the partition that is searched; weights: semantic, keyword. limits: number of candidates, those that
-    `diversity.lead_documents` puts in front, and the least score of a hit. with_pages: with offsets of pages.
+    of the partition that is searched; weights: semantic, keyword, and the cosine that counts as 0.
+    limits: number of candidates, those that `diversity.lead_documents` puts in front, and the least score of a hit.
+    with_pages: with offsets of pages.
     """
     condition, params = where.sql("d") if where is not None else ("true", {})
     rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
@@ -357,6 +360,7 @@ def score_candidates(
         "chunks": array_literal(scored.chunk_id for scored in words),
         "scores": array_literal(scored.score for scored in words),
         "exact": array_literal(exact),
+        "unrelated": weights[2],
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
         "limit": limits[0],

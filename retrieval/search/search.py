@@ -1,7 +1,8 @@
 """Search: one plan for every request.
 
     score    = semantic_weight * semantic + keyword_weight * keyword
-    semantic = max(0, cosine similarity of the query's and the chunk's embedding)
+    semantic = max(0, (c - u) / (1 - u))   where c is the cosine of the query's and the chunk's embedding, and u that of
+               unrelated texts: 0 but for models whose cosines do not begin there, see `retrieval.ports.Raised`
     keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.keywords.bm25_scorer`
 
 Both parts are in [0, 1] and depend on query and chunk alone, not on other results, so a threshold means the same for
@@ -30,7 +31,7 @@ from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
 from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
-from retrieval.ports import Embedder, Scope, VectorStore
+from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries, selectivity
 from retrieval.search.answerability import (
@@ -143,8 +144,9 @@ def run_search(
     if embedder is not None and values is None:
         with clock("embed_ms"):
             values = embed_query(embedder, scope, query.text)
+    unrelated = embedder.unrelated if isinstance(embedder, Raised) else 0.0
     query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
-    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values)
+    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated)
     return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))
 
 
@@ -166,6 +168,7 @@ class _Search:
     clock: Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
+    unrelated: float
 
     def find_hits(self, shaper: Shaper) -> SearchResult:
         """Run the steps, with more candidates while hits are missing because candidates fell away."""
@@ -317,7 +320,7 @@ class _Search:
                 words=words,
                 terms=terms,
                 values=self.values,
-                weights=(self.query.semantic_weight, self.query.keyword_weight),
+                weights=(self.query.semantic_weight, self.query.keyword_weight, self.unrelated),
                 where=self.query.where,
                 limits=(self.query.top_k if shape.plain else None, self.query.threshold),
                 with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,

