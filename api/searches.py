@@ -266,6 +266,8 @@ async def _answer(
             f"The documents probably do not answer this: the probability is {answerability.probability:g}, below"
             f" minProbability {data.min_probability:g}. Ask in other words, search more documents, or lower it."
         )
+    elif corrections := dict.fromkeys(correction.note for part in parts for correction in part.corrections):
+        result.note = " ".join(corrections)
     elif not result.results and await _says_little(services, spaces, requested):
         result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return result

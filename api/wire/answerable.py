@@ -17,7 +17,7 @@ MinProbability = Annotated[
         examples=[0.3],
     ),
 ]
-NOTE = "Reason for an empty result, and what to do: stop words alone, or a probability below `minProbability`."
+NOTE = "Words that were corrected, or why nothing was found: stop words alone, or a probability below `minProbability`."
 
 
 class Answerable(Struct):

@@ -19,11 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from retrieval.database.database import Database
+from retrieval.database.rows import Executor
 from retrieval.database.sessions import ThreadConnection
-from retrieval.keywords import postings, queries
+from retrieval.keywords import postings, queries, queries_typos, typos
 from retrieval.keywords.analyzer import UNSPACED
 from retrieval.keywords.queries import Statistics
 from retrieval.keywords.queries_blocks import LENGTH_BITS
+from retrieval.keywords.typos import Correction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 K1, B = 1.5, 0.75
 PART = 0.25
 """Count of a part of a word: so little that a chunk with the word is above those with its parts."""
+TYPO = 0.5
+"""Count of a term that is searched instead of a word that no chunk has (`retrieval.keywords.typos`)."""
 TERMS = 64
 """Terms of a query that count, the rarest first."""
 SPAN = 4_000_000
@@ -47,7 +52,7 @@ class Terms:
     """A query as the partition's statistics see it: terms, rarest first, with their weight (qtf * idf).
 
     `slope`: K1 * B / average length. `possible`: a bound of the score of a chunk with all words of the query,
-    also those that no chunk has.
+    also those that no chunk has. `corrections`: words of the query that were replaced.
     """
 
     partition: int
@@ -55,6 +60,7 @@ class Terms:
     weights: tuple[float, ...] = ()
     slope: float = 0.0
     possible: float = 0.0
+    corrections: tuple[Correction, ...] = ()
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of statements that score postings."""
@@ -109,17 +115,38 @@ def read_terms(
     *,
     counted: Sequence[int] | None = None,
     least: int = 1,
+    viewed: Executor | None = None,
 ) -> Terms:
     """Read the terms of a query that occur in the partition; none if no chunk can match.
 
     The query is analyzed in every configuration of the partition, given if known, and in `language`. counted: chunks
-    that alone count. least: lower limit of the number of chunks of a term in its weight.
+    that alone count. least: lower limit of the number of chunks of a term in its weight. viewed: the database as the
+    viewer sees it, to correct words that no chunk has there; None not to.
     """
+    if configurations is None:
+        configurations = queries.read_configurations(connection, partition_id)
     analyzed = postings.analyze_query(connection, partition_id, query, language, configurations)
     statistics = queries.read_statistics(
         connection, partition_id, postings.text_params(analyzed), part_weight=PART, limit=TERMS
     )
-    queried, statistics = statistics, [row for row in statistics if row.chunks > 0]
+    queried = statistics
+    present, absent = _part_terms(viewed, partition_id, statistics)
+    statistics = [row for row in statistics if row.chunks]
+    corrections: list[Correction] = []
+    if viewed is not None and absent:
+        corrections = typos.correct_words(
+            connection,
+            viewed,
+            partition_id,
+            query,
+            language=language,
+            configurations=configurations,
+            present=present,
+            absent=absent,
+        )
+        terms = [term for correction in corrections for term in correction.terms]
+        statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO)
+        statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:TERMS]
     if counted is not None and statistics:
         statistics = queries.read_statistics_among(connection, partition_id, counted, statistics)
     if not statistics:
@@ -135,7 +162,18 @@ def read_terms(
         * _sum_weights(
             queried, weights, _idf(total, least if least > 1 else 0), language if counted or least > 1 else None
         ),
+        corrections=tuple(corrections),
     )
+
+
+def _part_terms(
+    viewed: Executor | None, partition_id: int, statistics: Sequence[Statistics]
+) -> tuple[list[str], list[str]]:
+    """Part terms of a query into those that a chunk has, one that the viewer sees, and those that none has."""
+    present = [row.term for row in statistics if row.chunks]
+    if isinstance(viewed, Database) and present:
+        present = queries_typos.list_seen(viewed, partition_id, present)
+    return present, [row.term for row in statistics if row.term not in present]
 
 
 def rank_chunks(connection: ThreadConnection, terms: Terms) -> Ranking:

@@ -65,7 +65,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A term of a query: its count there, and the chunks that have it; all chunks, and their terms.
+    """A term of a query: its count there, and the chunks that have it, 0 if none; all chunks, and their terms.
 
     languages: the configurations that read the term in the query; none of one that needs no configuration.
     """
@@ -318,6 +318,16 @@ def read_statistics(
     """
     params = {**texts, "partition": partition_id, "part": part_weight, "limit": limit}
     return connection.fetch(Statistics, statement, params, prepare=True)
+
+
+def read_statistics_of(db: Executor, partition_id: int, terms: Sequence[str], times: float) -> list[Statistics]:
+    """Read the statistics of terms that a query does not have itself, each with this count."""
+    statement: LiteralString = """
+        select c.term, %(times)s::float8 as times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
+        from partitions s join term_counts c on c.partition_id = s.id and c.term = any(%(terms)s)
+        where s.id = %(partition)s group by c.term, s.chunks, s.terms having sum(c.chunks) > 0
+    """
+    return db.fetch(Statistics, statement, {"partition": partition_id, "terms": list(terms), "times": times})
 
 
 def read_statistics_among(

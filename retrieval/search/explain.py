@@ -166,7 +166,7 @@ def _keyword_rank(connection: ThreadConnection, row: Explained, query: Query, la
     """Find the rank of a chunk among all that match, by its words, from 1; None if it holds none of them."""
     if query.keyword_weight <= 0:
         return None
-    terms = bm25_scorer.read_terms(connection, row.partition_id, query.text, language)
+    terms = bm25_scorer.read_terms(connection, row.partition_id, query.text, language, viewed=connection)
     if not terms.names:
         return None
     ranking = bm25_scorer.rank_chunks(connection, terms)

@@ -31,6 +31,7 @@ from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
 from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
+from retrieval.keywords.typos import Correction
 from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries, selectivity
@@ -90,11 +91,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first, where the time went (embed_ms, vector_ms, keyword_ms, hydrate_ms), and whether they answer."""
+    """Hits, best first, where the time went (embed_ms, vector_ms, keyword_ms, hydrate_ms), whether they answer, and
+    corrected words."""
 
     hits: list[Hit]
     timings: Mapping[str, float]
     answerability: Answerability = NOTHING
+    corrections: Sequence[Correction] = ()
 
 
 @dataclass(slots=True)
@@ -196,7 +199,7 @@ class _Search:
         fit = load_fit(self.partition.answerability, side)
         answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
-            return SearchResult(self._read(picks, shaper), self.clock.spent, answerability)
+            return SearchResult(self._read(picks, shaper), self.clock.spent, answerability, terms.corrections)
 
     @property
     def _filters(self) -> bool:
@@ -272,6 +275,7 @@ class _Search:
                 self.partition.keyword_languages,
                 counted=counted,
                 least=1 if self.viewer is None or counted is not None else LEAST_COUNTED,
+                viewed=connection if self.viewer is None else viewed_database(self.db, self.viewer),
             )
             return terms, bm25_scorer.rank_chunks(connection, terms) if terms.names else None
 

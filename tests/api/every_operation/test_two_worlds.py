@@ -82,7 +82,7 @@ class World:
     def requests(self, user: str, ids: list[str]) -> Iterator[tuple[str, str, str, Any]]:
         """Operation, method, path and body."""
         space = {"namespaceId": self.space}
-        for words in ("seals dive", "owls", "the", "herons wait", "nothing like it"):
+        for words in ("seals dive", "owls", "the", "herns hiddn", "nothing like it"):
             for name, weights in (("", None), ("/hybrid", (0.5, 0.5)), ("/hybrid", (0.0, 1.0))):
                 shape = (
                     {}

@@ -1,0 +1,120 @@
+"""Words that no chunk has are replaced by the nearest that the viewer can read; those that occur never are."""
+
+import random
+
+import pytest
+
+from retrieval.keywords.typos import measure_distances
+from retrieval.search import explain, search
+from retrieval.search.search import Query
+from tests.library import viewer_of
+
+TEXTS = [
+    "Kubernetes schedules containers.",
+    "Arnold Schwarzenegger opened the fair.",
+    "Levothyroxine is taken before breakfast.",
+    "Ölwechsel und Grenzschicht, café au lait",
+    "The order code is AB1234, the other XKCDQ.",
+]
+
+
+@pytest.fixture
+def shelf(library):
+    for text in TEXTS:
+        library.put([text], [[1.0] + [0.0] * 7])
+    return library
+
+
+def find(library, text, user=None):
+    viewer = None if user is None else viewer_of(library.db, library.scope, user)
+    query = Query(text, semantic_weight=0.0, keyword_weight=1.0)
+    return search.run_search(library.db, library.scope, query, viewer=viewer, embedder=None, vectors=None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "instead"),
+    [
+        ("kuberentes", 0, "kubernetes"),
+        ("ubernetes", 0, "kubernetes"),
+        ("schwarzeneger", 1, "schwarzenegger"),
+        ("Levothyroxn", 2, "levothyroxine"),
+        ("contianers", 0, "containers"),
+        ("Grenzschihct", 3, "grenzschicht"),
+    ],
+)
+def test_a_typo_is_found_by_words_alone_and_explained(shelf, typed, text, instead):
+    result = find(shelf, typed)
+    assert [hit.content for hit in result.hits] == [TEXTS[text]]
+    assert [correction.note for correction in result.corrections] == [
+        f"{typed} was not found; {instead} was searched instead."
+    ]
+
+
+def test_a_correction_counts_less_than_the_word(shelf):
+    (typo,), (word,) = find(shelf, "kuberentes").hits, find(shelf, "kubernetes").hits
+    assert 0 < typo.keyword < word.keyword
+
+
+@pytest.mark.parametrize("typed", ["kubernetes", "AB1235", "zzqj", "AB-1235", "fiar breakfastfasting", "the", "港海"])
+def test_words_that_occur_codes_and_distant_words_are_not_replaced(shelf, typed):
+    corrections = find(shelf, typed).corrections
+    assert [correction.word for correction in corrections] == (["fiar"] if "fiar" in typed else [])
+
+
+def test_a_word_that_occurs_once_is_not_replaced_by_a_near_one(shelf):
+    shelf.put(["kuberentes is a typo"], [[1.0] + [0.0] * 7])
+    result = find(shelf, "kuberentes")
+    assert (len(result.hits), list(result.corrections)) == (1, [])
+
+
+def test_words_of_hidden_documents_change_nothing(shelf):
+    def show(text):
+        result = find(shelf, text, "ada")
+        return [hit.content for hit in result.hits], [correction.note for correction in result.corrections]
+
+    queries = ["kuberentes", "levothyroxn", "mezzannine", "containrs"]
+    expected = [show(text) for text in queries]
+    for text in ("Kuberentes, levothyroxn and mezzanine", "Contaimrs containrs"):
+        hidden = shelf.put([text], [[1.0] + [0.0] * 7])
+        shelf.db.rows(
+            """update documents set access = '{"users": ["bob"], "groups": []}' where id = %(id)s""", {"id": hidden}
+        )
+    assert [show(text) for text in queries] == expected
+    assert [bool(notes) for _, notes in expected] == [True, True, False, True]
+    assert find(shelf, "mezzannine").corrections[0].words == ("mezzanine",)
+
+
+def test_the_rank_of_a_document_is_explained_with_the_correction(shelf):
+    query = Query("kuberentes", semantic_weight=0.0, keyword_weight=1.0)
+    (hit,) = find(shelf, query.text).hits
+    why = explain.explain_document(
+        shelf.db,
+        shelf.scope,
+        query,
+        document=hit.document_id,
+        external_id=None,
+        parts=[],
+        embedder=None,
+        vectors=None,
+        language="english",
+    )
+    assert (why.rank, why.keyword_rank) == (1, 1)
+
+
+def test_distances_are_those_of_the_definition():
+    dice = random.Random(4)
+    words = ["".join(dice.choices("abc", k=dice.randint(1, 7))) for _ in range(60)]
+    for form in words[:15]:
+        assert measure_distances(form, words).tolist() == [count_edits(form, word) for word in words]
+
+
+def count_edits(a, b):
+    """Count insertions, deletions, replacements, and swaps of neighbours that are not touched again."""
+    rows = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            cost = int(a[i - 1] != b[j - 1])
+            rows[i, j] = min(rows[i - 1, j] + 1, rows[i, j - 1] + 1, rows[i - 1, j - 1] + cost)
+            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+                rows[i, j] = min(rows[i, j], rows[i - 2, j - 2] + 1)
+    return rows[len(a), len(b)]
