@@ -257,14 +257,19 @@ def _openvino(path: Path, threads: int) -> Network:
     with _FIRST_USE:
         openvino.Tensor(np.zeros((1, 1), np.int64), shared_memory=True).element_type.to_dtype()
     try:
-        network = _OpenVinoNetwork(openvino.Core().compile_model(str(path), "CPU", settings))
+        model = openvino.Core().compile_model(str(path), "CPU", settings)
     except RuntimeError as error:
         raise _broken(path) from error
     # Alone: where two threads make the first run of a process, OpenVINO's bindings may wait for each other for ever.
-    network.run(
-        {"ids": np.ones((1, 2), np.int32), "mask": np.ones((1, 2), np.int32), "lengths": np.full(1, 2, np.int32)}
-    )
+    network = _OpenVinoNetwork(model)
+    network.run({port.any_name: _ones(port) for port in model.inputs})
     return network
+
+
+def _ones(port: Any) -> Any:
+    """Return the smallest input of a network, all of ones."""
+    sizes = [size.get_length() if size.is_static else 1 for size in port.get_partial_shape()]
+    return np.ones(sizes, port.get_element_type().to_dtype())
 
 
 class _OpenVinoNetwork:

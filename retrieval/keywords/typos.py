@@ -70,8 +70,8 @@ def correct_words(
     corrections = []
     for word, forms in list(lexemes.items())[:WORDS]:
         for candidates in _find_nearest(db, partition_id, word, forms, present):
-            seen = queries_typos.read_seen(viewed, partition_id, candidates)
-            best = sorted(seen, key=lambda row: (-row.chunks, row.term))[:NEAREST]
+            rows = queries_typos.read_seen(viewed, partition_id, candidates)
+            best = sorted(rows, key=lambda row: (-row.chunks, row.term))[:NEAREST]
             if best:
                 words = tuple(dict.fromkeys(_surface(row.term, row.content) for row in best))
                 corrections.append(Correction(word, words, tuple(row.term for row in best)))
@@ -104,16 +104,16 @@ def _find_nearest(
 
     A term at no distance is the word itself, which only hidden documents have.
     """
-    most = 2 if len(word) >= LONG else 1
+    limit = 2 if len(word) >= LONG else 1
     distances: dict[str, int] = {}
     for form in forms:
         terms = queries_typos.list_terms_near(
-            db, partition_id, form[0], _vary_start(form), (len(form) - most, len(form) + most)
+            db, partition_id, form[0], _vary_start(form), (len(form) - limit, len(form) + limit)
         )
         terms = [term for term in terms if term.isalpha() and term not in present]
         for term, distance in zip(terms, measure_distances(form, terms), strict=True):
-            distances[term] = min(distances.get(term, most + 1), int(distance))
-    return [[term for term, nearest in distances.items() if nearest == distance] for distance in range(1, most + 1)]
+            distances[term] = min(distances.get(term, limit + 1), int(distance))
+    return [[term for term, nearest in distances.items() if nearest == distance] for distance in range(1, limit + 1)]
 
 
 def _vary_start(form: str) -> list[str]:
@@ -133,19 +133,19 @@ def measure_distances(form: str, terms: Sequence[str]) -> npt.NDArray[np.int64]:
     width = int(lengths.max())
     letters = np.array([term.ljust(width, "\0") for term in terms]).view(np.uint32).reshape(len(terms), width)
     rows = np.broadcast_to(np.arange(width + 1), (len(terms), width + 1))
-    before = rows
+    earlier_rows = rows
     for at, letter in enumerate(form, 1):
         row = np.empty_like(rows)
         row[:, 0] = at
         differs = letters != ord(letter)
-        for place in range(1, width + 1):
-            best = np.minimum(rows[:, place - 1] + differs[:, place - 1], rows[:, place] + 1)
-            best = np.minimum(best, row[:, place - 1] + 1)
-            if at > 1 and place > 1:
-                swapped = ~differs[:, place - 2] & (letters[:, place - 1] == ord(form[at - 2]))
-                best = np.where(swapped, np.minimum(best, before[:, place - 2] + 1), best)
-            row[:, place] = best
-        before, rows = rows, row
+        for column in range(1, width + 1):
+            best = np.minimum(rows[:, column - 1] + differs[:, column - 1], rows[:, column] + 1)
+            best = np.minimum(best, row[:, column - 1] + 1)
+            if at > 1 and column > 1:
+                swapped = ~differs[:, column - 2] & (letters[:, column - 1] == ord(form[at - 2]))
+                best = np.where(swapped, np.minimum(best, earlier_rows[:, column - 2] + 1), best)
+            row[:, column] = best
+        earlier_rows, rows = rows, row
     return rows[np.arange(len(terms)), lengths]
 
 

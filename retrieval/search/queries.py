@@ -168,8 +168,8 @@ def match_chunks(
     """
     params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
     scoped = visible(statement, params, viewer)
-    listed = db.fetch_one(Listed, scoped.text, dict(scoped.params))
-    return None if listed is None or listed.chunks is None else Matches(listed.chunks, listed.nearest)
+    matching = db.fetch_one(Listed, scoped.text, dict(scoped.params))
+    return None if matching is None or matching.chunks is None else Matches(matching.chunks, matching.nearest)
 
 
 def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None) -> bytes:

@@ -56,10 +56,10 @@ class Normalizer:
         codes = source_codes[sources]
         codes[replaced] = self.replacements[(self.starts[places[sources]] + within)[replaced]]
         is_space = codes == ord(" ")
-        kept = ~is_space
-        kept[1:] |= ~is_space[:-1]
-        kept[:1] = True
-        codes, sources = codes[kept], sources[kept]
+        is_piece = ~is_space
+        is_piece[1:] |= ~is_space[:-1]
+        is_piece[:1] = True
+        codes, sources = codes[is_piece], sources[is_piece]
         codes[codes == ord(" ")] = ord(_MARK)
         if not len(codes) or codes[0] != ord(_MARK):
             codes = np.concatenate([np.array([ord(_MARK)], np.uint32), codes])

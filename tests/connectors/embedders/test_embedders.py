@@ -98,7 +98,8 @@ def test_the_first_run_of_a_process_is_made_before_others_have_the_network(
     runs = []
     run = minilm._OpenVinoNetwork.run
     monkeypatch.setattr(minilm._OpenVinoNetwork, "run", lambda self, feeds: runs.append(1) or run(self, feeds))
-    minilm.load_network("openvino", local.wheel_file(*local._WEIGHTS), home / "models", "fp32", 1)
+    weights = minilm.ensure_weights(local.wheel_file(*local._WEIGHTS), home / "models", "fp32")
+    minilm.load_network("openvino", lambda: weights, 1)
     assert runs == [1]
 
 
