@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from retrieval.database.database import Database
 from retrieval.search import queries_vectors as queries
-from retrieval.search.queries import Matches
+from retrieval.search.queries_filters import Matches
 from retrieval.search.queries_vectors import VersionVectors
 
 if TYPE_CHECKING:

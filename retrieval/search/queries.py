@@ -10,20 +10,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from retrieval import ids
-from retrieval.access.reading import viewed_database, visible
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import HalfVector
-from retrieval.database.rows import Executor, Params
+from retrieval.database.rows import Params
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
 from retrieval.keywords.bm25_scorer import K1, B, Scored, Terms
 from retrieval.ports import Scope
-from retrieval.principals import Viewer
 from retrieval.search.context_expansion import Context
 
 if TYPE_CHECKING:
-    from retrieval.keywords.bm25_scorer import Numbers
+    pass
 
 HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
@@ -50,22 +48,6 @@ class Partition:
     chunks: int
     keyword_languages: list[str]
     answerability: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """Visible chunks that match a filter, and the nearest of them, nearest first."""
-
-    chunks: Sequence[int] | Numbers
-    nearest: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Matches as the database lists them. `chunks`: None if they are too many."""
-
-    chunks: list[int] | None
-    nearest: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,90 +121,6 @@ def find_partition(db: Database, scope: Scope) -> Partition | None:
 DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
     then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
 """Distance of an embedding `e` from the query's vector, from 0 to 2; 1 without one."""
-
-
-def match_chunks(
-    db: Database,
-    partition_id: int,
-    where: DocumentFilter,
-    values: Sequence[float] | None,
-    *,
-    viewer: Viewer | None,
-    most: int,
-    nearest: int,
-) -> Matches | None:
-    """List the chunks that match, and so many that are `nearest` to the query's vector; None if more than `most` do."""
-    condition, params = where.sql("d")
-    statement: LiteralString = f"""
-        with matches as materialized (
-            select c.id, c.embedding_key from documents d
-            join chunks c on c.document_id = d.id and c.generation = d.active_generation
-            where d.partition_id = %(partition)s and d.deleted_at is null and {condition} and {where.rows_sql("c", "d")}
-            limit %(most)s::bigint + 1
-        ),
-        few as (select count(*) <= %(most)s as are from matches)
-        select case when are then array(select id from matches) end as chunks, array(
-            select m.id from matches m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
-            where are and %(size)s::int is not null order by {DISTANCE}, m.id limit %(nearest)s
-        ) as nearest from few
-    """
-    params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
-    scoped = visible(statement, params, viewer)
-    matching = db.fetch_one(Listed, scoped.text, dict(scoped.params))
-    return None if matching is None or matching.chunks is None else Matches(matching.chunks, matching.nearest)
-
-
-def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None) -> bytes:
-    """List all chunks that match, as numbers of 8 bytes."""
-    condition, params = where.sql("d")
-    statement: LiteralString = f"""
-        select string_agg(int8send(c.id), ''::bytea) as chunks from documents d
-        join chunks c on c.document_id = d.id and c.generation = d.active_generation
-        where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
-    """
-    scoped = visible(statement, {**params, "partition": partition_id}, viewer)
-    return db.fetch_one(bytes, scoped.text, dict(scoped.params)) or b""
-
-
-def filter_chunks(
-    db: Database, partition_id: int, chunks: Sequence[int], where: DocumentFilter | None, *, viewer: Viewer | None
-) -> set[int]:
-    """Return those of the chunks that match and that the viewer may see.
-
-    Postings are those of visible chunks, so without a filter it is enough to read a chunk as the viewer.
-    """
-    chunk_ids = array_literal(chunks)
-    if where is None or not where.narrows():
-        seen: LiteralString = """
-            select c.id from unnest(%(chunks)s::bigint[]) n(id)
-            cross join lateral (select id from chunks where id = n.id limit 1) c
-        """
-        with viewed_database(db, viewer).tuned(BY_INDEX) as connection:
-            return set(connection.fetch(int, seen, {"chunks": chunk_ids}, prepare=True))
-    condition, params = where.sql("d")
-    statement: LiteralString = f"""
-        select c.id from unnest(%(chunks)s::bigint[]) n(id)
-        cross join lateral (select id, document_id, generation from chunks where id = n.id limit 1) c
-        cross join lateral (select * from documents where id = c.document_id limit 1) d
-        where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation
-          and {condition}
-    """
-    scoped = visible(statement, {**params, "partition": partition_id, "chunks": chunk_ids}, viewer)
-    return set(db.fetch(int, scoped.text, dict(scoped.params)))
-
-
-def list_chunks(db: Executor, documents: Sequence[str], limit: int) -> list[int]:
-    """List the visible chunks of the documents, `limit` at most."""
-    statement: LiteralString = """
-        select c.id from unnest(%(documents)s::text[]) n (id)
-        cross join lateral (
-            select id, active_generation from documents where id = n.id and deleted_at is null limit 1
-        ) d
-        cross join lateral (
-            select id from chunks where document_id = d.id and generation = d.active_generation offset 0
-        ) c limit %(limit)s
-    """
-    return db.fetch(int, statement, {"documents": list(documents), "limit": limit})
 
 
 @lru_cache(maxsize=256)

@@ -34,7 +34,7 @@ from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
 from retrieval.keywords.typos import Correction
 from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
-from retrieval.search import queries, selectivity
+from retrieval.search import queries, queries_filters, selectivity
 from retrieval.search.answerability import (
     NOTHING,
     Answerability,
@@ -299,7 +299,9 @@ class _Search:
                     return ranking.among(self._list_matches(selected)).best(count)
                 part = ranking.best(checked + size)[checked:]
                 chunks = [scored.chunk_id for scored in part]
-                matching = queries.filter_chunks(self.db, terms.partition, chunks, selected.where, viewer=self.viewer)
+                matching = queries_filters.filter_chunks(
+                    self.db, terms.partition, chunks, selected.where, viewer=self.viewer
+                )
                 matches += [scored for scored in part if scored.chunk_id in matching]
                 checked += len(part)
                 size = checked * count // len(matches) if matches else 4 * checked
@@ -309,7 +311,9 @@ class _Search:
         import numpy as np
 
         where = selected.where or DocumentFilter()
-        return np.frombuffer(queries.list_matching_chunks(self.db, self.partition.id, where, viewer=self.viewer), ">i8")
+        return np.frombuffer(
+            queries_filters.list_matching_chunks(self.db, self.partition.id, where, viewer=self.viewer), ">i8"
+        )
 
     def _score(
         self, near: Sequence[Place], exact: Sequence[int], words: Sequence[Scored], terms: Terms

@@ -27,8 +27,9 @@ from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import document_vectors, queries, queries_vectors
-from retrieval.search.queries import Matches, Partition
+from retrieval.search import document_vectors, queries_filters, queries_vectors
+from retrieval.search.queries import Partition
+from retrieval.search.queries_filters import Matches
 
 FEW = 2_000
 """Matching chunks up to which they are compared one by one, whatever the size of the partition."""
@@ -87,7 +88,7 @@ def estimate_selectivity(
             return Selectivity(where)
     if viewer is not None and few is not None:
         where = memberships.narrow_filter(where, few)
-        chunks = queries.list_chunks(viewed_database(db, viewer), few, COUNTED + 1) if by_words else []
+        chunks = queries_filters.list_chunks(viewed_database(db, viewer), few, COUNTED + 1) if by_words else []
         counted = chunks if by_words and len(chunks) <= COUNTED else None
     reads_rows = where is not None and where.reads_rows
     if broad.has(name) and not reads_rows:
@@ -132,7 +133,7 @@ def match_chunks(
         )
         if len(versions) <= most:
             return document_vectors.compare_versions(db, partition.id, versions, values, candidates, most)
-    return queries.match_chunks(
+    return queries_filters.match_chunks(
         db, partition.id, where or DocumentFilter(), values, viewer=viewer, most=most, nearest=candidates
     )
 

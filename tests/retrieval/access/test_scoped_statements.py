@@ -14,7 +14,7 @@ from retrieval.conditions.model import Field
 from retrieval.documents import documents, facets, stored_files
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Access, Viewer
-from retrieval.search import queries
+from retrieval.search import queries_filters as queries
 from tests.retrieval.search.test_search import axis
 
 WHERE = DocumentFilter(metadata={"kind": "note"})
@@ -95,9 +95,9 @@ STATEMENTS = {
     "sites": "access/reading.py",
     "facets": "access/reading.py",
     "files": "documents/stored_files.py",
-    "matched": "search/queries.py",
-    "all_matching": "search/queries.py",
-    "filtered": "search/queries.py",
+    "matched": "search/queries_filters.py",
+    "all_matching": "search/queries_filters.py",
+    "filtered": "search/queries_filters.py",
 }
 
 
