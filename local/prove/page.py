@@ -152,9 +152,9 @@ that were made from it: content words of titles, headings, table rows and first 
 
 def _build_kinds(kinds: dict[str, dict[str, float]]) -> str:
     return "".join(
-        f"<tr><td>{escape(kind)}</td><td class=n>{row['questions']:.0f}</td>"
-        f"<td class=n>{_show_share(row['first1'])}</td><td class=n>{_show_share(row['first5'])}</td></tr>"
-        for kind, row in kinds.items()
+        f"<tr><td>{escape(kind)}</td><td class=n>{shares['questions']:.0f}</td>"
+        f"<td class=n>{_show_share(shares['first1'])}</td><td class=n>{_show_share(shares['first5'])}</td></tr>"
+        for kind, shares in kinds.items()
     )
 
 

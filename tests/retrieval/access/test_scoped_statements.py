@@ -15,6 +15,7 @@ from retrieval.documents import documents, facets, stored_files
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Access, Viewer
 from retrieval.search import queries_filters as queries
+from retrieval.search import queries_vectors
 from tests.retrieval.search.test_search import axis
 
 WHERE = DocumentFilter(metadata={"kind": "note"})
@@ -88,6 +89,9 @@ class Reader:
         chunks = self.all_chunks()
         return self.chunks(queries.filter_chunks(self.db, self.partition, chunks, WHERE, viewer=self.ada))
 
+    def versions(self):
+        return len(queries_vectors.list_versions(self.db, self.partition, WHERE, viewer=self.ada, limit=10))
+
 
 STATEMENTS = {
     "listed": "access/reading.py",
@@ -98,6 +102,7 @@ STATEMENTS = {
     "matched": "search/queries_filters.py",
     "all_matching": "search/queries_filters.py",
     "filtered": "search/queries_filters.py",
+    "versions": "search/queries_vectors.py",
 }
 
 
@@ -105,7 +110,7 @@ STATEMENTS = {
 def test_the_scope_of_the_statement_alone_hides_a_hidden_document(db, library, pair, monkeypatch, name):
     read = getattr(Reader(db, library, pair), name)
     assert read() == 1
-    for module in (reading, stored_files, queries):
+    for module in (reading, stored_files, queries, queries_vectors):
         monkeypatch.setattr(module, "visible", lambda statement, params, viewer: visible(statement, params, None))
     monkeypatch.setattr(stored_files, "_FIND_FOR_USER", stored_files._FIND)
     assert read() == 2, "the scope is what hides it"
