@@ -242,7 +242,9 @@ def judge(shelf: Shelf, collection: Collection) -> dict[str, dict[str, float]]:
             collection.value(question, shelf.find(question["text"], weights, collection.top_k))
             for question in collection.questions
         ]
-        low, high = _interval(values)
+        low, high = _interval(
+            values, [question.get("ground_truth_citations") == [] for question in collection.questions]
+        )
         figures[way] = {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
     cells = [f"{row['mean']:.4f} ({row['low']:.3f} to {row['high']:.3f})" for row in figures.values()]
     print(
@@ -251,8 +253,10 @@ def judge(shelf: Shelf, collection: Collection) -> dict[str, dict[str, float]]:
     return figures
 
 
-def _interval(values: list[float]) -> tuple[float, float]:
-    drawn = np.random.default_rng(1).choice(values, (SAMPLES, len(values))).mean(axis=1)
+def _interval(values: list[float], unanswerable: list[bool]) -> tuple[float, float]:
+    """95 % interval of the mean over resampled questions; as many of them are unanswerable in each sample."""
+    answered = np.array(values)[~np.array(unanswerable)]
+    drawn = np.random.default_rng(1).choice(answered, (SAMPLES, len(answered))).sum(axis=1) / len(values)
     low, high = np.percentile(drawn, [2.5, 97.5])
     return round(float(low), 4), round(float(high), 4)
 
