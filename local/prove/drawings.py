@@ -125,7 +125,7 @@ def _wrap(text: str, width: int) -> list[str]:
 
 
 class _Page:
-    """A page in Helvetica and, for Hebrew, in a font whose letters are boxes that map to Unicode."""
+    """A page in Helvetica and, for Hebrew, in a font whose letters are squares that map to Unicode."""
 
     def __init__(self) -> None:
         self.shapes: list[str] = []
@@ -164,7 +164,7 @@ class _Page:
         ).encode()
         last, width = 64 + len(self.letters), round(1000 * _LETTER)
         widths = " ".join([str(width)] * len(self.letters))
-        box = f"{width} 0 60 0 500 600 d1 60 0 440 600 re f".encode()
+        square = f"{width} 0 60 0 500 600 d1 60 0 440 600 re f".encode()
         bodies = [
             b"<</Type/Catalog/Pages 2 0 R>>",
             b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
@@ -174,9 +174,9 @@ class _Page:
             b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
             "<</Type/Font/Subtype/Type3/FontBBox[0 0 600 800]/FontMatrix[.001 0 0 .001 0 0]"
             f"/FirstChar 65/LastChar {last}"
-            f"/Widths[{widths}]/Encoding<</Type/Encoding/Differences[65{'/box' * len(self.letters)}]>>"
-            "/CharProcs<</box 7 0 R>>/ToUnicode 8 0 R/Resources<<>>>>".encode(),
-            _build_stream(box),
+            f"/Widths[{widths}]/Encoding<</Type/Encoding/Differences[65{'/square' * len(self.letters)}]>>"
+            "/CharProcs<</square 7 0 R>>/ToUnicode 8 0 R/Resources<<>>>>".encode(),
+            _build_stream(square),
             _build_stream(mapping),
         ]
         return b"".join(_build_file(bodies))

@@ -191,8 +191,8 @@ def _build_chart(bars: Sequence[tuple[str, float, bool]], interval: tuple[float,
         for mark in (50, 60, 70, 80, 90, 100)
     )
     label = "Scores of bench-v0: " + ", ".join(f"{name} {score:.1f}" for name, score, _ in bars)
-    box = f"0 0 880 {30 + len(bars) * 38}"
-    return f'<svg viewBox="{box}" role="img" aria-label="{escape(label)}">{"".join(parts)}{axis}</svg>'
+    view = f"0 0 880 {30 + len(bars) * 38}"
+    return f'<svg viewBox="{view}" role="img" aria-label="{escape(label)}">{"".join(parts)}{axis}</svg>'
 
 
 def _show_share(share: float) -> str:

@@ -19,6 +19,8 @@ from ui.parts import api_schema
 PROJECT = Path(__file__).resolve().parents[2]
 TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
 KINDS = {".py", ".html", ".js", ".mako", ".sh", ".service"}
+OTHER_WORDS = re.compile(r"box-sizing|viewBox|MediaBox")
+"""Words of CSS, SVG and PDF."""
 LISTED = ("pyproject.toml", "prefect.yaml", "Makefile")
 
 
@@ -71,6 +73,6 @@ def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
     assert len(files) > 100
     wanted = spelled(name, registry.connector_infos()[name].title)
-    found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(path.read_text())]
+    found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(OTHER_WORDS.sub("", path.read_text()))]
     assert "retrieval/sources.py" in found
     assert len(found) <= 3, found

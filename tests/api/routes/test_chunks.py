@@ -86,7 +86,7 @@ def test_a_cursor_belongs_to_its_document(org, space, library):
 def test_search_explains_itself_when_asked(org, space, library):
     library.put(WORDS)
     plain = search(org, space)
-    assert set(plain) == {"results"}
+    assert set(plain) == {"results", "answerable"}
     assert all("explanation" not in result for result in plain["results"])
     told = search(org, space, explain=True)
     best = told["results"][0]

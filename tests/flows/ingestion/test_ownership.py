@@ -36,7 +36,7 @@ def value_of(column, place):
     if column.nullable or column.server_default is not None or column.identity is not None:
         return None
     values = (
-        (Text, "QUEUED" if name == "status" else "x"),
+        (Text, {"status": "QUEUED", "kind": "User"}.get(name, "x")),
         (JSONB, "{}"),
         (ARRAY, "{}"),
         (Boolean, False),

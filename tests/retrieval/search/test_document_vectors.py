@@ -5,7 +5,7 @@ import random
 import pytest
 
 from retrieval.filters import DocumentFilter
-from retrieval.search import document_vectors, queries, queries_vectors
+from retrieval.search import document_vectors, queries_filters, queries_vectors
 from retrieval.search.document_vectors import DocumentVectors, compare_versions
 
 ALL = 10**6
@@ -31,7 +31,9 @@ def compare(library, versions, values, nearest=10, most=ALL):
 
 
 def match_exactly(library, where, values, nearest=10):
-    return queries.match_chunks(library.db, library.partition, where, values, viewer=None, most=ALL, nearest=nearest)
+    return queries_filters.match_chunks(
+        library.db, library.partition, where, values, viewer=None, most=ALL, nearest=nearest
+    )
 
 
 @pytest.mark.parametrize("where", [DocumentFilter(), DocumentFilter(metadata={"even": True})], ids=["all", "half"])

@@ -1,0 +1,210 @@
+"""Users and groups of SCIM by scim2-models: read from requests, stored, and shown in responses.
+
+The library takes 8 MB, so route functions import this module when they are called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import scim2_models as scim
+from pydantic import ValidationError
+from scim2_models.path import CompareOperator, Comparison, LogicalExpr, LogicalOperator
+
+from api.request import ApiRequest
+from api.wire import scim as wire
+from retrieval import principals
+from retrieval.access.groups import MEMBERS
+from retrieval.access.queries import directory
+from retrieval.access.queries.directory import GROUP, USER, DirectoryResource, PushedResource
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+
+INVALID = ErrorCode.INVALID_REQUEST
+KINDS = {"Users": USER, "Groups": GROUP}
+MOST = 100
+"""Resources of a page, at most."""
+TOLERANT = scim.ScimPolicy(
+    unknown=scim.ScimPolicy.Unknown.keep,
+    remove_value_as_filter=scim.ScimPolicy.RemoveValue.apply,
+    unmatched_path_filter=scim.ScimPolicy.UnmatchedPathFilter.create,
+)
+"""Tolerance of what Entra and Okta send beyond the standard."""
+_User = scim.User[scim.EnterpriseUser]
+MODELS: Mapping[str, Any] = {"Users": _User, "Groups": scim.Group}
+PATCHES: Mapping[str, Any] = {"Users": scim.PatchOp[_User], "Groups": scim.PatchOp[scim.Group]}
+_FILTERS: Mapping[str, Any] = {"Users": scim.ScimFilter[_User], "Groups": scim.ScimFilter[scim.Group]}
+_ATTRIBUTES = {"id": "id", "username": "name", "displayname": "name", "externalid": "external_id"}
+"""Attributes that a filter may compare, in lower case, with the columns that hold them."""
+
+
+def read_created(resource_type: str, body: bytes) -> Any:
+    """Read the user or group of a POST."""
+    return _read(MODELS[resource_type], body, scim.Context.RESOURCE_CREATION_REQUEST)
+
+
+def read_replacement(resource_type: str, body: bytes) -> Any:
+    """Read the user or group of a PUT."""
+    return _read(MODELS[resource_type], body, scim.Context.RESOURCE_REPLACEMENT_REQUEST)
+
+
+def read_patch(resource_type: str, body: bytes) -> Any:
+    """Read the operations of a PATCH."""
+    return _read(PATCHES[resource_type], body, scim.Context.RESOURCE_PATCH_REQUEST)
+
+
+@contextmanager
+def scim_errors() -> Iterator[None]:
+    """Turn errors of scim2-models into those of the API, with `scimType` as the reason."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = scim.Error.from_validation_errors(error)[0]
+        message, reason = problem.detail or "The resource is not valid.", problem.scim_type
+        raise ServiceError(INVALID, _without_value(message), reason=reason or "invalidValue") from error
+    except scim.SCIMException as error:
+        detail = error.to_error()
+        raise ServiceError(INVALID, _without_value(str(detail.detail)), reason=detail.scim_type) from error
+
+
+def _without_value(message: str) -> str:
+    """Return a message of the library without what it quotes, which may be personal."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "…", message)
+
+
+def _read(model: type[Any], body: bytes, context: scim.Context) -> Any:
+    with scim_errors():
+        return model.model_validate(msgspec.json.decode(body), scim_ctx=context, scim_policy=TOLERANT)
+
+
+def apply_patch(resource_type: str, stored: DirectoryResource, patch: Any) -> Any:
+    """Return the stored user or group with the operations of a PATCH applied."""
+    resource = MODELS[resource_type].model_validate({**stored.resource, "id": stored.id}, scim_policy=TOLERANT)
+    with scim_errors():
+        patch.patch(resource, scim_policy=TOLERANT)
+    return resource
+
+
+def read_filter(resource_type: str, text: str | None) -> dict[str, str]:
+    """Read `userName eq "ada"` and the like, joined by `and`, into columns with values."""
+    if not text:
+        return {}
+    with scim_errors():
+        expression = _FILTERS[resource_type](text).ast
+    is_disjunction = isinstance(expression, LogicalExpr) and expression.op is not LogicalOperator.and_
+    terms = expression.terms if isinstance(expression, LogicalExpr) else (expression,)
+    sought = {}
+    for term in terms:
+        comparison = term if isinstance(term, Comparison) and term.op is CompareOperator.eq else None
+        column = None if comparison is None else _ATTRIBUTES.get(str(comparison.attr_path).lower())
+        if comparison is None or column is None or is_disjunction:
+            message = "filter compares userName, displayName, externalId or id by `eq`; join several by `and`."
+            raise ServiceError(INVALID, message, field="filter", reason="invalidFilter")
+        sought[column] = str(comparison.value)
+    return sought
+
+
+async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, resource: Any) -> PushedResource:
+    """Return the resource as it is stored: with the name that access lists use, without a password and without members
+    that do not exist."""
+    is_group = resource_type == "Groups"
+    if is_group:
+        name = principals.group_name(resource.display_name or "", INVALID, "displayName")
+        await _keep_known_members(request, scope, resource)
+    else:
+        name = principals.user_name(resource.user_name or "", INVALID, "userName")
+        resource.password = None
+    resource.meta = resource.id = None
+    stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT)
+    active = is_group or resource.active is not False
+    return PushedResource(KINDS[resource_type], name, resource.external_id, active, stored)
+
+
+async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> None:
+    members = {str(member.value): member for member in group.members or ()}
+    if len(members) > MEMBERS:
+        message = f"A group may have at most {MEMBERS:,} members."
+        raise ServiceError(INVALID, message, field="members", reason="tooMany")
+    existing = await directory.find_member_ids(request.services.db, scope, list(members))
+    group.members = [scim.GroupMember(value=value) for value in members if value in existing]
+
+
+def show_resource(
+    request: ApiRequest, resource_type: str, stored: DirectoryResource, params: wire.ScimAttributes | None = None
+) -> dict[str, Any]:
+    """Return a resource as a response shows it."""
+    resource = MODELS[resource_type].model_validate(stored.resource, scim_policy=TOLERANT)
+    address, _, _ = str(request.url).partition(f"/{resource_type}")
+    resource.id = stored.id
+    resource.meta = scim.Meta(
+        resource_type=stored.kind,
+        created=stored.created_at,
+        last_modified=stored.updated_at,
+        location=f"{address}/{resource_type}/{stored.id}",
+    )
+    with scim_errors():
+        parameters: Any = params and scim.ResponseParameters(
+            attributes=params.attributes, excluded_attributes=params.excluded_attributes
+        )
+        representation: dict[str, Any] = resource.model_dump(
+            scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE, response_parameters=parameters, scim_policy=TOLERANT
+        )
+    return representation
+
+
+def encode(answer: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(answer))
+
+
+def _describe_service() -> dict[str, Any]:
+    service = scim.ServiceProviderConfig(
+        patch=scim.Patch(supported=True),
+        bulk=scim.Bulk(supported=False, max_operations=0, max_payload_size=0),
+        filter=scim.Filter(supported=True, max_results=MOST),
+        change_password=scim.ChangePassword(supported=False),
+        sort=scim.Sort(supported=False),
+        etag=scim.ETag(supported=False),
+        authentication_schemes=[
+            scim.AuthenticationScheme(
+                type=scim.AuthenticationScheme.Type.oauthbearertoken,
+                name="API key",
+                description="An API key of the service as a bearer token.",
+            )
+        ],
+    )
+    described: dict[str, Any] = service.model_dump(scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE)
+    return described
+
+
+def _describe_types() -> dict[str, Any]:
+    return _list_of([scim.ResourceType.from_resource(model) for model in MODELS.values()])
+
+
+def _describe_schemas() -> dict[str, Any]:
+    return _list_of([model.to_schema() for model in (scim.User, scim.EnterpriseUser, scim.Group)])
+
+
+def _list_of(resources: list[Any]) -> dict[str, Any]:
+    representations = [resource.model_dump(scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE) for resource in resources]
+    return build_page(representations, len(representations))
+
+
+def build_page(representations: list[dict[str, Any]], total: int) -> dict[str, Any]:
+    return {
+        "schemas": ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+        "totalResults": total,
+        "startIndex": 1,
+        "itemsPerPage": len(representations),
+        "Resources": representations,
+    }
+
+
+DESCRIPTIONS = {
+    "ServiceProviderConfig": _describe_service,
+    "ResourceTypes": _describe_types,
+    "Schemas": _describe_schemas,
+}
