@@ -72,7 +72,7 @@ def _measure_all(bench: Any) -> dict[str, Any]:
 
 
 def judge_promises(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """Promises, what was measured of each, and whether it holds. A quick run is not compared with hosted services."""
+    """Promises, what was measured of each, and whether it holds. A quick run makes none about hosted services."""
     from local.prove.measures import HOSTED
 
     bench, reading, rows = figures["benchV0"], figures["reading"], figures["rows"]
@@ -83,7 +83,7 @@ def judge_promises(figures: dict[str, Any]) -> list[dict[str, Any]]:
         (
             f"bench-v0 scores no less than the best hosted service ({best})",
             f"{bench['score']} ({bench['low']} to {bench['high']})",
-            figures["quick"] or bench["score"] >= best,
+            bench["score"] >= best,
         ),
         (
             "tables, columns and Hebrew are read as they are drawn (.97 each)",
@@ -106,4 +106,5 @@ def judge_promises(figures: dict[str, Any]) -> list[dict[str, Any]]:
             damage == 0 and not kills["findings"],
         ),
     ]
-    return [{"promise": promise, "measured": measured, "holds": holds} for promise, measured, holds in judged]
+    promises = judged[1:] if figures["quick"] else judged
+    return [{"promise": promise, "measured": measured, "holds": holds} for promise, measured, holds in promises]

@@ -118,6 +118,15 @@ def test_each_promise_is_judged_and_shown(changed, broken):
     assert "href=" not in shown
 
 
+def test_a_quick_run_is_not_shown_beside_hosted_services():
+    made = figures(quick=True, benchV0=figures()["benchV0"] | {"score": 12.0})
+    made["promises"] = judge_promises(made)
+    assert all(promise["holds"] for promise in made["promises"])
+    shown = page.build_page(made)
+    assert not [system for system, *_ in measures.HOSTED if system in shown]
+    assert "not comparable" in shown
+
+
 def test_the_page_of_ones_own_files_names_what_could_not_be_read():
     own = mine.summarize_ranks([questions.Question("title", "a b", "x.pdf")], [2])
     own |= {"folder": "papers", "files": 2, "documents": 1, "meanMilliseconds": 9.0, "unread": {"<b>.doc": "encrypted"}}
