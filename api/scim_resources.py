@@ -25,7 +25,6 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_REQUEST
-KINDS = {"Users": USER, "Groups": GROUP}
 MOST = 100
 """Resources of a page, at most."""
 TOLERANT = scim.ScimPolicy(
@@ -121,7 +120,7 @@ async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, re
     resource.meta = resource.id = None
     stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT)
     active = is_group or resource.active is not False
-    return PushedResource(KINDS[resource_type], name, resource.external_id, active, stored)
+    return PushedResource(GROUP if is_group else USER, name, resource.external_id, active, stored)
 
 
 async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> None:

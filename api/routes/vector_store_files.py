@@ -36,6 +36,14 @@ _BATCH = _BATCHES + "/{ingest_job_run_id:str}"
 _FILE_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND)
 _BATCH_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
+_adding = partial(
+    _operation,
+    "POST",
+    tenant=TenantUse.MADE,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
+    failed=ErrorCode.INGESTION_FAILED,
+    notifies=True,
+)
 _EXAMPLE = "file-06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
 
 
@@ -106,7 +114,7 @@ async def _copy_checked(request: ApiRequest, namespace_id: str, files: Sequence[
     for file in files:
         wire.check_attributes(file.attributes, request.services.settings)
         wire.as_ingestion(file.chunking_strategy)
-    return await _copy(request, await _find_namespace(request, namespace_id), files)
+    return await _copy(request, await find_namespace(request, namespace_id), files)
 
 
 @_operation("GET", FILES, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
@@ -114,19 +122,14 @@ async def list_vector_store_files(
     request: ApiRequest, namespace_id: FromPath[str], params: NamedDependency[wire.StoreFileList]
 ) -> wire.VectorStoreFilePage:
     """List the files of a vector store. The namespace's documents, newest first."""
-    await _find_namespace(request, namespace_id)
+    await find_namespace(request, namespace_id)
     return await _list(request, request.scope_of(namespace_id), params)
 
 
-@_operation(
-    "POST",
+@_adding(
     FILES,
-    tenant=TenantUse.MADE,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
-    failed=ErrorCode.INGESTION_FAILED,
     body=wire.AddFile,
     dependencies={"copies": copy_file},
-    notifies=True,
     example={"file_id": _EXAMPLE, "attributes": {"manual": "A-7"}},
 )
 @idempotent
@@ -188,20 +191,15 @@ async def read_vector_store_file(
 ) -> wire.FileTextPage:
     """Read the parsed text of a file. Without any text before it was ingested."""
     row = await _find(request, request.scope_of(namespace_id), document_id)
-    config = await _find_namespace(request, namespace_id)
+    config = await find_namespace(request, namespace_id)
     text = None if row.parsed_key is None else await read_parsed_text(request.services, config, row.parsed_key)
     return wire.FileTextPage(data=[] if text is None else [wire.FileText(text)])
 
 
-@_operation(
-    "POST",
+@_adding(
     _BATCHES,
-    tenant=TenantUse.MADE,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
-    failed=ErrorCode.INGESTION_FAILED,
     body=wire.AddFiles,
     dependencies={"copies": copy_files},
-    notifies=True,
     example={"file_ids": [_EXAMPLE], "attributes": {"manual": "A-7"}},
 )
 @idempotent
@@ -295,7 +293,7 @@ async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
     return page.items[0]
 
 
-async def _find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
+async def find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
     request.require_namespace(namespace_id)
     services = request.services
     return await namespaces.get(services.db, services.ring, request.caller.organization, namespace_id)

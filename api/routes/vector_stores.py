@@ -14,7 +14,7 @@ from api.operation import idempotent, operation
 from api.permissions import find_permission
 from api.request import ApiRequest
 from api.routes import namespaces as namespace_routes
-from api.routes.vector_store_files import FILES, attach_files, find_uploads
+from api.routes.vector_store_files import FILES, attach_files, find_namespace, find_uploads
 from api.wire import vector_stores as wire
 from api.wire.namespaces import CreateNamespace
 from retrieval.database import pagination
@@ -35,7 +35,7 @@ async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.S
     cursor, anchor = None, params.anchor()
     if anchor is not None:
         try:
-            entry = await _find(request, anchor[1])
+            entry = await find_namespace(request, anchor[1])
         except ServiceError as error:
             raise unknown_entry(anchor[0]) from error
         cursor = pagination.by_age(entry)
@@ -86,7 +86,7 @@ async def create_vector_store(
 @_operation("GET", _STORE, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def get_vector_store(request: ApiRequest, namespace_id: FromPath[str]) -> wire.VectorStore:
     """Get a vector store."""
-    return (await _show(request, [await _find(request, namespace_id)]))[0]
+    return (await _show(request, [await find_namespace(request, namespace_id)]))[0]
 
 
 @_operation(
@@ -100,7 +100,7 @@ async def update_vector_store(
     request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.UpdateVectorStore]
 ) -> wire.VectorStore:
     """Rename a vector store."""
-    services, namespace = request.services, await _find(request, namespace_id)
+    services, namespace = request.services, await find_namespace(request, namespace_id)
     if data.name:
         namespace = await namespaces.update(services.db, services.ring, replace(namespace, name=data.name))
     return (await _show(request, [namespace]))[0]
@@ -116,11 +116,6 @@ async def delete_vector_store(request: ApiRequest, namespace_id: FromPath[str]) 
 
 def unknown_entry(field: str) -> ServiceError:
     return ServiceError(wire.INVALID, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
-
-
-async def _find(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
-    request.require_namespace(namespace_id)
-    return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
 
 
 async def _show(request: ApiRequest, configs: list[NamespaceConfig]) -> list[wire.VectorStore]:

@@ -36,10 +36,10 @@ LIMITS: Final = Limits(texts=64, tokens=100_000, concurrent=4)
 UNKNOWN_TOKENS: Final = 512
 """Tokens of a text where the check was switched off."""
 MOST_DIMENSIONS: Final = 4_000
-"""What pgvector can index. Longer vectors are cut to it, as models with nested (Matryoshka) vectors allow."""
+"""Most dimensions that pgvector indexes. Longer vectors are cut to it, as nested (Matryoshka) models allow."""
 CHECK_SECONDS: Final = 4.0
 _SHARE: Final = 7 / 8
-"""Of a text's tokens: the server's tokenizer is not ours, and counts more in some texts."""
+"""Share of the measured limit that is used: the server's tokenizer counts more tokens than ours in some texts."""
 _UNIT: Final = 1e-3
 
 

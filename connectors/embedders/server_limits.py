@@ -25,11 +25,11 @@ class Learned(
     """Tokens of the longest text that was accepted whole."""
     dimensions: int | None = None
     base64: bool | None = None
-    """Whether it answers in base64 where it is asked to."""
+    """True if the server returns base64 on request."""
     normalized: bool | None = None
-    """Whether its vectors have length 1."""
+    """True if the server returns vectors of length 1."""
     path: str | None = None
-    """Of the operation, below the URL of the configuration."""
+    """Path of the embeddings operation, relative to the configured URL."""
 
 
 class ServerLimits:

@@ -68,7 +68,7 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
 
     quiet_loggers()
     if most is not None:
-        more["transport"] = bounded_answers.bounded_transport(httpx)(verify, most=most)
+        more["transport"] = bounded_answers.bounded_transport()(verify, most=most)
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )

@@ -131,7 +131,7 @@ async def change(
 
 
 async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
-    """With its questions, runs and fits."""
+    """Delete an evaluation with its questions, runs and fits."""
     deleted_id = await db.async_fetch_one(
         str,
         "with deleted as ("

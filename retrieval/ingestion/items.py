@@ -15,10 +15,9 @@ from retrieval.statuses import Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A document within a job run, with all that the steps need to know of it."""
+class StoredItem:
+    """Columns of a document within a job run that the steps use unchanged."""
 
-    key: DocumentKey
     generation: int
     name: str
     media_type: str
@@ -28,14 +27,21 @@ class Item:
     raw_size: int | None
     parsed_key: str | None
     title: str
+    fingerprint: bytes | None
+    accepted: datetime
+    """When the request was: what a client changed later stays changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item(StoredItem):
+    """A document within a job run, with all that the steps need to know of it."""
+
+    key: DocumentKey
     pages: tuple[int, ...]
     properties: Mapping[str, Any]
     embedding: Mapping[str, Any]
-    fingerprint: bytes | None
     metadata: Mapping[str, Any] | None
     """None leaves what is there: a job's metadata is applied once, so that a resync undoes no change made since."""
-    accepted: datetime
-    """When the request was: what a client changed later stays changed."""
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
@@ -43,8 +49,6 @@ class Item:
     """When the content was last modified, if the request told."""
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
-    """The user on whose behalf it was asked for, with the groups of the user's token: what is hidden from that user is
-    left alone."""
 
     @property
     def characters(self) -> int:

@@ -19,6 +19,7 @@ from retrieval.jobs import levers, names, run_outcome
 from retrieval.jobs.queries import acceptance, breakers
 from retrieval.jobs.queries import progress as run_progress
 from retrieval.jobs.run_outcome import Notice
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.statuses import WAITING, DocumentStatus
 
@@ -138,7 +139,7 @@ async def accept_discovery(
     }
     job_run_id = await acceptance.record_run(db, acceptance.TO_DISCOVER, values)
     if job_run_id is None:
-        raise _no_namespace()
+        raise namespaces.not_found()
     return Receipt(job_run_id)
 
 
@@ -168,7 +169,7 @@ async def accept_urls(
     }
     rows = await acceptance.record_request(db, acceptance.SEVERAL, values)
     if not rows:
-        raise _no_namespace()
+        raise namespaces.not_found()
     return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
 
 
@@ -176,7 +177,7 @@ async def begin_upload(db: Database, scope: Scope) -> Upload:
     """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
-        raise _no_namespace()
+        raise namespaces.not_found()
     key = file_keys.of_upload(scope, ids.new_id("up_"))
     sweep = await db.async_fetch_one(
         int,
@@ -257,7 +258,7 @@ async def accept_files(
     }
     rows = await acceptance.record_request(db, acceptance.FILES, values)
     if not rows:
-        raise _no_namespace()
+        raise namespaces.not_found()
     replaced = [row.id for row in rows if row.replaces]
     return Receipt(run, tuple(row.id for row in rows), len(replaced)), replaced
 
@@ -385,9 +386,5 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
     }
     rows = await acceptance.record_request(db, acceptance.ONE, values)
     if not rows:
-        raise _no_namespace()
+        raise namespaces.not_found()
     return Accepted(run, rows[0].id, rows[0].replaces)
-
-
-def _no_namespace() -> ServiceError:
-    return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")

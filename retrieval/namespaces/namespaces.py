@@ -32,7 +32,7 @@ CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS)
 SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
 """Fields of configs that are sealed at rest, and masked or absent in answers."""
 LEARNED = "learned"
-"""Of the config of a model server: what its check has found. No part of the model's identity."""
+"""Field of a model server's config with the form and limits that its check found. Not part of the model's identity."""
 _SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {

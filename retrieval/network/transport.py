@@ -69,7 +69,7 @@ class Transport(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._most is None:
             return super().handle_request(request)
-        return cast("httpx.Response", send_bounded(httpx, super().handle_request, request, most=self._most))
+        return cast("httpx.Response", send_bounded(super().handle_request, request, most=self._most))
 
 
 class Backend(httpcore.NetworkBackend):

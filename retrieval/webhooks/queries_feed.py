@@ -37,7 +37,7 @@ def switch_recording(db: Database, *, on: bool) -> None:
 
 
 def keep_events(connection: Executor, rows: Sequence[tuple[str, str, Any]]) -> None:
-    """Within the publisher's transaction: type, data as JSON and time of each, if anybody takes them."""
+    """Record events for Prefect if it receives any. `rows`: type, data as JSON and time of each."""
     events = [row for row in rows if not row[0].startswith("DOCUMENTS_")]
     if not events or not connection.fetch(str, "select name from event_feeds limit 1"):
         return
@@ -63,5 +63,5 @@ def list_waiting(db: Database) -> list[PrefectEvent]:
 
 
 def mark_emitted(db: Database, ids: Sequence[int]) -> None:
-    """They are not emitted again."""
+    """Delete emitted events, so that they are not emitted again."""
     db.execute("delete from prefect_events where id = any(%(ids)s)", {"ids": list(ids)})

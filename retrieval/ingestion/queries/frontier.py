@@ -29,12 +29,12 @@ class Change:
     ended: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    """To be tried again."""
+    """Keys of pages to try again."""
     found: list[Seen] = field(default_factory=list)
 
 
 def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
-    """Everything, in the order in which it was found."""
+    """Return the pages of the frontier in the order in which they were found."""
     statement: LiteralString = (
         "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position"
     )
@@ -42,7 +42,7 @@ def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
 
 
 def save_change(connection: Connection[Any], job_run_id: str, change: Change) -> None:
-    """Part of the transaction that saves the piece."""
+    """Save changes of the frontier within the caller's transaction."""
     connection.execute(
         """
         insert into crawl_pages (job_run_id, key, depth, done)

@@ -103,7 +103,7 @@ def blame_batch(connection: ThreadConnection, batch_id: str, weight: int) -> int
 
 
 def blame_document(connection: ThreadConnection, batch_id: str, document_id: str, weight: int) -> list[Suspect]:
-    """Hold it against a document, in each of its job runs."""
+    """Add to the crash count of a document, in each of its job runs."""
     return connection.fetch(
         Suspect,
         """
@@ -116,7 +116,7 @@ def blame_document(connection: ThreadConnection, batch_id: str, document_id: str
 
 
 def blame_listing(connection: ThreadConnection, batch_id: str, job_run_id: str, weight: int) -> int | None:
-    """Hold it against the listing of a job run; None where it does not list."""
+    """Add to the crash count of a job run's listing; None if the job run does not list."""
     statement: LiteralString = (
         "update job_runs set blame = blame + %(weight)s where id = %(what)s and batch_id = %(id)s and to_discover"
         " and finished_at is null returning blame"

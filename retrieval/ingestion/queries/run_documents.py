@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, LiteralString, NamedTuple
 
 from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.ingestion.items import ALONE, ARCHIVE_PATH, BEFORE, Item, is_page
+from retrieval.ingestion.items import ALONE, ARCHIVE_PATH, BEFORE, Item, StoredItem, is_page
 from retrieval.job_config import JobConfig
 from retrieval.jobs import names
 from retrieval.jobs.queries import batches
@@ -187,7 +186,7 @@ def advance_items(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping
 
 
 def write_stage(connection: ThreadConnection, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
-    """Form of `advance` inside the caller's transaction."""
+    """Form of `advance_items` inside the caller's transaction."""
     alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
     for item, values in done:
         alike.setdefault(tuple(sorted(values)), []).append((item, values))
@@ -276,25 +275,14 @@ def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -
 
 
 @dataclass(frozen=True, slots=True)
-class _ItemRow:
+class _ItemRow(StoredItem):
     job_run_id: str
     document_id: str
-    generation: int
-    name: str
-    media_type: str
-    stage: str
-    raw_key: str | None
-    raw_hash: bytes | None
-    raw_size: int | None
-    parsed_key: str | None
-    title: str
     pages: list[int]
     properties: dict[str, Any]
     embedding: dict[str, Any]
-    fingerprint: bytes | None
     config: dict[str, Any]
     source: str
-    accepted: datetime
     ingested_before: bool
 
     def item(self) -> Item:

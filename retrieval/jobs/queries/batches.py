@@ -61,9 +61,9 @@ class Lease:
     source: str
     scope: Scope
     grows: bool = False
-    """Whether others of its scope and source may join it while it is at work (`batch_append`)."""
+    """True if job runs of its scope and source may join the batch while it runs (`batch_append`)."""
     follows: bool = False
-    """Whether the next job runs of its connections may join it once these are finished."""
+    """True if the next job runs of its connections may join the batch once these are finished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,20 +173,20 @@ class Carried:
     """Import of one table.
 
     refers: columns that name a partition, or a row of an earlier table.
-    made: makes an id, where records have one; `table`: has these ids.
+    new_id: returns an id for a record, if records have ids; `table`: the table of these ids.
     documents: JSON columns that contain ids of documents.
     """
 
     refers: Mapping[str, str]
-    made: Callable[[], str] | None = None
+    new_id: Callable[[], str] | None = None
     table: LiteralString = ""
     documents: tuple[str, ...] = ()
 
 
 CARRIED: Mapping[str, Carried] = {
-    "evaluations": Carried({"partition_id": _PARTITIONS}, made=ids.evaluation_id, table="evaluations"),
+    "evaluations": Carried({"partition_id": _PARTITIONS}, new_id=ids.evaluation_id, table="evaluations"),
     "evaluation_questions": Carried({"evaluation_id": "evaluations"}, documents=("relevant", "filter")),
-    "evaluation_runs": Carried({"evaluation_id": "evaluations"}, made=ids.evaluation_run_id, table="evaluation_runs"),
+    "evaluation_runs": Carried({"evaluation_id": "evaluations"}, new_id=ids.evaluation_run_id, table="evaluation_runs"),
     "access_groups": Carried({"partition_id": _PARTITIONS}),
     "group_members": Carried({"partition_id": _PARTITIONS}),
     "directory_resources": Carried({"partition_id": _PARTITIONS}),
@@ -204,18 +204,18 @@ class Carrying(Frame):
             new_ids[table] = {}
             for page in self._pages(table):
                 records = [record for record in page if record.get("finished_at", "") is not None]
-                if carried.made is not None:
-                    new_ids[table] |= self._names_of(carried, carried.made, records, renamed=renamed)
+                if carried.new_id is not None:
+                    new_ids[table] |= self._names_of(carried, carried.new_id, records, renamed=renamed)
                 self._insert(table, [self._carried(table, record, new_ids, documents) for record in records])
 
     def _names_of(
-        self, carried: Carried, made: Callable[[], str], records: list[Record], *, renamed: bool
+        self, carried: Carried, new_id: Callable[[], str], records: list[Record], *, renamed: bool
     ) -> dict[str, str]:
         archived_ids = [record["id"] for record in records]
         if not all(isinstance(name, str) and _ID.fullmatch(name) for name in archived_ids):
             raise ArchiveError("The export is damaged: a row has an id that cannot be.")
         in_use = queries.has_any(self._db, carried.table, archived_ids)
-        return {name: made() if renamed or in_use else name for name in archived_ids}
+        return {name: new_id() if renamed or in_use else name for name in archived_ids}
 
     def _carried(
         self, table: str, record: Record, known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
@@ -224,7 +224,7 @@ class Carrying(Frame):
         values = dict(record)
         for column, target in carried.refers.items():
             values[column] = self._partition(record) if target == _PARTITIONS else known[target][record[column]]
-        if carried.made is not None:
+        if carried.new_id is not None:
             values["id"] = known[table][record["id"]]
         return values | {column: _renamed(record[column], documents) for column in carried.documents}
 

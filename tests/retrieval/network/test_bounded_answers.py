@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import httpx
-import httpx2
 import pytest
 
 from retrieval.network import bounded_answers
@@ -19,10 +18,9 @@ from tests.standins.faults import Handler, served
 MOST = 1_000_000
 
 
-@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
-def http(request: pytest.FixtureRequest) -> ModuleType:
-    module: ModuleType = request.param
-    return module
+@pytest.fixture
+def http() -> ModuleType:
+    return httpx
 
 
 class _Site(Handler):
@@ -44,7 +42,7 @@ def site() -> Iterator[tuple[type[_Site], str]]:
 
 
 def got(http: ModuleType, url: str, seconds: float = 10) -> Any:
-    way = bounded_answers.bounded_transport(http)(ssl.create_default_context(), most=MOST)
+    way = bounded_answers.bounded_transport()(ssl.create_default_context(), most=MOST)
     with http.Client(transport=way, timeout=seconds, trust_env=False) as client:
         return client.get(url)
 
