@@ -47,9 +47,12 @@ def list_terms_near(
 ) -> list[str]:
     """List the terms of such lengths that begin with a letter, and those of `others` that there are."""
     statement: LiteralString = """
-        select term from term_counts
-        where partition_id = %(partition)s and term >= %(first)s and term < %(next)s
-          and length(term) between %(least)s and %(most)s
+        (
+            select term from term_counts
+            where partition_id = %(partition)s and term >= %(first)s and term < %(next)s
+              and length(term) between %(least)s and %(most)s
+            limit 50000
+        )
         union
         select term from term_counts where partition_id = %(partition)s and term = any(%(others)s)
     """

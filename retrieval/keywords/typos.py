@@ -29,6 +29,8 @@ WORDS: Final = 4
 """Words of a query that are corrected, at most."""
 NEAREST: Final = 3
 """Terms that are searched instead of a word, at most."""
+CANDIDATES: Final = 200
+"""Terms at one distance whose chunks are read, at most."""
 _ALPHABETS: Final = tuple(
     "".join(map(chr, range(first, last + 1))) for first, last in ((0x61, 0x7A), (0x3B1, 0x3C9), (0x430, 0x44F))
 )
@@ -70,7 +72,7 @@ def correct_words(
     corrections = []
     for word, forms in list(lexemes.items())[:WORDS]:
         for candidates in _find_nearest(db, partition_id, word, forms, present):
-            rows = queries_typos.read_seen(viewed, partition_id, candidates)
+            rows = queries_typos.read_seen(viewed, partition_id, candidates[:CANDIDATES])
             best = sorted(rows, key=lambda row: (-row.chunks, row.term))[:NEAREST]
             if best:
                 words = tuple(dict.fromkeys(_surface(row.term, row.content) for row in best))
