@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -55,8 +56,18 @@ def owner_of(request: ApiRequest) -> Owner:
 async def attach_files(
     request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile]
 ) -> tuple[str, list[str]]:
-    """Copy uploads into a namespace and accept their ingestion. Returns the job run's id and those of documents."""
-    return await _accept(request, namespace.id, files, await _copy(request, namespace, files))
+    """Copy uploads into a new namespace and accept their ingestion. Returns the job run's id and those of documents.
+
+    The caller's transaction would undo what tells garbage collection of the copies, so an error deletes them here.
+    """
+    copies: list[NewFile] = []
+    try:
+        await _copy(request, namespace, files, copies)
+        return await _accept(request, namespace.id, files, copies)
+    except BaseException:
+        store, keys = registry.file_store(namespace), [copy.upload.key for copy in copies]
+        await asyncio.shield(request.services.in_thread(store.delete, keys))
+        raise
 
 
 async def find_uploads(request: ApiRequest, files: Sequence[wire.AddFile]) -> dict[str, UploadedFile]:
@@ -68,15 +79,18 @@ async def find_uploads(request: ApiRequest, files: Sequence[wire.AddFile]) -> di
     return uploads
 
 
-async def _copy(request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile]) -> list[NewFile]:
-    """Copy uploads into the namespace's file store."""
+async def _copy(
+    request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile], copies: list[NewFile]
+) -> list[NewFile]:
+    """Copy uploads into the namespace's file store. `copies`: those that are begun; returned."""
     services, scope = request.services, request.scope_of(namespace.id)
-    uploads, store, copies = await find_uploads(request, files), registry.file_store(namespace), []
+    uploads, store = await find_uploads(request, files), registry.file_store(namespace)
     for file in files:
         source = uploads[file.file_id]
-        target = await runs.begin_upload(services.db, scope)
-        await services.in_thread(store.put, target.key, file_uploads.read_pieces(services.db, source.id))
-        copies.append(_new_file(source, file, target))
+        copies.append(_new_file(source, file, await runs.begin_upload(services.db, scope)))
+        pieces = file_uploads.read_pieces(services.db, source.id)
+        if await services.in_thread(store.put, copies[-1].upload.key, pieces) != source.size:
+            raise file_not_found()
     return copies
 
 
@@ -114,7 +128,7 @@ async def _copy_checked(request: ApiRequest, namespace_id: str, files: Sequence[
     for file in files:
         wire.check_attributes(file.attributes, request.services.settings)
         wire.as_ingestion(file.chunking_strategy)
-    return await _copy(request, await find_namespace(request, namespace_id), files)
+    return await _copy(request, await find_namespace(request, namespace_id), files, [])
 
 
 @_operation("GET", FILES, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))

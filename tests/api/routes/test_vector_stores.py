@@ -8,8 +8,10 @@ import openai
 import pytest
 from openai.types.responses import ResponseFileSearchToolCall
 
+from api.routes import vector_store_files
 from flows import steps
 from retrieval.documents.queries import uploads as file_uploads
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage
@@ -72,6 +74,20 @@ def worker(work):
 
 def upload(client, name="seals.txt", content=SEALS):
     return client.files.create(file=(name, content), purpose="assistants")
+
+
+def test_a_store_that_is_refused_leaves_no_copies_of_its_files(client, api_settings, monkeypatch):
+    files = [upload(client).id, upload(client, "more.txt").id]
+    folder = api_settings.home
+
+    async def refuse(*_):
+        raise ServiceError(ErrorCode.QUOTA_EXCEEDED, "The quota is used up.")
+
+    before = {path for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(vector_store_files.runs, "accept_files", refuse)
+    with pytest.raises(openai.APIStatusError):
+        client.vector_stores.create(name="Manuals", file_ids=files)
+    assert {path for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_the_sdk_uploads_polls_searches_reads_and_deletes(client, store, worker):
