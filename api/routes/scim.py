@@ -56,13 +56,14 @@ async def list_scim_resources(
     if resource_type in scim_resources.DESCRIPTIONS:
         return scim_resources.encode(scim_resources.DESCRIPTIONS[resource_type]())
     kind, sought = _kind_of(resource_type), scim_resources.read_filter(resource_type, params.filter)
-    start_index = max(1, params.start_index or 1)
+    start_index = min(max(1, params.start_index or 1), 2**31)
     limit = max(0, min(scim_resources.MOST, scim_resources.MOST if params.count is None else params.count))
     total, stored = await directory.list_resources(request.services.db, scope, kind, sought, start_index - 1, limit)
     if not total:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
-    page = [scim_resources.show_resource(request, resource_type, resource, params) for resource in stored]
-    return scim_resources.encode({**scim_resources.build_page(page, total), "startIndex": start_index})
+    return await request.services.in_thread(
+        scim_resources.encode_page, request, resource_type, stored, total, start_index, params
+    )
 
 
 @_operation("POST", _LIST_PATH, answer=wire.ScimResource, status=201, example=_EXAMPLE)
@@ -78,10 +79,10 @@ async def create_scim_resource(
 
     scope = request.scope_of(namespace_id)
     _kind_of(resource_type)
-    resource = scim_resources.read_created(resource_type, await request.body())
+    resource = await request.services.in_thread(scim_resources.read_created, resource_type, await request.body())
     pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
     created = await directory.create_resource(request.services.db, scope, pushed)
-    return scim_resources.encode(scim_resources.show_resource(request, resource_type, created))
+    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, created)
 
 
 @_operation("GET", _PATH, answer=wire.ScimResource)
@@ -97,7 +98,7 @@ async def get_scim_resource(
 
     scope, kind = request.scope_of(namespace_id), _kind_of(resource_type)
     stored = await directory.get_resource(request.services.db, scope, kind, resource_id)
-    return scim_resources.encode(scim_resources.show_resource(request, resource_type, stored, params))
+    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, stored, params)
 
 
 @_operation("PUT", _PATH, answer=wire.ScimResource, example=_EXAMPLE)
@@ -112,11 +113,12 @@ async def replace_scim_resource(
     from api import scim_resources
 
     scope, kind = request.scope_of(namespace_id), _kind_of(resource_type)
-    resource = scim_resources.read_replacement(resource_type, await request.body())
-    stored = await directory.get_resource(request.services.db, scope, kind, resource_id)
-    pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
-    replaced = await directory.replace_resource(request.services.db, scope, stored, pushed)
-    return scim_resources.encode(scim_resources.show_resource(request, resource_type, replaced))
+    resource = await request.services.in_thread(scim_resources.read_replacement, resource_type, await request.body())
+    async with request.services.db.async_together():
+        stored = await directory.get_resource(request.services.db, scope, kind, resource_id, lock=True)
+        pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
+        replaced = await directory.replace_resource(request.services.db, scope, stored, pushed)
+    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, replaced)
 
 
 @_operation(
@@ -142,13 +144,13 @@ async def patch_scim_resource(
     from api import scim_resources
 
     scope, kind, db = request.scope_of(namespace_id), _kind_of(resource_type), request.services.db
-    patch = scim_resources.read_patch(resource_type, await request.body())
+    patch = await request.services.in_thread(scim_resources.read_patch, resource_type, await request.body())
     async with db.async_together():
         stored = await directory.get_resource(db, scope, kind, resource_id, lock=True)
-        resource = scim_resources.apply_patch(resource_type, stored, patch)
+        resource = await request.services.in_thread(scim_resources.apply_patch, resource_type, stored, patch)
         pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
         replaced = await directory.replace_resource(db, scope, stored, pushed)
-    return scim_resources.encode(scim_resources.show_resource(request, resource_type, replaced))
+    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, replaced)
 
 
 @_operation("DELETE", _PATH, status=204)

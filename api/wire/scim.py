@@ -58,7 +58,7 @@ class ScimPatch(Struct):
     """Changes of a SCIM resource, applied in order, all or none."""
 
     schemas: Schemas
-    operations: Annotated[list[ScimOperation], Meta(description="The changes.", min_length=1)] = field(
+    operations: Annotated[list[ScimOperation], Meta(description="The changes.", min_length=1, max_length=100)] = field(
         name="Operations"
     )
 

@@ -44,6 +44,16 @@ class DirectoryResource:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectoryMember:
+    """A user or a group as the groups that have it need it."""
+
+    id: str
+    kind: str
+    name: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PushedResource:
     """A user or a group of a request."""
 
@@ -79,7 +89,13 @@ _INSERT: LiteralString = (
 _GET: LiteralString = (
     f"select {_COLUMNS} from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
 )
-_GET_LOCKED: LiteralString = _GET + " for update"
+_LOCK: LiteralString = """
+    select pg_advisory_xact_lock(hashtextextended(
+        'directory/' || %(organization)s || '/' || %(namespace)s || '/' || %(tenant)s, 0
+    ))
+"""
+"""Changes of a directory wait for each other: a group sees each change of its members, and each rename is of the stored
+name."""
 _MATCHING: LiteralString = (
     f" from directory_resources where {_IN_SCOPE} and kind = %(kind)s"
     " and (%(sought_id)s::text is null or id = %(sought_id)s)"
@@ -98,15 +114,15 @@ _WITH_MEMBER: LiteralString = (
     f"{_IN_SCOPE} and kind = 'Group'"
     " and resource @> jsonb_build_object('members', jsonb_build_array(jsonb_build_object('value', %(id)s::text)))"
 )
-_LIST_WITH_MEMBER: LiteralString = (
-    f"select {_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id for update"
-)
+_LIST_WITH_MEMBER: LiteralString = f"select {_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id"
 _REMOVE_MEMBER: LiteralString = (
     "update directory_resources set resource = jsonb_set(resource, '{members}', coalesce((select jsonb_agg(member)"
     " from jsonb_array_elements(resource->'members') member where member->>'value' <> %(id)s), '[]'))"
     f" where {_WITH_MEMBER} returning {_COLUMNS}"
 )
-_MEMBERS: LiteralString = f"select {_COLUMNS} from directory_resources where {_IN_SCOPE} and id = any(%(ids)s)"
+_MEMBERS: LiteralString = (
+    f"select id, kind, name, active from directory_resources where {_IN_SCOPE} and id = any(%(ids)s)"
+)
 
 
 async def create_resource(db: Database, scope: Scope, pushed: PushedResource) -> DirectoryResource:
@@ -115,6 +131,7 @@ async def create_resource(db: Database, scope: Scope, pushed: PushedResource) ->
     if partition is None:
         raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
     async with db.async_together():
+        await db.async_execute(_LOCK, partitions.scope_params(scope))
         values = {**pushed.values(), "partition": partition, "id": ids.directory_id()}
         created = await db.async_fetch_one(DirectoryResource, _INSERT, values)
         if created is None:
@@ -126,9 +143,10 @@ async def create_resource(db: Database, scope: Scope, pushed: PushedResource) ->
 async def get_resource(
     db: Database, scope: Scope, kind: str, resource_id: str, *, lock: bool = False
 ) -> DirectoryResource:
-    """Return a user or a group. Raises NOT_FOUND. `lock`: keep others from changing it until the transaction ends."""
-    statement = _GET_LOCKED if lock else _GET
-    resource = await db.async_fetch_one(DirectoryResource, statement, _resource_params(scope, kind, resource_id))
+    """Return a user or a group. Raises NOT_FOUND. `lock`: the directory stays as it is until the transaction ends."""
+    if lock:
+        await db.async_execute(_LOCK, partitions.scope_params(scope))
+    resource = await db.async_fetch_one(DirectoryResource, _GET, _resource_params(scope, kind, resource_id))
     if resource is None:
         raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {kind.lower()} in this namespace.")
     return resource
@@ -172,7 +190,7 @@ async def replace_resource(
 async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: str) -> None:
     """Delete a user or group, and its membership in groups. Raises NOT_FOUND."""
     async with db.async_together():
-        stored = await get_resource(db, scope, kind, resource_id)
+        stored = await get_resource(db, scope, kind, resource_id, lock=True)
         await db.async_execute(_DELETE, _resource_params(scope, kind, resource_id))
         if kind == GROUP:
             await groups.delete(db, scope, stored.name)
@@ -185,7 +203,7 @@ async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: st
 async def find_member_ids(db: Database, scope: Scope, member_ids: Sequence[str]) -> set[str]:
     """Return those of the ids that users and groups of the scope have."""
     values = {**partitions.scope_params(scope), "ids": list(member_ids)}
-    return {member.id for member in await db.async_fetch(DirectoryResource, _MEMBERS, values)}
+    return {member.id for member in await db.async_fetch(DirectoryMember, _MEMBERS, values)}
 
 
 async def _apply_group(db: Database, scope: Scope, group: DirectoryResource) -> None:
@@ -193,7 +211,7 @@ async def _apply_group(db: Database, scope: Scope, group: DirectoryResource) -> 
     if group.kind != GROUP:
         return
     values = {**partitions.scope_params(scope), "ids": group.member_ids}
-    members = await db.async_fetch(DirectoryResource, _MEMBERS, values)
+    members = await db.async_fetch(DirectoryMember, _MEMBERS, values)
     users = [member.name for member in members if member.kind == USER and member.active]
     await groups.put(db, scope, group.name, users, [member.name for member in members if member.kind == GROUP])
 

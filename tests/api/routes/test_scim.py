@@ -6,10 +6,14 @@ developer.okta.com/docs/api/openapi/okta-scim/guides/scim-20.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from api import scim_resources
+from retrieval.access.queries import directory
 from tests.api.routes.test_access import listed
 from tests.api.support import assert_error
 
@@ -217,6 +221,62 @@ def test_members_that_are_added_at_the_same_time_are_all_kept(org, space, push):
     assert len(push("GET", f"Groups/{group['id']}")["members"]) == 8
     stored = org.client.get("/v1/groups/all", params={"namespaceId": space}).json()["data"]["group"]
     assert stored["members"]["users"] == [f"u{n}" for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "params", [{"startIndex": "9" * 20}, {"filter": 'userName eq "\\u0000"'}, {"filter": "id eq null"}]
+)
+def test_values_that_no_resource_can_have_are_no_server_error(org, space, params):
+    answer = org.client.get(f"/v1/namespaces/{space}/scim/v2/Users", params=params)
+    assert answer.status_code in {200, 400}
+    assert answer.json().get("totalResults", 0) == 0
+
+
+def members(org, space):
+    statement = (
+        "select member from group_members where partition_id in (select id from partitions where namespace_id = %(id)s)"
+    )
+    return org.db.rows(statement, {"id": space})
+
+
+def meanwhile(monkeypatch, module, name, act):
+    """Send another request while the first one is in `name`; returns the list in which its answer comes to be."""
+    real, answers = getattr(module, name), []
+    other = threading.Thread(target=lambda: answers.append(act()))
+
+    async def slow(*args):
+        if not other.ident:
+            other.start()
+            await asyncio.sleep(0.5)
+        return await real(*args)
+
+    monkeypatch.setattr(module, name, slow)
+    return other, answers
+
+
+def test_a_user_that_is_deactivated_while_a_group_is_pushed_is_not_in_it(org, space, push, monkeypatch):
+    user = push("POST", "Users", {"schemas": [USER], "userName": "ada"}, status=201)
+    off = patch_of({"op": "replace", "path": "active", "value": False})
+    other, answers = meanwhile(monkeypatch, directory.groups, "put", lambda: push("PATCH", f"Users/{user['id']}", off))
+    push("POST", "Groups", {"schemas": [GROUP], "displayName": "eng", "members": [{"value": user["id"]}]}, status=201)
+    other.join(20)
+    assert answers[0]["active"] is False
+    assert not members(org, space)
+
+
+def test_a_group_that_is_renamed_twice_at_once_leaves_nothing_when_it_is_deleted(org, space, push, monkeypatch):
+    user = push("POST", "Users", {"schemas": [USER], "userName": "ada"}, status=201)
+    body = {"schemas": [GROUP], "displayName": "old", "members": [{"value": user["id"]}]}
+    group = push("POST", "Groups", body, status=201)
+    path = f"Groups/{group['id']}"
+    other, answers = meanwhile(
+        monkeypatch, scim_resources, "build_pushed", lambda: push("PUT", path, {**body, "displayName": "y"})
+    )
+    push("PUT", path, {**body, "displayName": "x"})
+    other.join(20)
+    assert answers
+    push("DELETE", path, status=204)
+    assert not members(org, space)
 
 
 def test_a_key_of_another_namespace_and_one_without_the_scope_are_refused(org, space, push):
