@@ -40,6 +40,7 @@ TRUSTED = {
     "api/oidc/issuer_keys.py": "the identity provider's, which the operator names, and the one its document names",
     "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",
     "connectors/http/responses.py": "none: it tells failures of clients in our words",
+    "retrieval/network/bounded_answers.py": "none: it limits the answers of clients that others make",
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
     "connectors/cohere_sdk.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
