@@ -70,7 +70,7 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     """A content service in the words that people read. ValueError where a secret of the app would not be sealed."""
 
     title: str
-    """Its name for people; its section in docs/connectors.md bears it."""
+    """Its name for people; its page in docs/connectors/ bears it."""
     account: str
     """What is ingested, with its article."""
     documents: str

@@ -21,12 +21,12 @@ FILES = ("pyproject.toml", "prefect.yaml", "README.md")
 def blocks():
     """Language, file and text of each block that names a file."""
     guide = (PROJECT / "docs" / "adding-a-connector.md").read_text()
-    return re.findall(r"^```(python|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```(python|markdown|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
 
 def apply(language, file, text):
     """Write the file, or replace the lines that the diff shows, which must stand there once."""
-    if language == "python":
+    if language != "diff":
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return

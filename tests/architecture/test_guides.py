@@ -12,6 +12,7 @@ from retrieval.settings import PROJECT
 from tests.architecture.test_contract import operation_of
 
 PAGES = [PROJECT / "README.md", PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "operations.md"]
+PAGES += [PROJECT / "docs" / "connectors.md", PROJECT / "docs" / "connectors" / "website.md"]
 PAGES += sorted((PROJECT / "docs" / "guides").glob("*.md"))
 NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
 
@@ -27,7 +28,9 @@ def requests():
     """Path and JSON body of each request with curl."""
     for page, block in blocks():
         for path, body in re.findall(
-            r"curl [^\n]*?(/v1/[\w/-]+)(?:(?!curl)[^{`])*?-d '(\{.*?\})'(?: \|)?$", block, re.DOTALL | re.MULTILINE
+            r"curl (?!-sS -X )[^\n]*?(/v1/[\w/-]+)(?:(?!curl)[^{`])*?-d '(\{.*?\})'(?: \|)?$",
+            block,
+            re.DOTALL | re.MULTILINE,
         ):
             yield pytest.param(path, body.replace("'$NAMESPACE'", NAMESPACE), id=f"{page}: {path}")
 
