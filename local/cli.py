@@ -107,14 +107,22 @@ _KNOWN = frozenset(
 """Settings, and the variables of client commands and of the supervisor."""
 
 
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
+
+
 def list_unknown_settings(environment: Mapping[str, str], file: Path) -> list[str]:
-    """Warning for each name in the environment or in `.env` that no setting has, with the one that may be meant."""
+    """Warning for each name in the environment or in `.env` that no setting has, with the one that may be meant, and
+    for proxy variables."""
     try:
         in_file: Iterable[str] = DotEnvSettingsSource(Settings, env_file=file).env_vars
     except (OSError, UnicodeDecodeError):
         in_file = ()  # reading the settings says so
+    proxies = [name for name in environment if name.upper() in _PROXIES and environment[name]]
+    is_set = any(name.upper().startswith("RETRIEVAL_EGRESS_PROXY") for name in (*environment, *in_file))
+    unused = f"{', '.join(proxies)} is not used: set RETRIEVAL_EGRESS_PROXY for requests to the outside."
     names = sorted({name.upper() for name in (*environment, *in_file) if name.upper().startswith(_PREFIX)})
-    return [_warn_of(name) for name in names if name not in _KNOWN]
+    warnings = [_warn_of(name) for name in names if name not in _KNOWN]
+    return [*warnings, unused] if proxies and not is_set else warnings
 
 
 def _warn_of(name: str) -> str:

@@ -43,7 +43,7 @@ class Needs:
     prefect: bool = False
 
 
-_DATA = frozenset({"database_url", "secret_key"})
+_DATA = frozenset({"database_url", "secret_key", "egress_proxy"})
 NEEDS: Mapping[str, Needs] = {
     "api": Needs(secrets=_DATA),
     "worker": Needs(secrets=_DATA, prefect=True),
@@ -51,7 +51,7 @@ NEEDS: Mapping[str, Needs] = {
     "migrate": Needs(secrets=_DATA),
     "register": Needs(prefect=True),
     "metrics": Needs(secrets=frozenset({"database_url", "metrics_token"})),
-    "model": Needs(),
+    "model": Needs(secrets=frozenset({"egress_proxy"})),
     "prefect": Needs(settings=False),
     "postgres": Needs(settings=False),
 }
@@ -157,6 +157,7 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
     values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
+    values["egress_proxy"] = reveal_secret(settings.egress_proxy) or ""
     values["metrics_token"] = reveal_secret(settings.metrics_token) or ""
     variables |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
     if needs.settings:

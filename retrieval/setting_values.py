@@ -235,6 +235,17 @@ def _is_long(secret: SecretStr | None) -> SecretStr | None:
     return secret
 
 
+def _is_proxy(value: SecretStr | None) -> SecretStr | None:
+    url = value.get_secret_value() if value else ""
+    if url and (not re.fullmatch(r"http://([!-.0-9;-?A-~]+(:[!-.0-9;-?A-~]*)?@)?[^\s/@:]+:\d+/?", url)):
+        raise ValueError("not the address of a proxy, such as http://user:password@proxy.internal:3128")
+    return value
+
+
+EgressProxy = Annotated[SecretStr | None, AfterValidator(_is_proxy)]
+"""A proxy by HTTP, with its credentials."""
+
+
 CookieSecret = Annotated[SecretStr | None, AfterValidator(_is_long)]
 """What signs cookies."""
 

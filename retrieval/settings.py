@@ -15,6 +15,7 @@ from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
     BoundedSettings,
     CookieSecret,
+    EgressProxy,
     Endpoint,
     FileProblem,
     Issuer,
@@ -256,6 +257,9 @@ class Settings(BoundedSettings, BaseSettings):
     addresses are allowed. Stored secrets are sent to a changed address only if `replaces` names the former one:
     `{"OPENAI": {"base_url": "https://new.internal/v1", "replaces": ["https://old.internal/v1"]}}`, where `"public"` is
     the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
+
+    egress_proxy: EgressProxy = None
+    """HTTP proxy to public addresses, `http://user:password@host:port`: asked by CONNECT for addresses checked here."""
 
     # Fetching of URLs given by users
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []

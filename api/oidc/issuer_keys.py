@@ -19,6 +19,8 @@ import jwt
 import msgspec
 import structlog
 
+from retrieval.network.transport import VendorTransport
+
 log = structlog.get_logger()
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
@@ -133,7 +135,8 @@ def _pick(keys: jwt.PyJWKSet | None, kid: str) -> jwt.PyJWK | None:
 def _client(ca_bundle: Path | None) -> httpx.Client:
     """A client that uses neither proxies of the environment nor cookies, and follows no redirects."""
     trusted = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else httpx.create_ssl_context(trust_env=False)
-    return httpx.Client(verify=trusted, timeout=FETCH_SECONDS, trust_env=False, follow_redirects=False)
+    transport = VendorTransport(trusted)
+    return httpx.Client(transport=transport, timeout=FETCH_SECONDS, trust_env=False, follow_redirects=False)
 
 
 def _keys_address(issuer: str, document: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """HTTP clients for vendors: what holds for all of them, whatever their SDK sends with.
 
 Nothing of the surroundings counts: no proxy variables, .netrc, certificate variables or cookies. Redirects are not
-followed, and addresses, which may be signed, are not logged. A vendor's own endpoint is what RETRIEVAL_ENDPOINTS names.
+followed, and addresses, which may be signed, are not logged. A vendor's own endpoint is what RETRIEVAL_ENDPOINTS names;
+RETRIEVAL_EGRESS_PROXY stands before all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
 from retrieval.network import bounded_answers, fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.settings import load_settings
 
 if TYPE_CHECKING:
     import httpx
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from retrieval.setting_values import Endpoint
     from retrieval.settings import Settings
-
 
 CONNECTIONS = 16
 
@@ -69,6 +70,10 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
     quiet_loggers()
     if most is not None:
         more["transport"] = bounded_answers.bounded_transport()(verify, most=most)
+    elif "transport" not in more:
+        from retrieval.network.transport import VendorTransport
+
+        more["transport"] = VendorTransport(verify)
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )
@@ -95,6 +100,8 @@ def requests_session(endpoint: Endpoint | None, name: str) -> requests.Session:
     bundle = bundle_of(endpoint, name)
     session = Direct()
     session.trust_env = False
+    if proxy := fetch_guard.find_route(load_settings(), endpoint.base_url if endpoint else None):
+        session.proxies = {"https": proxy.url, "http": proxy.url}
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.verify = str(bundle) if bundle else True
     return session

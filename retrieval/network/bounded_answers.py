@@ -32,11 +32,11 @@ def send_bounded(send: Callable[[Any], Any], request: Any, *, most: int, seconds
 def bounded_transport() -> type[Any]:
     """Return a transport with bounded answers: by `most` bytes, and by the time that a request gives one read."""
 
-    import httpx
+    from retrieval.network.transport import VendorTransport
 
-    class Bounded(httpx.HTTPTransport):
+    class Bounded(VendorTransport):
         def __init__(self, verify: ssl.SSLContext, *, most: int) -> None:
-            super().__init__(verify=verify, trust_env=False)
+            super().__init__(verify)
             self._most = most
 
         def handle_request(self, request: Any) -> Any:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import idna
 
 from retrieval.errors import Fatal, Retryable
+from retrieval.network.egress import Proxy, find_proxy
 from retrieval.settings import Settings
 
 Address = IPv4Address | IPv6Address
@@ -93,9 +94,14 @@ class Guard:
     allowed: tuple[Network, ...] = ()
     own_ports: frozenset[int] = frozenset()
     own: tuple[tuple[str, int], ...] = ()
+    proxy: Proxy | None = None
+    trusting: bool = False
+    """Check nothing: the operator names the addresses."""
 
     def resolve(self, host: str, port: int) -> list[Dialled]:
         """Resolve the name and check each address: one that is not allowed blocks all. OSError: resolution failed."""
+        if self.trusting:
+            return [(family, address) for family, _, _, _, address in _looked_up(host, port)]
         check_port(port)
         name = canonical_host(host)
         try:
@@ -117,6 +123,12 @@ class Guard:
         """A connection to one of the checked addresses, within `timeout` seconds in all. OSError: none answers."""
         error: OSError = OSError("The name leads nowhere.")
         for family, socket_address, seconds_left in in_turn(self.resolve(host, port), timeout):
+            if proxy := self.route(socket_address[0]):
+                try:
+                    return proxy.connect(socket_address[0], port, seconds_left)
+                except OSError as failed:
+                    error = failed
+                    continue
             connection = socket.socket(family, socket.SOCK_STREAM)
             try:
                 connection.settimeout(seconds_left)
@@ -127,6 +139,10 @@ class Guard:
             else:
                 return connection
         raise error
+
+    def route(self, address: str) -> Proxy | None:
+        """The proxy through which an address is reached; None: directly, as every private one is."""
+        return self.proxy if self.proxy and _is_public(ip_address(address.partition("%")[0])) else None
 
     def check_url(self, url: str) -> None:
         """Blocked, with the reason, unless every address of the URL's host may be dialled."""
@@ -165,12 +181,31 @@ def make_guard(options: Settings) -> Guard:
     ports = {options.api_port, options.ui_port, options.metrics_port or 0} | (
         set() if options.prefect_api_url else {options.prefect_port}
     )
-    return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)))
+    return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)), find_proxy(options))
+
+
+def make_trusting_guard(options: Settings) -> Guard | None:
+    """What dials vendors and the operator's endpoints where a proxy is set; None without one."""
+    proxy = find_proxy(options)
+    return Guard(proxy=proxy, trusting=True) if proxy else None
+
+
+def find_route(options: Settings, url: str | None) -> Proxy | None:
+    """The proxy for a library that speaks with it itself. `url`: the operator's endpoint; None: the vendor's own."""
+    guard = make_trusting_guard(options)
+    if guard is None or url is None:
+        return guard.proxy if guard else None
+    try:
+        resolved = guard.resolve(*host_and_port(url))
+    except OSError:
+        return guard.proxy
+    return next((proxy for _, address in resolved if (proxy := guard.route(address[0]))), None)
 
 
 def _own(options: Settings) -> Iterator[tuple[str, int]]:
     """Return the addresses of other parts of the installation, as far as the settings contain them."""
     databases = [secret.get_secret_value() for secret in (options.database_url, options.prefect_database_url) if secret]
+    databases += [options.egress_proxy.get_secret_value()] if options.egress_proxy else []
     addresses = [options.prefect_api_url or "", options.ui_api_url or ""]
     for url in (*databases, *addresses, *(f"tcp://{address}" for address in options.own_addresses)):
         try:

@@ -14,7 +14,9 @@ import httpcore
 import httpx
 
 from retrieval.network.bounded_answers import send_bounded
-from retrieval.network.fetch_guard import Guard, in_turn
+from retrieval.network.egress import Proxy, ProxyRefused
+from retrieval.network.fetch_guard import Guard, in_turn, make_trusting_guard
+from retrieval.settings import load_settings
 
 _ends: ContextVar[float | None] = ContextVar("ends", default=None)
 
@@ -57,19 +59,34 @@ class Transport(httpx.HTTPTransport):
         limits = limits or httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
         context = _trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False)
         super().__init__(verify=context, trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
-            max_connections=limits.max_connections,
-            max_keepalive_connections=limits.max_keepalive_connections,
-            keepalive_expiry=limits.keepalive_expiry,
-            retries=retries,
-            network_backend=Backend(guarded),
-        )
+        self._pool = _pool(guarded, context, limits, retries)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._most is None:
             return super().handle_request(request)
         return cast("httpx.Response", send_bounded(super().handle_request, request, most=self._most))
+
+
+class VendorTransport(httpx.HTTPTransport):
+    """Requests to vendors and to endpoints that the operator names: through RETRIEVAL_EGRESS_PROXY where it is set."""
+
+    def __init__(self, verify: ssl.SSLContext) -> None:
+        super().__init__(verify=verify, trust_env=False)
+        guard = make_trusting_guard(load_settings())
+        if guard is not None:
+            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
+            self._pool = _pool(guard, verify, limits)
+
+
+def _pool(guard: Guard, context: ssl.SSLContext, limits: httpx.Limits, retries: int = 0) -> httpcore.ConnectionPool:
+    return httpcore.ConnectionPool(
+        ssl_context=context,
+        max_connections=limits.max_connections,
+        max_keepalive_connections=limits.max_keepalive_connections,
+        keepalive_expiry=limits.keepalive_expiry,
+        retries=retries,
+        network_backend=Backend(guard),
+    )
 
 
 class Backend(httpcore.NetworkBackend):
@@ -93,13 +110,28 @@ class Backend(httpcore.NetworkBackend):
         except OSError as failed:
             raise httpcore.ConnectError("The host name cannot be resolved.") from failed
         for _, socket_address, seconds_left in in_turn(checked, _left(timeout, httpcore.ConnectTimeout)):
+            proxy = self._guard.route(socket_address[0])
+            place, at_port = (proxy.host, proxy.port) if proxy else (socket_address[0], port)
             try:
-                return Stream(
-                    self._system.connect_tcp(socket_address[0], port, seconds_left, local_address, socket_options)
-                )
+                stream = Stream(self._system.connect_tcp(place, at_port, seconds_left, local_address, socket_options))
+                return _open_tunnel(proxy, stream, socket_address[0], port, timeout) if proxy else stream
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failed:
                 error = failed
         raise error
+
+
+def _open_tunnel(proxy: Proxy, stream: Stream, address: str, port: int, timeout: float | None) -> Stream:
+    try:
+        proxy.open_tunnel(
+            address, port, lambda head: stream.write(head, timeout), lambda most: stream.read(most, timeout)
+        )
+    except ProxyRefused as error:
+        stream.close()
+        raise httpcore.ConnectError(str(error)) from error
+    except (httpcore.ReadError, httpcore.ReadTimeout, httpcore.WriteError, httpcore.WriteTimeout) as error:
+        stream.close()
+        raise httpcore.ConnectError("The egress proxy does not answer.") from error
+    return stream
 
 
 class Stream(httpcore.NetworkStream):

@@ -114,6 +114,10 @@ def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> N
     (told,) = cli.list_unknown_settings({}, tmp_path / ".env")
     assert told.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
     assert cli.list_unknown_settings({}, tmp_path / "none") == []
+    (unused,) = cli.list_unknown_settings({"https_proxy": "http://a:1"}, tmp_path / "none")
+    assert "https_proxy is not used: set RETRIEVAL_EGRESS_PROXY" in unused
+    both = {"HTTP_PROXY": "http://a:1", "RETRIEVAL_EGRESS_PROXY_FILE": "/run/secrets/proxy"}
+    assert cli.list_unknown_settings(both, tmp_path / "none") == []
 
 
 def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +322,10 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-login")
     for role, needs in environment.NEEDS.items():
         given = Settings.model_construct(
-            home=home, prefect_api_url=None, metrics_token=SecretStr("canary-metrics_token")
+            home=home,
+            prefect_api_url=None,
+            metrics_token=SecretStr("canary-metrics_token"),
+            egress_proxy=SecretStr("canary-egress_proxy"),
         )
         values = environment.build_variables(role, given, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}

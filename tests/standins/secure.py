@@ -30,11 +30,11 @@ class Secure:
 
     text = "words from elsewhere"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "") -> None:
         self.certificate, key = folder / "certificate.pem", folder / "key.pem"
         self.seen: list[tuple[str, str | None]] = []
         """Path and authorization of each request."""
-        certify(self.certificate, key)
+        certify(self.certificate, key, host)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.certificate, key)
         place = self
@@ -50,14 +50,15 @@ class Secure:
         self.base = f"https://127.0.0.1:{self.server.server_port}"
 
 
-def certify(certificate: Path, key: Path) -> None:
-    """Write a certificate for 127.0.0.1 that vouches for itself, and its key."""
+def certify(certificate: Path, key: Path, host: str = "") -> None:
+    """Write a certificate for 127.0.0.1, or this name alone, that vouches for itself, and its key."""
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere")])
+    subject = x509.DNSName(host) if host else x509.IPAddress(ip_address("127.0.0.1"))
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder(name, name, secret.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([subject]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(secret, hashes.SHA256())
     )
@@ -66,8 +67,8 @@ def certify(certificate: Path, key: Path) -> None:
 
 
 @contextmanager
-def secured(folder: Path) -> Iterator[Secure]:
-    made = Secure(folder)
+def secured(folder: Path, host: str = "") -> Iterator[Secure]:
+    made = Secure(folder, host)
     thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

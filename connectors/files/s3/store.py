@@ -145,7 +145,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
             storage,
             endpoint,
             addressing=settings.s3_addressing,
-            guarded=None if trusted else fetch_guard.make_guard(settings),
+            guarded=fetch_guard.make_trusting_guard(settings) if trusted else fetch_guard.make_guard(settings),
             ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )
     except InvalidRegionError as error:

@@ -36,7 +36,10 @@ from connectors.http import responses, sessions
 from connectors.http.responses import connection_error, transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.network import fetch_guard
+from retrieval.network.egress import Proxy
 from retrieval.setting_values import Endpoint
+from retrieval.settings import load_settings
 
 
 class CursorExpired(Exception):
@@ -239,11 +242,26 @@ class Sink:
         return self._file.write(data)
 
 
+def _tunnelled(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSConnection]:
+    """Connections through the proxy, which httplib2 itself speaks with only where another package is installed."""
+
+    class Tunnelled(http.client.HTTPSConnection):
+        def __init__(self, place: str, *, timeout: float, **_: Any) -> None:
+            context = ssl.create_default_context(cafile=bundle or httplib2.CA_CERTS)
+            super().__init__(proxy.host, proxy.port, timeout=timeout, context=context)
+            host, port = fetch_guard.host_and_port(f"https://{place}")
+            self.set_tunnel(host, port, {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None)
+
+    return Tunnelled
+
+
 class _Connection(httplib2.Http):  # type: ignore[misc]
-    """Speaks with one bearer at a time, directly (no proxy of the environment) and with one host."""
+    """Speaks with one bearer at a time, with one host, and by no proxy of the environment."""
 
     def __init__(self, base: str, bundle: str | None) -> None:
         super().__init__(timeout=SECONDS, proxy_info=None, ca_certs=bundle)
+        proxy = fetch_guard.find_route(load_settings(), base)
+        self._kind = {"connection_type": _tunnelled(proxy, bundle)} if proxy else {}
         self.follow_redirects = False
         self.token = ""
         self._base = base
@@ -264,7 +282,7 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
         watch.start()
         try:
             return super().request(
-                uri, method, body, {**(headers or {}), "authorization": f"Bearer {self.token}"}, **more
+                uri, method, body, {**(headers or {}), "authorization": f"Bearer {self.token}"}, **more, **self._kind
             )
         finally:
             watch.cancel()

@@ -19,7 +19,7 @@ from connectors.http.responses import connection_error, transient_error, unreada
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
-from retrieval.network.transport import Transport
+from retrieval.network.transport import Transport, VendorTransport
 from retrieval.ports import TokenSource
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ class Wire:
         is_own_host = address.startswith(self._base + "/")
         if not is_own_host and not address.startswith("https://"):
             raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")
-        transport = (
-            httpx.HTTPTransport(verify=self._verify)
-            if is_own_host
-            else Transport(fetch_guard.make_guard(self._settings))
-        )
+        transport = VendorTransport(self._verify) if is_own_host else Transport(fetch_guard.make_guard(self._settings))
         try:
             with (
                 sessions.httpx_client(self._verify, seconds=SECONDS, transport=transport) as client,
@@ -195,11 +191,11 @@ def _silent() -> logging.Logger:
     return logger
 
 
-class _Bounded(httpx.HTTPTransport):
+class _Bounded(VendorTransport):
     """Breaks off an answer of more than `largest` bytes, or one that takes longer than `seconds` in all."""
 
     def __init__(self, verify: ssl.SSLContext, largest: int, seconds: float) -> None:
-        super().__init__(verify=verify, trust_env=False)
+        super().__init__(verify)
         self._largest = largest
         self._seconds = seconds
 
