@@ -142,7 +142,9 @@ def show_resource(
     if params is not None and "members" in (params.excluded_attributes or "").split(","):
         attributes.pop("members", None)
     resource = MODELS[resource_type].model_validate(attributes, scim_policy=TOLERANT)
-    address, _, _ = str(request.url).partition(f"/{resource_type}")
+    settings = request.services.settings
+    here = f"{settings.base_url}{request.url.path}" if settings.public_url else str(request.url)
+    address, _, _ = here.partition(f"/{resource_type}")
     resource.id = stored.id
     resource.meta = scim.Meta(
         resource_type=stored.kind,

@@ -129,9 +129,12 @@ def probe_role(options: Namespace, settings: Settings) -> int:
 def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
     running = instance.find_running(settings.home)
     host, port = getattr(settings, f"{role}_host"), getattr(settings, f"{role}_port")
-    address = (running.addresses.get(role) if running else None) or instance.build_url(host, port)
+    own_address = instance.build_url(host, port) + (
+        instance.find_ui_path(settings.ui_public_url) if role == "ui" else ""
+    )
+    address = (running.addresses.get(role) if running else None) or own_address
     name, path = SERVERS[role]
-    address = address.removesuffix("/api")
+    address = address.removesuffix("/api") if role == "prefect" else address
     return () if answers(address + path) else (f"{name} at {address} does not say ready.",)
 
 

@@ -135,6 +135,11 @@ def build_url(host: str, port: int) -> str:
     return f"http://{reachable}:{port}"
 
 
+def find_ui_path(public_url: str | None) -> str:
+    """Path at which the admin app is served: that of its public URL, such as `/ops`; empty without one."""
+    return urlsplit(public_url or "").path.rstrip("/")
+
+
 def port_settings(addresses: Mapping[str, str | None]) -> dict[str, str]:
     """The settings that tell a role on which ports an instance listens, given its addresses by role."""
     ports = {name: urlsplit(address).port for name, address in addresses.items() if address}

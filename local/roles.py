@@ -13,7 +13,7 @@ from functools import partial
 
 from local import environment, health, postgres, processes
 from local.environment import Resolved
-from local.instance import Record, build_url, port_settings
+from local.instance import Record, build_url, find_ui_path, port_settings
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
 
@@ -38,7 +38,9 @@ def has_ui() -> bool:
 def locate_roles(settings: Settings) -> Addresses:
     """Addresses as the settings say, ports already settled."""
     prefect = settings.prefect_api_url or f"{build_url(settings.prefect_host, settings.prefect_port)}/api"
-    admin = build_url(settings.ui_host, settings.ui_port) if has_ui() else None
+    admin = (
+        f"{build_url(settings.ui_host, settings.ui_port)}{find_ui_path(settings.ui_public_url)}" if has_ui() else None
+    )
     metrics = None if settings.metrics_port is None else build_url(settings.metrics_host, settings.metrics_port)
     return Addresses(build_url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin, metrics)
 
@@ -50,6 +52,8 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
     if settings.prefect_names:
         prefect.append(f"--names={','.join(settings.prefect_names)}")
     ui = [f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}"]
+    if path := find_ui_path(settings.ui_public_url):
+        ui.append(f"--server.baseUrlPath={path}")
     secrets_file = f"--secrets.files={environment.sign_in_file(settings)}"
     modules = {
         "api": ["api"],

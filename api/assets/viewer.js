@@ -6,7 +6,7 @@ const says = (operation, words) => {
   return words.every(word => text.toLowerCase().includes(word));
 };
 window.viewer = SwaggerUIBundle({
-  url: "/openapi.json",
+  url: new URL("../../openapi.json", document.currentScript.src).href,
   dom_id: "#viewer",
   deepLinking: true,
   displayRequestDuration: true,

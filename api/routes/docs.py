@@ -36,8 +36,11 @@ class Description(JsonRenderPlugin):
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
         state = request.app.state
         if "openapi" not in state:
-            models = validation.embedding_models(state.services.settings)
-            state.openapi = msgspec.json.encode(openapi.describe_api(request.app, models))
+            settings = state.services.settings
+            description = openapi.describe_api(request.app, validation.embedding_models(settings))
+            if settings.public_url:
+                description["servers"] = [{"url": settings.base_url}]
+            state.openapi = msgspec.json.encode(description)
         return bytes(state.openapi)
 
 
@@ -45,7 +48,13 @@ class SwaggerUI(SwaggerRenderPlugin):
     """Swagger UI with a search field; its page loads the description from `/openapi.json`."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
-        return (_ASSETS / "docs.html").read_bytes()
+        page = (_ASSETS / "docs.html").read_bytes()
+        # Addresses in the page are relative, so that it works below a path of a proxy.
+        return page.replace(b'="docs/', b'="').replace(b'"openapi', b'"../openapi') if _is_folder(request) else page
+
+
+def _is_folder(request: Request[Any, Any, Any]) -> bool:
+    return bytes(request.scope.get("raw_path", b"")).endswith(b"/docs/")
 
 
 _description, _viewer = Description(media_type=MediaType.JSON), SwaggerUI(path="/")

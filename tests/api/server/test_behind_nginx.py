@@ -45,9 +45,10 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; c
 
 
 def block() -> str:
-    """What the documentation shows."""
-    (found,) = re.findall(r"```nginx\n(.*?)```", (PROJECT / "docs" / "operations.md").read_text(), re.DOTALL)
-    return str(found)
+    """What the documentation shows: the server, and beside its own location those below a path."""
+    documentation = (PROJECT / "docs" / "operations.md").read_text()
+    server, below_a_path = re.findall(r"```nginx\n(.*?)```", documentation, re.DOTALL)
+    return str(server).rstrip().removesuffix("}") + str(below_a_path) + "}\n"
 
 
 def certificate(home: Path) -> None:
@@ -67,12 +68,19 @@ def certificate(home: Path) -> None:
 def behind(api_database, ring, tmp_path):
     """The address of nginx, before an API that trusts it; and the folder of its logs."""
     certificate(tmp_path)
-    port = free_port()
-    with running(tmp_path, api_database, ring, RETRIEVAL_TRUSTED_PROXIES="127.0.0.1") as (address, api, _):
+    port, app_port = free_port(), free_port()
+    values = {
+        "RETRIEVAL_TRUSTED_PROXIES": "127.0.0.1",
+        "RETRIEVAL_PUBLIC_URL": f"https://127.0.0.1:{port}/retrieval",
+        "RETRIEVAL_OIDC_ISSUER": "https://login.example.com",
+        "RETRIEVAL_OIDC_AUDIENCE": "retrieval",
+    }
+    with running(tmp_path, api_database, ring, **values) as (address, api, _):
         said = block()
         for theirs, ours in (
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
             ("server 127.0.0.1:8000", f"server {address.removeprefix('http://')}"),
+            ("127.0.0.1:8501", f"127.0.0.1:{app_port}"),
             ("/etc/nginx/", f"{tmp_path}/"),
             ("/var/log/nginx/", f"{tmp_path}/"),
         ):
@@ -126,6 +134,30 @@ def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_d
     said = (home / "retrieval.log").read_text()
     assert "/v1/files/doc_x/raw" in said
     assert "signature" not in said
+
+
+def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
+    base, _, _ = behind
+    owner = organizations.create(api_db, "below a path", requests_per_minute=1_000_000)
+    made = api_keys.create(api_db, ring, owner.id, "below a path")
+    with client_of(f"{base}/retrieval", made.api_key) as client:
+        description = client.get("/openapi.json").json()
+        assert description["servers"] == [{"url": f"{base}/retrieval"}]
+        for page in ("/", "/docs", "/docs/"):
+            address = client.get(page).url
+            for asset in re.findall(r'(?:href|src)="([^"]+(?:css|js|json))"', client.get(page).text):
+                assert client.get(address.join(asset)).status_code == 200, (page, asset)
+        refused = client.post("/mcp", json={}, headers={"Authorization": "Bearer wrong"})
+        (metadata,) = re.findall(r'resource_metadata="([^"]+)"', refused.headers["WWW-Authenticate"])
+        places = (metadata, f"{base}/.well-known/oauth-protected-resource/retrieval/mcp")
+        assert {client.get(place).json()["resource"] for place in places} == {f"{base}/retrieval/mcp"}
+        space = Organization(owner.id, client, made.api_key, api_db, ring, base).namespace()
+        sent = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", b"A seal dives.")})
+        assert sent.status_code == 200, sent.text
+        user = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": "ada@example.com"}
+        created = client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=user)
+        location = created.json()["meta"]["location"]
+        assert location.startswith(f"{base}/retrieval/v1/namespaces/{space}/scim/v2/Users/"), created.text
 
 
 def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
