@@ -83,6 +83,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "kind": "The file as it came, or the parsed text.",
     "resource_type": "`Users` or `Groups`; of a GET also `ServiceProviderConfig`, `ResourceTypes` or `Schemas`.",
     "resource_id": "The id of the user or group.",
+    "passage_id": "The id of the hidden passage.",
     "page": "The page of the document, counted from 1.",
 }
 

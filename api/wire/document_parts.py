@@ -97,10 +97,11 @@ class Chunk(Struct):
     page: Annotated[int | None, Meta(description="Number of the page it begins on, from 1; null without pages.")]
     tokens: Annotated[int, Meta(description="Its length in tokens of the embedding model.")]
     content: Annotated[str, Meta(description="The chunk's text.")]
+    hidden: Annotated[bool, Meta(description="Whether it is hidden from search.")]
 
     @classmethod
     def of(cls, row: ChunkRow) -> Chunk:
-        return cls(row.index, row.start, row.end, row.page, row.tokens, row.content)
+        return cls(row.index, row.start, row.end, row.page, row.tokens, row.content, row.hidden)
 
 
 class ChunksData(Struct, rename="camel"):

@@ -148,7 +148,7 @@ class WhyReason(Struct):
     """A reason why the document is not shown."""
 
     kind: Annotated[
-        Literal["STATUS", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
+        Literal["STATUS", "HIDDEN", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
         Meta(description="The cause: status, filter, access, threshold, or better results."),
     ]
     detail: Annotated[str, Meta(description="The explanation as a sentence.")]

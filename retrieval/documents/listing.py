@@ -94,13 +94,18 @@ class ChunkRow:
     page: int | None
     tokens: int
     content: str
+    hidden: bool
 
 
 _CHUNKS = DocumentList(
     """
-    select index, start, "end", tokens, content, page from chunks
-    where document_id = %(id)s and generation = %(active_generation)s and index > %(after)s
-    order by index limit %(limit)s
+    select c.index, c.start, c."end", c.tokens, c.content, c.page, d.hidden <> '[]' and (
+        d.hidden @> '[{"contentHash": null}]' or d.hidden @> jsonb_build_array(
+            jsonb_build_object('contentHash', encode(sha256(convert_to(c.content, 'UTF8')), 'hex')))
+    ) as hidden
+    from chunks c join documents d on d.id = c.document_id
+    where c.document_id = %(id)s and c.generation = %(active_generation)s and c.index > %(after)s
+    order by c.index limit %(limit)s
     """,
     ChunkRow,
     attrgetter("index"),

@@ -132,9 +132,10 @@ class Shaper:
         same = [neighbour for neighbour in picked if neighbour.text is pick.text]
         if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in same):
             return False  # it is shown there already; finding its own context would count thousands of tokens
-        pick.part = pick.text.around(pick.span, expansion.unit, expansion.max_tokens)
+        unit = Unit.CHUNK if pick.candidate.has_hidden else expansion.unit
+        pick.part = pick.text.around(pick.span, unit, expansion.max_tokens)
         better = next((neighbour for neighbour in same if _overlap(neighbour.part, pick.part)), None)
-        if better is None:
+        if better is None or pick.candidate.has_hidden:
             return True
         _grow(better, pick, [neighbour for neighbour in same if neighbour is not better], expansion)
         return False

@@ -35,7 +35,7 @@ WORDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason why a document is not a result: STATUS, FILTER, THRESHOLD or RANK."""
+    """Reason why a document is not a result: STATUS, HIDDEN, FILTER, THRESHOLD or RANK."""
 
     kind: str
     detail: str
@@ -108,6 +108,9 @@ def explain_document(
         alone = best is None and has_stop_words_alone(db, scope, query.text, language, None)
         detail = f"None of its chunks was looked at: {STOP_WORDS_ALONE}"
         reasons = [Reason("RANK", detail) if alone else _too_weak(query, best, hits, position)]
+        if row.hidden:
+            causes = "; ".join(dict.fromkeys(str(entry["reason"]) for entry in row.hidden))
+            reasons.append(Reason("HIDDEN", f"Passages of it are hidden from search: {causes}"))
     chunk = None if best is None else queries.find_chunk(db, row, best.index)
     with db.transaction() as connection:
         keyword_rank = None if chunk is None else _keyword_rank(connection, row, query, language, chunk)
@@ -146,6 +149,11 @@ def _hiding(db: Database, row: Explained, query: Query, parts: Sequence[Part]) -
         reasons.append(Reason("STATUS", f"Its status is {row.status}: nothing of it is searchable yet.{error}"))
     elif not row.chunks:
         reasons.append(Reason("STATUS", "Its visible version has no text."))
+    reasons += [
+        Reason("HIDDEN", f"It is hidden from search: {entry['reason']}")
+        for entry in row.hidden
+        if entry["contentHash"] is None
+    ]
     if query.where is not None and not queries.matches_filter(db, row.id, query.where):
         failing = [part.place for part in parts if not queries.matches_filter(db, row.id, part.where)]
         reasons.extend(Reason("FILTER", f"{name} leaves it out.") for name in failing)

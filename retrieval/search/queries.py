@@ -29,6 +29,9 @@ LEAD: LiteralString = "0.82"
 """Share of the best score from which on a document gets a place before others get a second one."""
 COMPARED: LiteralString = "10"
 """Candidates that are nearest by meaning, whose mean score is compared with the best one."""
+HIDES_CHUNK: LiteralString = """c.hidden @> jsonb_build_array(jsonb_build_object('contentHash', (
+    select encode(sha256(convert_to(content, 'UTF8')), 'hex') from chunks where id = c.id)))"""
+"""Whether a passage that is hidden from search has the text of chunk `c` (`retrieval.documents.hidden_passages`)."""
 _STALE: LiteralString = "1000"
 """Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
 _ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -74,6 +77,8 @@ class Candidate:
     strongest: float
     """and the best keyword score."""
     pages: list[int] | None
+    has_hidden: bool = False
+    """Whether the document has hidden passages, which contexts could show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
 @lru_cache(maxsize=256)
 def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralString:
     """Return the statement that scores candidates, in one line: psycopg caches its parsing only of short ones."""
-    of_rows: LiteralString = f"""where exists (
+    of_rows: LiteralString = f"""and exists (
             select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
             where row_chunk.id = c.id and {rows}
         )"""
@@ -153,16 +158,17 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
     ),
     open as materialized (
-        select p.*, d.active_generation
+        select p.*, d.active_generation, d.hidden
         from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
-        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and {condition}
+        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
+          and not d.hidden @> '[{{"contentHash": null}}]' and {condition}
     ),
     visible as materialized (
-        select id, document_id, generation, index, embedding_key from open
+        select id, document_id, generation, index, embedding_key, hidden from open
         where generation = active_generation and id is not null
         union
-        select c.* from (
-            select distinct document_id, active_generation from open where generation <> active_generation
+        select c.*, o.hidden from (
+            select distinct document_id, active_generation, hidden from open where generation <> active_generation
         ) o
         cross join lateral (
             select id, document_id, generation, index, embedding_key from chunks
@@ -194,7 +200,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id
-        left join scored s on s.chunk_id = c.id {of_rows if rows != "true" else ""}
+        left join scored s on s.chunk_id = c.id
+        where (c.hidden = '[]' or not {HIDES_CHUNK}) {of_rows if rows != "true" else ""}
     ),
     fused as (
         select id, document_id, index, semantic, bm25 / (bm25 + {HALF}) as keyword, semantic_rank, keyword_rank,
@@ -216,7 +223,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         select id, document_id, index, semantic, keyword, semantic_rank, keyword_rank, score from placed
         order by leads desc, score desc, document_id collate "C", index limit %(limit)s
     )
-    select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
+    select b.*, c.start, c."end", d.parsed_key, d.hidden <> '[]' as has_hidden,
+           d.properties ->> 'modifiedAt' as modified_at, d.created_at,
            s.nearest, s.nearby, s.strongest, case when %(with_pages)s then (
                select m.pages from run_documents m
                where m.document_id = d.id and m.generation = d.active_generation limit 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from retrieval.access.reading import viewed_database
 from retrieval.database import partitions
@@ -27,6 +27,7 @@ class Explained:
     error: str | None
     active_generation: int
     partition_id: int
+    hidden: Sequence[Mapping[str, Any]]
     chunks: int
     version: int
 
@@ -42,7 +43,7 @@ class Nearer:
 def find_document(db: Executor, scope: Scope, document: str | None, external_id: str | None) -> Explained | None:
     """Find the latest document of the scope by either id."""
     statement: LiteralString = """
-        select d.id, d.name, d.status, d.error, d.active_generation, d.partition_id, (
+        select d.id, d.name, d.status, d.error, d.active_generation, d.partition_id, d.hidden, (
             select count(*) from chunks c where c.document_id = d.id and c.generation = d.active_generation
         ) as chunks, (
             select greatest(1, count(distinct m.generation)) from run_documents m

@@ -388,6 +388,14 @@ class GroupMembers(TypedDict):
     groups: NotRequired[list[str] | None]
 
 
+class HidePassage(TypedDict):
+    """What to hide from search, and why."""
+
+    namespaceId: str
+    reason: str
+    chunkIndex: NotRequired[int | None]
+
+
 class HybridConfig(TypedDict):
     """Weights of meaning and of words; the two sum to 1.0."""
 

@@ -224,7 +224,8 @@ class Chunk(Record):
     page: int | None
     tokens: int
     content: str
-    _fields = frozenset(["content", "end", "index", "page", "start", "tokens"])
+    hidden: bool
+    _fields = frozenset(["content", "end", "hidden", "index", "page", "start", "tokens"])
 
 
 class ChunksAnswer(Record):
@@ -1208,6 +1209,58 @@ class HeldMembers(Record):
     _fields = frozenset(["groups", "users"])
 
 
+class HiddenPassage(Record):
+    """A passage, or a whole document, that no search returns."""
+
+    id: str
+    document_id: str
+    document_name: str
+    reason: str
+    content_hash: str | None
+    excerpt: str | None
+    created_at: Timestamp
+    _fields = frozenset(["contentHash", "createdAt", "documentId", "documentName", "excerpt", "id", "reason"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+
+
+class HiddenPassageAnswer(Record):
+    """The passage is hidden from search."""
+
+    success: Literal[True]
+    message: str
+    data: HiddenPassageData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "HiddenPassageData"}
+
+
+class HiddenPassageData(Record):
+    """The hidden passage."""
+
+    hidden_passage: HiddenPassage
+    _fields = frozenset(["hiddenPassage"])
+    _records: ClassVar[Mapping[str, str]] = {"hiddenPassage": "HiddenPassage"}
+
+
+class HiddenPassagesAnswer(Record):
+    """What is hidden from search in the namespace."""
+
+    success: Literal[True]
+    message: str
+    data: HiddenPassagesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "HiddenPassagesData"}
+
+
+class HiddenPassagesData(Record):
+    """Hidden passages, those of the newest document first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    hidden_passages: list[HiddenPassage]
+    _fields = frozenset(["hasNextPage", "hiddenPassages", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"hiddenPassages": "HiddenPassage"}
+
+
 class HistoryAnswer(Record):
     """The job runs that held the document, newest first."""
 
@@ -1794,6 +1847,16 @@ class ParserConfigView(Record):
     url: str
     api_key: str | None
     _fields = frozenset(["apiKey", "provider", "url"])
+
+
+class PassageShownAnswer(Record):
+    """The passage is found by searches again."""
+
+    success: Literal[True]
+    message: str
+    data: Identified
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "Identified"}
 
 
 class Progress(Record):
@@ -2675,7 +2738,7 @@ class WhyDocument(Record):
 class WhyReason(Record):
     """A reason why the document is not shown."""
 
-    kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
+    kind: Literal["ACCESS", "FILTER", "HIDDEN", "RANK", "STATUS", "THRESHOLD"]
     detail: str
     _fields = frozenset(["detail", "kind"])
 

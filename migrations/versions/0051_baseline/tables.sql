@@ -317,7 +317,8 @@ create table documents (
     inherits_access boolean not null default false,
     allowed text[] not null default '{@}',
     denied text[] not null default '{}',
-    withholds_file boolean not null default false
+    withholds_file boolean not null default false,
+    hidden jsonb not null default '[]'
 );
 create unique index document_identity on documents (partition_id, source, external_id) where deleted_at is null;
 create index documents_by_archive on documents (archive_id) where archive_id is not null;
@@ -328,6 +329,7 @@ create index documents_of_reader on documents using gin (allowed) where allowed 
 create index documents_of_site on documents (document_site(partition_id, external_id)) where document_type = 'URL';
 create index documents_of_unknown_access on documents (partition_id, created_at, id)
     where deleted_at is null and access_reason is not null;
+create index documents_with_hidden on documents (partition_id, created_at, id) where deleted_at is null and hidden <> '[]';
 create index documents_open on documents (partition_id) where allowed = '{@}' and deleted_at is null;
 
 create table departures (

@@ -63,8 +63,8 @@ create view viewer.documents with (security_invoker) as
 select d.id, d.partition_id, d.source, d.external_id, d.document_type, d.name, d.metadata, d.changes, d.metadata_at,
        d.connection_id, d.archive_id, d.active_generation, d.latest_generation, d.fingerprint, d.raw_key, d.parsed_key,
        d.properties, d.embedding, d.accepted_bytes, d.keyword_language, d.access, d.access_limit,
-       d.access_after, d.inherits_access, d.allowed, d.denied, d.withholds_file, d.access_reason, d.created_at,
-       d.synced_at, d.deleted_at,
+       d.access_after, d.inherits_access, d.allowed, d.denied, d.withholds_file, d.access_reason, d.hidden,
+       d.created_at, d.synced_at, d.deleted_at,
        case when d.active_generation > 0 then 'SUCCESS' else d.status end as status,
        case when d.active_generation = 0 and not exists (
            select from public.run_documents m

@@ -46,7 +46,8 @@ class Document(SQLModel, table=True):
     one that it has from its container (`retrieval.principals`), null for everyone with a key; `access_limit`: what the
     lists of versions that are being ingested have in common, null for none; `access_after`: the newest job run at the
     last change by a client; `allowed`, `denied`: who may read it by both lists, kept by a trigger; `access_reason`: why
-    its content service's list is not known.
+    its content service's list is not known. `hidden`: passages that no search returns
+    (`retrieval.documents.hidden_passages`).
     """
 
     __tablename__ = "documents"
@@ -61,6 +62,13 @@ class Document(SQLModel, table=True):
         ),
         Index(
             "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
+        ),
+        Index(
+            "documents_with_hidden",
+            "partition_id",
+            "created_at",
+            "id",
+            postgresql_where=text("deleted_at is null and hidden <> '[]'::jsonb"),
         ),
         Index(
             "documents_open", "partition_id", postgresql_where=text("allowed = '{@}'::text[] and deleted_at is null")
@@ -129,6 +137,9 @@ class Document(SQLModel, table=True):
     denied: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'")))
     withholds_file: bool = Field(sa_column_kwargs={"server_default": "false"})
     access_reason: str | None = text_column(nullable=True)
+    hidden: list[dict[str, Any]] = Field(
+        sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
+    )
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

@@ -619,6 +619,19 @@ ROWS: dict[str, list[Row]] = {
         ),
         body({"namespaceId": "", "members": {}}, 404, "NAMESPACE_NOT_FOUND"),
     ],
+    "POST /v1/documents/{document_id}/hidden-passages": [
+        *unreadable(REQUEST),
+        *(
+            body({**IN_SPACE, "reason": "old", **bad}, 400, REQUEST)
+            for bad in ({"reason": ""}, {"reason": "\x00"}, {"chunkIndex": -1}, {"chunkIndex": "1"})
+        ),
+        body({**IN_SPACE, "reason": "old"}, 404, "DOCUMENTS_NOT_FOUND"),
+    ],
+    "GET /v1/hidden-passages": [({}, 400, REQUEST), ({"params": {**IN_SPACE, "pageSize": "0"}}, 400, REQUEST)],
+    "DELETE /v1/documents/{document_id}/hidden-passages/{passage_id}": [
+        ({}, 400, REQUEST),
+        ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
+    ],
     "GET /v1/groups/{group_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
     "DELETE /v1/groups/{group_id}": [({"params": IN_SPACE}, 404, "NOT_FOUND")],
     SCIM.format(method="GET", tail=""): [

@@ -53,6 +53,7 @@ KINDS = {
     "group_id": "group",
     "file_id": "upload",
     "resource_id": "directory user",
+    "passage_id": "hidden passage",
 }
 """Every name of an id in a request, and what it names."""
 
@@ -72,6 +73,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "group",
     "upload",
     "directory user",
+    "hidden passage",
 }
 EVERYTHING = frozenset(KINDS.values())
 HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
@@ -287,7 +289,9 @@ class Worlds:
         external = f"{CANARY} {ids.new_id('e_')}"
         connection = self._connection(org, space, tenant)
         library = Library(self.db, Scope(org.id, space, tenant or ""), None)
-        found = library.put([f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection)
+        found = library.put(
+            [f"A {CANARY} of {tenant} sings", "Old prices"], external_id=external, connection_id=connection
+        )
         archive, member = library.put(), library.put([f"A {CANARY} packed"], name=f"{CANARY} packed")
         self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
         with self.db.transaction() as changing:
@@ -306,7 +310,10 @@ class Worlds:
         sent = org.client.post("/v1/files", files={"file": ("a.txt", b"A file.", "text/plain")}, headers=headers)
         pushed = {"schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": f"{CANARY}@{group}"}
         user = org.client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=pushed, headers=headers).json()["id"]
+        old = {"namespaceId": space, "chunkIndex": 1, "reason": f"{CANARY} old"}
+        hidden = org.client.post(f"/v1/documents/{found}/hidden-passages", json=old, headers=headers).json()
         own = {
+            "hidden passage": hidden["data"]["hiddenPassage"]["id"],
             "upload": sent.json()["id"],
             "group": group,
             "directory user": user,

@@ -42,7 +42,7 @@ def test_chunks_come_in_their_order_page_by_page(org, space, library):
     first = ask(org, space, document, pageSize=2).json()["data"]
     assert [(chunk["index"], chunk["content"]) for chunk in first["chunks"]] == list(enumerate(WORDS))[:2]
     assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
-    assert set(first["chunks"][0]) == {"index", "start", "end", "page", "tokens", "content"}
+    assert set(first["chunks"][0]) == {"index", "start", "end", "page", "tokens", "content", "hidden"}
     rest = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
     assert [chunk["content"] for chunk in rest["chunks"]] == WORDS[2:]
     assert (rest["hasNextPage"], rest["nextCursor"]) == (False, None)

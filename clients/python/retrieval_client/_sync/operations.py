@@ -450,6 +450,44 @@ class Operations:
             query={"expires": expires, "signature": signature, "key": key, "principal": principal, "groups": groups},
         )
 
+    def hide_passage(
+        self, document_id: str, body: bodies.HidePassage, *, idempotency_key: str | None = None
+    ) -> models.HiddenPassageData:
+        """Hide a passage from search: `POST /v1/documents/{document_id}/hidden-passages`."""
+        answer = self._transport.json(
+            "POST",
+            f"/v1/documents/{segment(document_id)}/hidden-passages",
+            body=body,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.HiddenPassageData(answer["data"])
+
+    def list_hidden_passages(
+        self, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
+    ) -> models.HiddenPassagesData:
+        """List hidden passages: `GET /v1/hidden-passages`."""
+        answer = self._transport.json(
+            "GET",
+            "/v1/hidden-passages",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.HiddenPassagesData(answer["data"])
+
+    def show_passage(self, document_id: str, passage_id: str, *, namespace_id: str) -> models.Identified:
+        """Show a hidden passage in searches again: `DELETE
+        /v1/documents/{document_id}/hidden-passages/{passage_id}`.
+        """
+        answer = self._transport.json(
+            "DELETE",
+            f"/v1/documents/{segment(document_id)}/hidden-passages/{segment(passage_id)}",
+            query={"namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.Identified(answer["data"])
+
     def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
         """Get a group: `GET /v1/groups/{group_id}`."""
         answer = self._transport.json(

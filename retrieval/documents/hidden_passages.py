@@ -1,0 +1,147 @@
+"""Hidden passages: parts of documents, or whole documents, that no search returns, with the reason that staff gave.
+
+A passage is known by the SHA-256 of its text. It stays hidden when its document is ingested again, as long as a chunk
+has the same text. A hidden document has an entry without a hash. Listings and signed links still show the document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, LiteralString
+
+from retrieval import ids, write_details
+from retrieval.database import pagination, partitions
+from retrieval.database.database import Database
+from retrieval.database.pagination import Page, Part
+from retrieval.documents.documents import IN_SCOPE
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+
+MOST = 100
+"""Hidden passages of one document."""
+EXCERPT = 200
+"""Characters of a passage that its entry shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenPassage:
+    """An entry of a document; `content_hash` and `excerpt` are None where the whole document is hidden."""
+
+    id: str
+    document_id: str
+    document_name: str
+    reason: str
+    content_hash: str | None
+    excerpt: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HidingDocument:
+    """A document with its entries, and the text of the chunk that was asked for."""
+
+    id: str
+    name: str
+    hidden: Sequence[Mapping[str, Any]]
+    created_at: datetime
+    content: str | None = None
+
+
+async def hide_passage(
+    db: Database, scope: Scope, document_id: str, chunk_index: int | None, reason: str
+) -> HiddenPassage:
+    """Hide the chunk of a document from search, or with None the whole document.
+
+    Hiding the same text again replaces the reason. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND, and NOT_FOUND for
+    a chunk that the searchable version does not have.
+    """
+    async with db.async_transaction() as connection:
+        document = await connection.async_fetch_one(
+            HidingDocument, _LOCK, {**partitions.scope_params(scope), "document": document_id, "index": chunk_index}
+        )
+        if document is None:
+            raise await _missing_document(db, scope)
+        if chunk_index is not None and document.content is None:
+            message = f"The searchable version of the document has no chunk {chunk_index}."
+            raise ServiceError(ErrorCode.NOT_FOUND, message, field="chunkIndex", reason="no_such_chunk")
+        content = document.content
+        content_hash = None if content is None else sha256(content.encode()).hexdigest()
+        kept = [entry for entry in document.hidden if entry["contentHash"] != content_hash]
+        if len(kept) >= MOST:
+            message = f"A document may have {MOST} hidden passages. Hide the document, or show some of them again."
+            raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="chunkIndex", reason="too_many")
+        entry = {
+            "id": ids.new_id("hide_"),
+            "reason": reason,
+            "contentHash": content_hash,
+            "excerpt": None if content is None else content[:EXCERPT],
+            "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        }
+        await connection.execute(_SET, {"document": document.id, "hidden": json.dumps([*kept, entry])})
+    write_details.record_objects([entry["id"] or "", document.id])
+    return _entry_of(document, entry)
+
+
+async def show_passage(db: Database, scope: Scope, document_id: str, passage_id: str) -> None:
+    """Return a hidden passage to search. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND, NOT_FOUND."""
+    async with db.async_transaction() as connection:
+        document = await connection.async_fetch_one(
+            HidingDocument, _LOCK, {**partitions.scope_params(scope), "document": document_id, "index": None}
+        )
+        if document is None:
+            raise await _missing_document(db, scope)
+        kept = [entry for entry in document.hidden if entry["id"] != passage_id]
+        if len(kept) == len(document.hidden):
+            raise ServiceError(ErrorCode.NOT_FOUND, "The document has no such hidden passage.")
+        await connection.execute(_SET, {"document": document.id, "hidden": json.dumps(kept)})
+    write_details.record_objects([passage_id, document.id])
+
+
+async def list_hidden(db: Database, scope: Scope, part: Part | None) -> Page[HidingDocument]:
+    """List the documents that have hidden passages, newest document first."""
+    rows = await db.async_fetch(
+        HidingDocument,
+        f"select d.id, d.name, d.hidden, d.created_at from documents d where {IN_SCOPE} and d.hidden <> '[]'"
+        + pagination.order_by_age("d", oldest_first=False),
+        partitions.scope_params(scope) | pagination.part_by_age(part),
+    )
+    if not rows:
+        await namespaces.require_namespace(db, scope.organization, scope.namespace)
+    return pagination.take_page(rows, part and part.size, pagination.by_age)
+
+
+def entries_of(document: HidingDocument) -> list[HiddenPassage]:
+    """Return the entries of a document, oldest first."""
+    return [_entry_of(document, entry) for entry in document.hidden]
+
+
+def _entry_of(document: HidingDocument, entry: Mapping[str, Any]) -> HiddenPassage:
+    return HiddenPassage(
+        id=entry["id"],
+        document_id=document.id,
+        document_name=document.name,
+        reason=entry["reason"],
+        content_hash=entry["contentHash"],
+        excerpt=entry["excerpt"],
+        created_at=datetime.fromisoformat(entry["createdAt"]),
+    )
+
+
+async def _missing_document(db: Database, scope: Scope) -> ServiceError:
+    await namespaces.require_namespace(db, scope.organization, scope.namespace)
+    return ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
+
+
+_LOCK: LiteralString = f"""
+    select d.id, d.name, d.hidden, d.created_at, (
+        select c.content from chunks c
+        where c.document_id = d.id and c.generation = d.active_generation and c.index = %(index)s
+    ) as content
+    from documents d where {IN_SCOPE} and d.id = %(document)s for no key update
+"""
+_SET: LiteralString = "update documents set hidden = %(hidden)s::jsonb where id = %(document)s"
