@@ -112,7 +112,7 @@ async def list_hidden(db: Database, scope: Scope, part: Part | None) -> Page[Hid
     )
     if not rows:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
-    return pagination.take_page(rows, part and part.size, pagination.by_age)
+    return pagination.take_page(rows, None if part is None else part.size, pagination.by_age)
 
 
 def entries_of(document: HidingDocument) -> list[HiddenPassage]:
