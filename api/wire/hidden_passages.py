@@ -11,7 +11,7 @@ from retrieval.documents import hidden_passages as stored
 
 
 class HidePassage(Struct, rename="camel"):
-    """What to hide from search, and why."""
+    """A chunk or a document to hide from search, and the reason."""
 
     namespace_id: NamespaceId
     reason: Annotated[str, Meta(min_length=1, max_length=500, description="Why it is hidden, for staff.")]
@@ -76,7 +76,7 @@ class HiddenPassagesData(Listing, rename="camel", kw_only=True):
 
 
 class HiddenPassagesAnswer(DataAnswer[HiddenPassagesData]):
-    """What is hidden from search in the namespace."""
+    """The passages of the namespace that are hidden from search."""
 
 
 class PassageShownAnswer(DataAnswer[Identified]):

@@ -6,18 +6,18 @@ has the same text. A hidden document has an entry without a hash. Listings and s
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, LiteralString
+from typing import Any
 
 from retrieval import ids, write_details
-from retrieval.database import pagination, partitions
+from retrieval.database import pagination
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
-from retrieval.documents.documents import IN_SCOPE
+from retrieval.documents.queries import hidden_passages as queries
+from retrieval.documents.queries.hidden_passages import HidingDocument
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -41,17 +41,6 @@ class HiddenPassage:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class HidingDocument:
-    """A document with its entries, and the text of the chunk that was asked for."""
-
-    id: str
-    name: str
-    hidden: Sequence[Mapping[str, Any]]
-    created_at: datetime
-    content: str | None = None
-
-
 async def hide_passage(
     db: Database, scope: Scope, document_id: str, chunk_index: int | None, reason: str
 ) -> HiddenPassage:
@@ -61,9 +50,7 @@ async def hide_passage(
     a chunk that the searchable version does not have.
     """
     async with db.async_transaction() as connection:
-        document = await connection.async_fetch_one(
-            HidingDocument, _LOCK, {**partitions.scope_params(scope), "document": document_id, "index": chunk_index}
-        )
+        document = await queries.lock_document(connection, scope, document_id, chunk_index)
         if document is None:
             raise await _missing_document(db, scope)
         if chunk_index is not None and document.content is None:
@@ -82,7 +69,7 @@ async def hide_passage(
             "excerpt": None if content is None else content[:EXCERPT],
             "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
-        await connection.execute(_SET, {"document": document.id, "hidden": json.dumps([*kept, entry])})
+        await queries.store_entries(connection, document.id, [*kept, entry])
     write_details.record_objects([entry["id"] or "", document.id])
     return _entry_of(document, entry)
 
@@ -90,26 +77,19 @@ async def hide_passage(
 async def show_passage(db: Database, scope: Scope, document_id: str, passage_id: str) -> None:
     """Return a hidden passage to search. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND, NOT_FOUND."""
     async with db.async_transaction() as connection:
-        document = await connection.async_fetch_one(
-            HidingDocument, _LOCK, {**partitions.scope_params(scope), "document": document_id, "index": None}
-        )
+        document = await queries.lock_document(connection, scope, document_id, None)
         if document is None:
             raise await _missing_document(db, scope)
         kept = [entry for entry in document.hidden if entry["id"] != passage_id]
         if len(kept) == len(document.hidden):
             raise ServiceError(ErrorCode.NOT_FOUND, "The document has no such hidden passage.")
-        await connection.execute(_SET, {"document": document.id, "hidden": json.dumps(kept)})
+        await queries.store_entries(connection, document.id, kept)
     write_details.record_objects([passage_id, document.id])
 
 
 async def list_hidden(db: Database, scope: Scope, part: Part | None) -> Page[HidingDocument]:
     """List the documents that have hidden passages, newest document first."""
-    rows = await db.async_fetch(
-        HidingDocument,
-        f"select d.id, d.name, d.hidden, d.created_at from documents d where {IN_SCOPE} and d.hidden <> '[]'"
-        + pagination.order_by_age("d", oldest_first=False),
-        partitions.scope_params(scope) | pagination.part_by_age(part),
-    )
+    rows = await queries.list_documents(db, scope, part)
     if not rows:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
     return pagination.take_page(rows, None if part is None else part.size, pagination.by_age)
@@ -135,13 +115,3 @@ def _entry_of(document: HidingDocument, entry: Mapping[str, Any]) -> HiddenPassa
 async def _missing_document(db: Database, scope: Scope) -> ServiceError:
     await namespaces.require_namespace(db, scope.organization, scope.namespace)
     return ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-
-
-_LOCK: LiteralString = f"""
-    select d.id, d.name, d.hidden, d.created_at, (
-        select c.content from chunks c
-        where c.document_id = d.id and c.generation = d.active_generation and c.index = %(index)s
-    ) as content
-    from documents d where {IN_SCOPE} and d.id = %(document)s for no key update
-"""
-_SET: LiteralString = "update documents set hidden = %(hidden)s::jsonb where id = %(document)s"

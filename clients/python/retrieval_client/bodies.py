@@ -389,7 +389,7 @@ class GroupMembers(TypedDict):
 
 
 class HidePassage(TypedDict):
-    """What to hide from search, and why."""
+    """A chunk or a document to hide from search, and the reason."""
 
     namespaceId: str
     reason: str

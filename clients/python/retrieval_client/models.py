@@ -1242,7 +1242,7 @@ class HiddenPassageData(Record):
 
 
 class HiddenPassagesAnswer(Record):
-    """What is hidden from search in the namespace."""
+    """The passages of the namespace that are hidden from search."""
 
     success: Literal[True]
     message: str
