@@ -35,9 +35,11 @@ COPY flows flows
 COPY local local
 COPY migrations migrations
 COPY retrieval retrieval
+COPY retrieval_service retrieval_service
 COPY prefect.yaml ./
+COPY deploy/wheel.py deploy/
 RUN --mount=type=cache,target=/var/cache/uv \
-    mkdir ui && /build/uv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable . && rmdir ui
+    /build/uv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
 COPY deploy/compile.py /build/
 RUN DO_NOT_TRACK=1 PREFECT_HOME=/tmp/prefect .venv/bin/python /build/compile.py service
 

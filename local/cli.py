@@ -17,7 +17,7 @@ from pydantic_settings import DotEnvSettingsSource
 from local import LocalError
 from local.processes import TOKEN
 from retrieval.setting_values import WrongSetting
-from retrieval.settings import PROJECT, SECRETS, Settings, load_settings
+from retrieval.settings import ENV_FILE, PROJECT, SECRETS, Settings, load_settings
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 _ROLES = {
@@ -84,10 +84,10 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("file", "directory", "secrets", "qrels", "mine", "out"):  # relative to where the command was given
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
-    os.chdir(PROJECT)  # where `.env` lies, for us and for every role
+    os.chdir(PROJECT)  # where the roles' modules and the `.env` of a checkout are
     settings = load_settings()
     if options.command in _SERVERS:
-        for sentence in list_unknown_settings(os.environ, PROJECT / ".env"):
+        for sentence in list_unknown_settings(os.environ, ENV_FILE):
             print(f"retrieval: {sentence}", file=sys.stderr)
     module, function = _HANDLERS.get(options.command, "client.run").split(".")
     code: int = getattr(import_module(f"local.{module}"), function)(options, settings)

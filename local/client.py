@@ -13,12 +13,13 @@ import httpx
 
 from local import LocalError, instance
 from local.scratch import create_namespace, start_scratch
-from retrieval.settings import Settings
+from retrieval.settings import IS_CHECKOUT, Settings
 from retrieval_client import RetrievalClient, RetrievalError, cli
 from retrieval_client.cli import content
 from retrieval_client.cli.output import CommandError
 
 Options = argparse.Namespace
+_UP = "make up" if IS_CHECKOUT else "retrieval up"
 _CORPUS = Path(__file__).parent / "corpus"
 _INGEST_SECONDS = 180.0
 _QUERIES: tuple[tuple[str, str, bool], ...] = (
@@ -136,7 +137,7 @@ def run_demo(_options: Options, settings: Settings) -> int:
             _ingest_and_search(client)
     except (LocalError, RetrievalError) as error:
         raise LocalError(f"The demo failed: {error}\n  Logs: {home / 'logs'}") from error
-    print(f"Done in {time.monotonic() - began:.0f} s. Everything is stopped; `make up` starts a service that stays.")
+    print(f"Done in {time.monotonic() - began:.0f} s. Everything is stopped; `{_UP}` starts a service that stays.")
     return 0
 
 

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from local import LocalError, instance, postgres
 from local.instance import ANOTHER, Record, read_secret, write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
-from retrieval.settings import PROJECT, SECRETS, Settings
+from retrieval.settings import IS_CHECKOUT, SECRETS, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
 _OF_OTHER_SERVERS = (
@@ -151,7 +151,6 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
     needs, home = NEEDS[role], settings.home.resolve()
     variables = _inherit(needs) | {
         "RETRIEVAL_HOME": str(home),
-        "RETRIEVAL_PROJECT": str(PROJECT),
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -195,9 +194,9 @@ def build_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]
     variables = build_variables("prefect", settings, resolved)
     for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"):
         variables.pop(name, None)
-    # The server copies the pages of its UI beside its package; where it may not, as in an image, into the home.
+    # The server copies the pages of its UI beside its package; installed or in an image, into the home.
     spec = find_spec("prefect")
-    if spec and not os.access(Path(spec.origin or "").with_name("server"), os.W_OK):
+    if not IS_CHECKOUT or (spec and not os.access(Path(spec.origin or "").with_name("server"), os.W_OK)):
         variables["PREFECT_SERVER_UI_STATIC_DIRECTORY"] = str(home / "prefect" / "ui")
     return variables | {
         "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",

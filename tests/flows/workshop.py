@@ -108,7 +108,6 @@ def opened(
             f"{name}:{base64.b64encode(key).decode()}" for name, key in space.ring.keys.items()
         ),
         "RETRIEVAL_FILES_DIRECTORY": str(folder / "files"),
-        "RETRIEVAL_PROJECT": str(settings.PROJECT),
         "RETRIEVAL_LEASE_SECONDS": str(LEASE_SECONDS),
         "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
         "RETRIEVAL_FETCH_HOST_DELAY": "0",

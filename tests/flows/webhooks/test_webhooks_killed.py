@@ -49,7 +49,7 @@ class Roles:
 
     def __init__(self, environment, log):
         self.log = log
-        self.environment = {**os.environ, **environment, "RETRIEVAL_PROJECT": str(settings.PROJECT)}
+        self.environment = {**os.environ, **environment}
         self.running = {}
 
     def start(self, role):
