@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo check test tour bench soak lint docs image clients
+.PHONY: help setup up demo check test tour bench soak lint docs image clients release
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -68,6 +68,9 @@ lint-dependencies:
 
 image: ## container images by buildah, as root on Debian, and the demo in them; needs buildah and debootstrap
 	@deploy/image.sh
+
+release: setup ## wheels, chart, images and checksums of this version in dist/; IMAGES=no leaves the images out
+	@deploy/release.sh
 
 clients: setup ## the Python client and the TypeScript types, from the API's description; needs npm
 	$(BIN)/python clients/python/generate.py

