@@ -185,6 +185,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "status"), [("register", 401), ("register", 403), ("worker", 401)])
 def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_path):
     handler = type("Handler", (Refusing,), {"status": status})

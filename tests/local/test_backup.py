@@ -87,6 +87,7 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
     assert (aside / "postgres" / "PG_VERSION").exists()
 
 
+@pytest.mark.slow
 def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, tmp_path, monkeypatch):
     """Garbage collection goes on beside it, and leaves the files that the copied rows may refer to."""
     old, new = homes
@@ -135,6 +136,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     assert [key for key in keys if not (new / "files" / key).is_file()] == []
 
 
+@pytest.mark.slow
 def test_the_first_start_of_a_restored_home_may_be_ended_amid_its_recovery(homes, tmp_path):
     """Postgres has put the backup's label aside by then, and refuses to go on without it."""
     old, new = homes

@@ -41,6 +41,7 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_user, tmp_path):
     url, superuser = plain_user
     assert "`CREATE EXTENSION vector` in the database plain" in sentence(migrate(url, tmp_path))
@@ -68,6 +69,7 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
     assert "RETRIEVAL_DATABASE_URL" in sentence(migrate("postgresql://a:b@127.0.0.1:1/x", tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["migrate", "up"])
 @pytest.mark.parametrize(
     ("revision", "advice"),

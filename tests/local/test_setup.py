@@ -57,6 +57,7 @@ def test_the_pinned_version_is_used_where_it_is(project, place):
     assert (project / ".uv" / "bin" / "uv").resolve() == project / place / "uv"
 
 
+@pytest.mark.slow
 def test_another_uv_on_path_is_named_and_not_used(project):
     uv(project / "bin", "0.1.2")
     uv(project / ".uv" / "bin", "0.1.1")
@@ -67,6 +68,7 @@ def test_another_uv_on_path_is_named_and_not_used(project):
     assert "ran" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_package_with_another_hash_is_refused(project):
     (project / "wheels").mkdir()
     info = f"uv-{PINNED}.dist-info"

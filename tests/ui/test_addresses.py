@@ -89,6 +89,7 @@ def test_an_old_namespace_stays_the_chosen_one_on_the_next_page(app, org, space)
     assert seen.selectbox(key="page_namespace").value == space
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "parameters"),
     [

@@ -99,6 +99,7 @@ def test_every_page_of_the_navigation_is_walked() -> None:
     assert all(f'("{page}", ' in source for page in VIEWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", VIEWS)
 def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, page, monkeypatch) -> None:  # noqa: F811
     monkeypatch.setenv("RETRIEVAL_API_URL", base)

@@ -517,6 +517,7 @@ def test_a_search_finds_ones_own(owner):
     assert holds(owner.send(route), owner) == ["document", "external"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("route", "place"), PLACES, ids=case_name)
 def test_the_owner_gets_another_answer(worlds, route, place):
     """Else the comparison above would prove nothing: an answer that is the same for everything is no isolation."""

@@ -235,6 +235,7 @@ def hidden_changes(world: World) -> Iterator[str]:
     yield "deleted hidden documents"
 
 
+@pytest.mark.slow
 def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
     listed = world.org.client.post("/v1/documents", json={"namespaceId": world.space, "filterConfig": {}}).json()
     ids = [one["id"] for one in listed["data"]["documents"]]
@@ -252,6 +253,7 @@ def test_hidden_documents_change_no_answer_of_any_route_or_tool(world):
     assert pairs >= LEAST, pairs
 
 
+@pytest.mark.slow
 def test_a_version_for_others_that_fails_or_is_cancelled_changes_no_answer(world):
     """Not even the status, the error, the job run and the time of change of the document, nor counts by status."""
     chosen = {"namespaceId": world.space, "filterConfig": {}}

@@ -115,6 +115,7 @@ def until_accepted(client: httpx.Client, namespace: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_every_request_ends_and_writes_go_on_after_kills_of_backends_and_of_postgres(home, ring, tmp_path):
     url = postgres.start(home)

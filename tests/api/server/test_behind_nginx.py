@@ -160,6 +160,7 @@ def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
         assert location.startswith(f"{base}/retrieval/v1/namespaces/{space}/scim/v2/Users/"), created.text
 
 
+@pytest.mark.slow
 def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
     base, _, api = behind
     with ExitStack() as connections:

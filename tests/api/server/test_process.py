@@ -84,6 +84,7 @@ def _killed(address, started, _):
         httpx.get(f"{address}/health", trust_env=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_orderly(number, processes, api_database, ring, tmp_path):

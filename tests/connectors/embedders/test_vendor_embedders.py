@@ -239,6 +239,7 @@ def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_
     assert max(tokens(text) for texts in openai_server.inputs for text in texts) <= 8192
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letters", ["wind and water ", "風と水の流れ、", "Ветер и вода ", "x7Qa-9_zK+"])
 def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server, letters):
     texts = [letters * 1000 + str(number) for number in range(90)]

@@ -271,6 +271,7 @@ def scan(text: str) -> Image.Image:
     return image
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
 @pytest.mark.parametrize("script", LEASES)
 def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:

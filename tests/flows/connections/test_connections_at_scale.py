@@ -109,6 +109,7 @@ def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
     assert time.monotonic() - began < SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
 def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
     """Whatever a request has no time for is done by the sweep; each slice is a transaction of its own."""

@@ -129,6 +129,7 @@ def disturbed(space, drive, rng, monkeypatch):
     assert space.run(run).status == "COMPLETED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, account, seed, monkeypatch):
     rng = random.Random(f"{seed}-{account.connector}")
@@ -153,6 +154,7 @@ def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, acc
     assert (fetched(account), calls) == (set(), [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_what_two_connections_had_is_for_whom_the_service_shows_it_and_nobodys_once_both_have_lost_it(
     space, account, seed

@@ -258,6 +258,7 @@ def test_nor_does_a_page_to_who_comes_to_the_workspace(space, account, monkeypat
     assert "For Bob." in shown_to(space, BOB)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("account", GRANTING, indirect=True)
 def test_what_changes_and_is_withdrawn_before_it_is_fetched_is_shown_to_who_may_see_it_then(known, space, account):

@@ -12,6 +12,7 @@ def house(db):
     return Configured(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [step.__name__ for step in STEPS])
 @pytest.mark.parametrize("kind", ["text", "file"])
 def test_a_document_that_is_deleted_and_cleared_before_a_step_is_cancelled(house, step, kind):

@@ -23,6 +23,7 @@ def figures(space):
     return told(exposition.render_text(Figures(space.db).read(space.scope.organization), of_organization=True))
 
 
+@pytest.mark.slow
 def test_after_a_thousand_documents_every_figure_is_the_databases(db):
     space = Configured(db)
 

@@ -190,6 +190,7 @@ def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     assert {row["status"] for row in lost} == {"FAILED"}
 
 
+@pytest.mark.slow
 def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     with s3_server.running() as storage:

@@ -104,6 +104,7 @@ def chunks(count, about="Chapter"):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
 def test_a_namespace_on_any_model_server_takes_200_chunks_and_few_requests_are_refused(opened, server):
     with model_server.running(replace(server, refused=[], texts=[], sizes=[])) as running:

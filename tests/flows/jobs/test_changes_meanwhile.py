@@ -115,6 +115,7 @@ def found(space, **wanted):
     return space.search("hunting at night", top_k=9, where=DocumentFilter(metadata=wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "kind", "killed"),
     [

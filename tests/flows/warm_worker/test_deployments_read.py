@@ -37,6 +37,7 @@ if __name__ == "__main__":
 """The worker, for which Prefect answers the next questions for a deployment by these errors."""
 
 
+@pytest.mark.slow
 def test_a_run_whose_deployment_cannot_be_read_frees_its_slot(prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     (tmp_path / "worker.py").write_text(PROGRAM)

@@ -44,6 +44,7 @@ def test_cancelled_there_is_cancelled_here(shop, site):
     assert shop.until(lambda: final(shop, crawl)).name == "Cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_a_worker_claimed_and_never_began_is_ingested_by_another(shop):
     run = shop.space.text("Owls hunt mice at night.", "owls").job_run_id

@@ -235,6 +235,7 @@ STRANGE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STRANGE)
 def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool, kind: str) -> None:
     changed, reason = STRANGE[kind]

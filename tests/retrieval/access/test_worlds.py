@@ -206,6 +206,7 @@ def searched(db, place: Place, viewer, weights, **more) -> list[str]:
     return [hit.document_id for hit in hits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_user_sees_what_the_oracle_says(db, new_library, part, monkeypatch):
     place = filled(db, new_library)

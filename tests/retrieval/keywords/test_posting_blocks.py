@@ -165,6 +165,7 @@ def scores(library, query):
         return {one.chunk_id: one.score for one in bm25_scorer.rank_chunks(connection, terms).best(100_000)}
 
 
+@pytest.mark.slow
 def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
     bags = many(library, 3_000, random.Random(1))
     posting_blocks.pack_postings(library.db, library.partition)
