@@ -1,14 +1,21 @@
-"""Pages that are no file in docs/: the reference, made from the code, and the Markdown files of the project's root."""
+"""Pages that are no file in docs/: the reference, made from the code, and the Markdown files of the project's root.
+
+Every page is written as Markdown beside its HTML, and llms.txt lists them by the tabs of the site."""
 
 import re
 import sys
 from pathlib import Path
 
+from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure import StructureItem
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_NAVIGATION: list[Navigation] = []
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 
 import api_reference  # noqa: E402
@@ -33,9 +40,34 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to the root's files to their pages in the site."""
-    return _redirect_links(markdown, "../")
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
+    """Lead links to the root's files to their pages in the site, and write the page's Markdown twin."""
+    text = _redirect_links(markdown, "../")
+    twin = Path(config.site_dir, page.file.src_uri)
+    twin.parent.mkdir(parents=True, exist_ok=True)
+    twin.write_text(text, encoding="utf-8")
+    return text
+
+
+def on_env(env: Environment, config: MkDocsConfig, **_: object) -> Environment:
+    """Write llms.txt: every page with its title, below the tab that holds it."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for tab in _NAVIGATION[-1].items:
+        lines += ["", f"## {tab.title}", "", *_list_pages(tab)]
+    Path(config.site_dir, "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return env
+
+
+def on_nav(nav: Navigation, **_: object) -> Navigation:
+    """Keep the navigation for llms.txt: pages get their titles after this."""
+    _NAVIGATION.append(nav)
+    return nav
+
+
+def _list_pages(item: StructureItem) -> list[str]:
+    if isinstance(item, Page):
+        return [f"- [{item.title}]({item.file.src_uri})"]
+    return [line for child in item.children for line in _list_pages(child)] if isinstance(item, Section) else []
 
 
 def _redirect_links(markdown: str, prefix: str) -> str:

@@ -23,8 +23,8 @@ _UP = "make up" if IS_CHECKOUT else "retrieval up"
 _CORPUS = Path(__file__).parent / "corpus"
 _INGEST_SECONDS = 180.0
 _QUERIES: tuple[tuple[str, str, bool], ...] = (
-    ("Semantic", "How do I know that a change made the search better, and that it was not chance?", False),
-    ("Hybrid", "default port of the Prefect server", True),
+    ("Semantic", "Who took delivery of the outdoor units?", False),
+    ("Hybrid", "What does error E17 mean?", True),
 )
 MCP_SECONDS = 120.0
 MCP_VERSION = "2025-11-25"
@@ -144,11 +144,9 @@ def run_demo(_options: Options, settings: Settings) -> int:
 def _ingest_and_search(client: RetrievalClient) -> None:
     namespace = create_namespace(client, "demo")
     runs = {}
-    for file in sorted(_CORPUS.iterdir()):
-        if file.suffix in (".md", ".txt") and file.stem != "LICENSE":
-            runs[file.name] = client.ingest.text(namespace, file.read_text(), name=file.name).ingest_job_run_id
-        elif file.suffix in (".pdf", ".docx"):
-            runs[file.name] = client.ingest.file(namespace, file).ingest_job_run_id
+    for file in sorted(path for path in _CORPUS.rglob("*") if path.is_file()):
+        accepted = client.ingest.file(namespace, file, ocr_strategy="STANDARD_OCR")
+        runs[file.name] = accepted.ingest_job_run_id
     _wait_for_runs(client, namespace, runs)
     for kind, query, hybrid in _QUERIES:
         print(f"\n{kind} search: {query}\n")

@@ -195,7 +195,7 @@ WAIT = """until curl -sS "$API/v1/ingest-job-runs/$RUN?namespaceId=$NAMESPACE&wa
 SEARCH = """curl -sS "$API/v1/search" \\
   -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\
   -d '{"namespaceId": "'$NAMESPACE'", "query": "how long can a marine mammal hold its breath"}'"""
-"""The requests of README.md, letter by letter."""
+"""The requests of docs/quickstart.md, letter by letter."""
 
 
 def build_banner(service: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ BASELINE = "0051"
 MOVE = (
     "is of version 0.1.0. Nothing was changed. Start 0.1.0 on it, `retrieval export` each namespace there, and"
     " `retrieval import` the files into a new RETRIEVAL_HOME, or an empty database, of this version"
-    ' ("Upgrades" in docs/operations.md)'
+    " (docs/guides/upgrade.md)"
 )
 
 

@@ -479,13 +479,13 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
     assert instance.read_service(home)["apiKey"] == "rtr_x"
 
 
-def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> None:
+def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() -> None:
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
     shown = up.build_banner(known)
-    readme = (roles.PROJECT / "README.md").read_text()
+    quickstart = (roles.PROJECT / "docs" / "quickstart.md").read_text()
     for request in (up.INGEST, up.WAIT, up.SEARCH):
         assert request in shown
-        assert request in readme
+        assert request in quickstart
     line = next(one for one in shown.splitlines() if one.startswith("export "))
     told = subprocess.run(
         ["sh", "-c", f"{line}; echo $API $API_KEY $NAMESPACE"], capture_output=True, text=True, check=True
