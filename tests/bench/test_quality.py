@@ -11,7 +11,7 @@ VALUES = {
     "cranfield": {"semantic": 0.3707, "keyword": 0.3643, "hybrid": 0.4113},
     "longdocs": {"semantic": 0.8629, "keyword": 0.9456, "hybrid": 0.9279},
 }
-"""As docs/search.md has them; raise them with what becomes better."""
+"""As docs/benchmarks.md has them; raise them with what becomes better."""
 LOSS = 0.005
 
 
