@@ -170,6 +170,7 @@ SECRETS = {
     "RETRIEVAL_PREFECT_LOGIN": "retrieval:canary",
     "RETRIEVAL_PREFECT_API_KEY": "canary",
     "RETRIEVAL_METRICS_TOKEN": "canary",
+    "RETRIEVAL_EGRESS_PROXY": "http://user:canary@proxy:3128",
     "RETRIEVAL_OIDC_CLIENT_SECRET": "canary",
     "RETRIEVAL_OIDC_COOKIE_SECRET": "canary" * 6,
 }
