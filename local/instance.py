@@ -132,7 +132,8 @@ def settle_ports(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
 def build_url(host: str, port: int) -> str:
     """URL at which a client on this machine reaches a listener on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104
-    return f"http://{reachable}:{port}"
+    bracketed = f"[{reachable}]" if ":" in reachable and not reachable.startswith("[") else reachable
+    return f"http://{bracketed}:{port}"
 
 
 def find_ui_path(public_url: str | None) -> str:

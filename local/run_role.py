@@ -21,7 +21,7 @@ from local.environment import Resolved
 from retrieval import settings as service_settings
 from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.bootstrap import Bootstrap
-from retrieval.database import revisions
+from retrieval.database import poolers, revisions
 from retrieval.database.database import AWAY, Database
 from retrieval.database.revisions import RevisionError
 from retrieval.readiness import files_folder
@@ -59,11 +59,14 @@ def run(options: Namespace, settings: Settings) -> int:
 
 
 def _claim_files(settings: Settings, resolved: Resolved) -> None:
-    """LocalError if this machine's folder of files is not the service's. Not checked while the database is away or not
-    migrated: the role starts, and is not ready."""
+    """LocalError if this machine's folder of files is not the service's, or a pooler shares sessions. Not checked while
+    the database is away or not migrated: the role starts, and is not ready."""
     try:
+        poolers.require_own_sessions(resolved.database_url)
         with closing(Database(resolved.database_url, size=1)) as db:
             reason = files_folder.claim_folder(db, settings)
+    except poolers.SharedSessions as error:
+        raise LocalError(str(error), exit_code=2) from error
     except (*AWAY, psycopg.Error):
         return
     if reason:
@@ -120,8 +123,9 @@ def migrate_schema(url: str, language: str) -> None:
     from sqlalchemy.exc import DBAPIError
 
     try:
+        poolers.require_own_sessions(url)
         revisions.upgrade_schema(url)
-    except RevisionError as error:
+    except (poolers.SharedSessions, RevisionError) as error:
         raise LocalError(str(error)) from error
     except (DBAPIError, OperationalError) as error:
         if refusal := _explain_refusal(url, error.orig if isinstance(error, DBAPIError) else error):

@@ -369,7 +369,8 @@ class Settings(BoundedSettings, BaseSettings):
     def base_url(self) -> str:
         """Base of redirect URIs and links, without a trailing slash."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
-        return (self.public_url or f"http://{host}:{self.api_port}").rstrip("/")
+        place = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        return (self.public_url or f"http://{place}:{self.api_port}").rstrip("/")
 
     @property
     def files(self) -> Path:
