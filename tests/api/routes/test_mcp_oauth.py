@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import asyncio
+import html
 import re
-import secrets
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import httpx2
 import pytest
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 
 from retrieval.accounts.queries import organizations
 from retrieval.ports import Scope
@@ -64,52 +68,59 @@ def space(served, api_db):
     return found
 
 
-class Agent:
-    """A scripted OAuth client. It knows the address of `/mcp` and is a public client of the provider; no secret."""
+class Agent(httpx2.AsyncBaseTransport):
+    """What an agent without secrets knows: the address of `/mcp` and its name at the provider. It counts requests, and
+    stands for the proxy that leads the service's public address to the API."""
 
-    def __init__(self, base: str, http: httpx.Client) -> None:
-        self.base, self.http, self.requests = base, http, 0
+    def __init__(self, base: str, person: str) -> None:
+        self.base, self.person, self.requests, self.tokens = base, person, 0, None
+        self.network, self.back = httpx2.AsyncHTTPTransport(), ""
 
-    def send(self, method: str, url: str, **options):
-        """A request, counted; the proxy leads addresses of the service to the API."""
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.requests += 1
-        return self.http.request(method, url.replace(PUBLIC, self.base), **options)
+        request.url = httpx2.URL(str(request.url).replace(PUBLIC, self.base))
+        return await self.network.handle_async_request(request)
 
-    def sign_in(self, person: str) -> str:
-        refused = self.send("POST", RESOURCE, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-        assert refused.status_code == 401
-        location = re.search('resource_metadata="([^"]+)"', refused.headers["www-authenticate"])[1]
-        resource = self.send("GET", location).json()
-        assert resource["resource"] == RESOURCE
-        issuer = resource["authorization_servers"][0]
-        server = self.send("GET", f"{issuer}/.well-known/openid-configuration").json()
-        verifier = secrets.token_urlsafe(32)
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        client = {"client_id": "agent", "redirect_uri": BACK, "resource": resource["resource"]}
-        asked = {"response_type": "code", "state": "s", "code_challenge": challenge, "code_challenge_method": "S256"}
-        asked |= {"scope": " ".join(resource["scopes_supported"])}
-        page = self.send("GET", server["authorization_endpoint"], params={**client, **asked})
-        assert person in page.text
-        consent = self.send("GET", f"{issuer}/consent", params={**client, **asked, "subject": person})
-        code = parse_qs(urlsplit(consent.headers["location"]).query)["code"][0]
-        form = {**client, "grant_type": "authorization_code", "code": code, "code_verifier": verifier}
-        return str(self.send("POST", server["token_endpoint"], data=form).json()["access_token"])
+    async def get_tokens(self):
+        return self.tokens
 
-    def search(self, token: str):
-        arguments = {"query": "seals", "hybridConfig": WORDS}
-        self.http.base_url, self.http.headers["Authorization"] = self.base, f"Bearer {token}"
-        self.requests += 1
-        return modern(self.http, "tools/call", {"name": "search", "arguments": arguments}, **{"Mcp-Name": "search"})
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+
+    async def get_client_info(self):
+        return OAuthClientInformationFull(client_id="agent", redirect_uris=[BACK], token_endpoint_auth_method="none")
+
+    async def set_client_info(self, client_info):
+        raise AssertionError("the provider knows the client")
+
+    async def open_page(self, address: str) -> None:
+        """Sign in on the provider's page."""
+        async with httpx2.AsyncClient(transport=self) as browser:
+            page = await browser.get(address)
+            links = re.findall('href="([^"]+)"', page.text)
+            link = next(link for link in links if f"subject={self.person}" in link)
+            self.back = (await browser.get(page.url.join(html.unescape(link)))).headers["location"]
+
+    async def read_code(self) -> AuthorizationCodeResult:
+        answered = parse_qs(urlsplit(self.back).query)
+        return AuthorizationCodeResult(code=answered["code"][0], state=answered["state"][0])
+
+    async def search(self):
+        metadata = OAuthClientMetadata(redirect_uris=[BACK], token_endpoint_auth_method="none")
+        auth = OAuthClientProvider(RESOURCE, metadata, self, self.open_page, self.read_code)
+        async with (
+            self.network,
+            httpx2.AsyncClient(auth=auth, transport=self) as http,
+            Client(streamable_http_client(RESOURCE, http_client=http)) as client,
+        ):
+            return await client.call_tool("search", {"query": "seals", "hybridConfig": WORDS})
 
 
 @pytest.mark.parametrize("person", ["ada", "bob"])
-def test_an_address_leads_to_the_persons_first_hit(served, space, person):
-    with httpx.Client(trust_env=False, timeout=30) as http:
-        agent = Agent(served[2], http)
-        answer = agent.search(agent.sign_in(person))
-    assert answer.status_code == 200, answer.text
-    results = answer.json()["result"]["structuredContent"]["results"]
-    assert [hit["content"] for hit in results] == [f"seals of {person}"]
+def test_the_official_client_comes_from_an_address_to_the_persons_first_hit(served, space, person):
+    agent = Agent(served[2], person)
+    answer = asyncio.run(agent.search())
+    assert [hit["content"] for hit in answer.structured_content["results"]] == [f"seals of {person}"]
     assert agent.requests <= MOST_REQUESTS
 
 
