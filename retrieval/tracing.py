@@ -70,6 +70,10 @@ def make_tracer(role: str) -> Tracer | None:
                 about[SERVICE_NAME] = "retrieval"
             provider = TracerProvider(resource=Resource.create(about))
             provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+            if role == "api":  # for spans of the MCP SDK; of the other roles Prefect would add its own
+                from opentelemetry import trace
+
+                trace.set_tracer_provider(provider)
             _process.provider, _process.tracer = provider, provider.get_tracer("retrieval")
     return _process.tracer
 

@@ -1,4 +1,4 @@
-"""A search is a span with OpenTelemetry's names for generative AI, within the request's own, and without its text."""
+"""A search, and a call of a tool by MCP, is a span with OpenTelemetry's names for generative AI, within the request's own, and without its text."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from tests.api.support import EMBEDDED, client_of, serve
 from tests.standins import otlp_receiver
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
+MCP_TRACE = "1af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.fixture
@@ -33,6 +34,14 @@ def test_a_search_is_traced_by_the_names_of_generative_ai(receiver, api_settings
             headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
         )
         assert answer.status_code == 200, answer.text
+        arguments = {"namespaceId": space, "query": "canary words"}
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "search", "arguments": arguments}}
+        headers = {
+            "traceparent": f"00-{MCP_TRACE}-b7ad6b7169203332-01",
+            "Accept": "application/json, text/event-stream",
+        }
+        answer = client.post("/mcp", json=call, headers=headers)
+        assert answer.status_code == 200, answer.text
         tracing.end_tracing()
     spans = receiver.of(TRACE)
     search = spans["retrieval"]
@@ -45,4 +54,11 @@ def test_a_search_is_traced_by_the_names_of_generative_ai(receiver, api_settings
         "gen_ai.request.model": model["model"],
         "gen_ai.retrieval.top_k": 7,
     }
+    spans = receiver.of(MCP_TRACE)
+    tool = spans["tools/call search"]
+    assert tool.parent == spans["POST /mcp"].id
+    assert spans["retrieval"].parent == tool.id
+    names = ("mcp.method.name", "gen_ai.operation.name", "gen_ai.tool.name", "jsonrpc.request.id")
+    assert [tool.about[name] for name in names] == ["tools/call", "execute_tool", "search", "5"]
+    assert tool.about["mcp.protocol.version"]
     assert "canary" not in str(receiver.spans)
