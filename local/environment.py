@@ -264,9 +264,12 @@ _QUIET_SERVICES = {
     f"{_SERVICES}CANCELLATION_CLEANUP_LOOP_SECONDS": "60",
     f"{_SERVICES}CLEANUP_RECONCILER_LOOP_SECONDS": "30",
     "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT20S",
+    f"{_SERVICES}DB_VACUUM_ENABLED": "events,flow_runs,orphans",
+    f"{_SERVICES}DB_VACUUM_RETENTION_PERIOD": str(14 * 86400),
 }
-"""Fewer and larger writes; nothing here pauses flow runs or holds Prefect's concurrency leases. What would look every 5
-or 20 seconds looks less often: nothing of this service waits for it."""
+"""Flow runs are kept for 14 days and events for 7, so that the database stops growing. Fewer and larger writes;
+nothing here pauses flow runs or holds Prefect's concurrency leases. What would look every 5 or 20 seconds looks less
+often: nothing of this service waits for it."""
 
 
 def _list_own_addresses(settings: Settings) -> list[str]:

@@ -1,4 +1,4 @@
-"""A search, and a call of a tool by MCP, is a span with OpenTelemetry's names for generative AI, within the request's own, and without its text."""
+"""Searches and messages of MCP are spans with OpenTelemetry's names for generative AI, and without their text."""
 
 import pytest
 
