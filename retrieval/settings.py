@@ -368,9 +368,8 @@ class Settings(BoundedSettings, BaseSettings):
     @property
     def base_url(self) -> str:
         """Base of redirect URIs and links, without a trailing slash."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
-        place = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        return (self.public_url or f"http://{place}:{self.api_port}").rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
+        return (self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.api_port}").rstrip("/")
 
     @property
     def files(self) -> Path:
