@@ -493,6 +493,13 @@ def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() 
     assert told.stdout.split() == ["http://a", "rtr_k", "ns_1"]
 
 
+def test_the_demo_holds_the_documents_that_the_readme_counts() -> None:
+    command = ["git", "ls-files", "local/corpus"]
+    files = subprocess.run(command, cwd=roles.PROJECT, capture_output=True, text=True, check=True).stdout.split()
+    assert len(files) == 8
+    assert "ingests eight documents" in (roles.PROJECT / "README.md").read_text()
+
+
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
     known = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
     assert "sign in with retrieval:abc" in up.build_banner(known | {"prefectLogin": "retrieval:abc"})
