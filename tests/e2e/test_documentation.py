@@ -38,6 +38,7 @@ PAGES = [
 PAGES_NOT_RUN = {
     "CONTRIBUTING.md": "sets up, lints and tests the project, as CI does",
     "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
+    "deploy/helm/retrieval/README.md": "needs a cluster; tests/deploy reads the chart",
     "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
     "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
     "docs/reliability.md": "runs tests of an hour",
@@ -56,6 +57,8 @@ NOT_RUN = {
     ("docs/guides/clients.md", "https://docs.example.com"): "the site is an example; test_client.py ingests one",
     ("docs/guides/events.md", "https://example.com/hooks"): "a closed network cannot resolve it; test_webhooks.py",
     ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
+    ("docs/guides/mcp.md", "claude mcp add"): "needs Claude Code; the test of keys speaks its protocol",
+    ("docs/guides/model-servers.md", "11434"): "needs a model server; tests/standins/model_server.py is one",
     ("docs/connectors.md", "conn_…"): "needs an account at the vendor; tests/e2e/test_connectors.py has one",
     ("docs/connectors/website.md", "/ingest/sitemap"): "the site is an example; tests/e2e/test_web.py has one",
     ("docs/sign-in.md", "RETRIEVAL_OIDC_ISSUER"): "settings that need an identity provider; tests/api/test_oidc.py",
