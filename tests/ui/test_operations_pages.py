@@ -109,8 +109,32 @@ def test_the_audit_log_is_narrowed_by_its_filters(app, org):
     assert len(seen.dataframe[0].value) == 2
     seen.selectbox(key="audit_outcome").set_value("REFUSED").run()
     (row,) = seen.dataframe[0].value.to_dict("records")
-    assert (row["Object"], row["Outcome"]) == ("tenant", "Refused (404)")
+    assert (row["What"], row["Outcome"]) == ("Tried to delete a tenant: nobody", "Refused (404)")
     seen.text_input(key="audit_object").set_value("carol").run()
     assert "No entries." in shown(seen)
     click(seen, "Clear filters")
     assert len(seen.dataframe[0].value) == 2
+
+
+def test_the_audit_log_tells_in_sentences_what_was_done_to_which_object(app, org):
+    made = org.client.post("/v1/keys", json={"name": "Website search", "scopes": ["search"]}).json()["data"]["key"]
+    assert org.client.delete(f"/v1/keys/{made['id']}").status_code == 200
+    seen = app(org.api_key, "audit")
+    assert not seen.exception
+    sentences = seen.dataframe[0].value["What"].tolist()
+    assert sentences[:2] == ["Revoked an API key: Website search", "Created an API key: Website search"]
+
+
+def test_a_key_is_shown_to_be_copied_until_it_is_revoked(app, org):
+    seen = app(org.api_key, "keys", tab="API keys")
+    next(field for field in seen.text_input if field.label == "Name").set_value("Short-lived")
+    click(seen, "Create API key")
+    assert "Copy the key now" in shown(seen)
+    key_id = next(
+        key["id"] for key in org.client.get("/v1/keys").json()["data"]["keys"] if key["name"] == "Short-lived"
+    )
+    assert org.client.delete(f"/v1/keys/{key_id}").status_code == 200
+    seen.run()
+    assert not seen.exception
+    assert "Copy the key now" not in shown(seen)
+    assert not seen.code

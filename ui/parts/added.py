@@ -71,7 +71,7 @@ def _lost(added: Addition | None, reached: int) -> None:
     if added is None and missing > 0 and expected <= additions.LINKED:
         st.warning(
             f"{reached:,} of {format_count(expected, 'item')} reached the service before the session ended."
-            f" The other {missing:,} were not sent: add them again.",
+            f" The other {missing:,} were refused or not sent: add them again.",
             icon=":material/warning:",
         )
 

@@ -28,6 +28,12 @@ def api_document(address: str) -> Json:  # noqa: ARG001  (what it is kept by)
     return session.current_person().api.described()
 
 
+def find_operation(method: str, path: str) -> Json | None:
+    """Return the operation of a method and a path; None if the API has none, such as for a command."""
+    operation: Json | None = api_document(session.api_address())["paths"].get(path, {}).get(method.lower())
+    return operation
+
+
 def embedding_models() -> Mapping[str, tuple[str, ...]]:
     """The embedding models that may be chosen, by provider, as the settings of the service say."""
     return {

@@ -98,6 +98,7 @@ def clicked_row(
         rows,
         hide_index=True,
         width="stretch",
+        height="content",
         on_select="rerun",
         selection_mode="single-cell",
         key=f"{key}_{number}",

@@ -98,7 +98,7 @@ def _end() -> None:
 
 PAGE = 50
 _MADE = "key_made"
-"""Of the session: the value of a key that was created and has yet to be copied."""
+"""Of the session: the id and the value of a key that was created and has yet to be copied."""
 
 
 def main() -> None:
@@ -143,10 +143,10 @@ def _keys(person: session.Person) -> None:
             except ApiError as error:
                 frame.show_error(error)
             else:
-                st.session_state[_MADE] = response["apiKey"]
-    _made()
+                st.session_state[_MADE] = response["key"]["id"], response["apiKey"]
     data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.read_parameter("keys"))
     keys = data["keys"]
+    _made({key["id"] for key in keys if key["revokedAt"]})
     show_rotation(keys)
     for key in [key for key in keys if not key["revokedAt"]]:
         _key(person, key, spaces)
@@ -160,9 +160,12 @@ def _keys(person: session.Person) -> None:
     widgets.show_pager(data, name="keys")
 
 
-def _made() -> None:
-    """The value of the key that was created, until it was copied: whatever else is clicked meanwhile."""
-    if value := st.session_state.get(_MADE):
+def _made(revoked_ids: set[str]) -> None:
+    """The value of the key that was created, until it was copied or revoked: whatever else is clicked meanwhile."""
+    key_id, value = st.session_state.get(_MADE, ("", ""))
+    if key_id in revoked_ids:
+        st.session_state.pop(_MADE)
+    elif value:
         st.success("Copy the key now: it is shown this once and never again.")
         st.code(value, language=None)
         st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(_MADE, None))
