@@ -61,8 +61,17 @@ def stage_times(timings: Mapping[str, float]) -> None:
     st.altair_chart(_with_numbers(bars, "seconds:Q"), width="stretch")
 
 
+LEAST_POINTS = 3
+"""With fewer there are numbers instead of a chart."""
+
+
 def show_counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str, str] | None = None) -> None:
-    """Horizontal bars of `count` by `name`, largest first."""
+    """Horizontal bars of `count` by `name`, largest first; numbers where they are few."""
+    if len(rows) < LEAST_POINTS:
+        with st.container(horizontal=True):
+            for row in rows:
+                st.metric(str(row[name]), f"{row['count']:,}")
+        return
     color = (
         alt.Color(
             f"{name}:N", legend=None, scale=alt.Scale(domain=list(colors), range=[COLORS[c] for c in colors.values()])

@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, namespace_form, widgets
-from ui.parts.labels import format_count, time_ago
+from ui.parts.labels import format_count, format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
@@ -16,6 +16,8 @@ WAYS = (
     ("documents", "Documents", "description", "documents:read"),
     ("search", "Search lab", "search", "search"),
 )
+NO_USAGE: Json = {"documents": 0, "storedBytes": 0, "tokens": 0}
+"""Of a namespace that the usage does not name: it is empty."""
 AREAS = {
     "fileStorageConfig": "File storage",
     "vectorStorageConfig": "Vector store",
@@ -53,8 +55,18 @@ def _list(person: session.Person) -> None:
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
-    st.caption(f"{format_count(len(spaces), 'namespace')} on this page, newest first")
-    rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
+    usage = _usage_by_namespace(person)
+    spaces.sort(key=lambda space: -(usage.get(space["id"]) or NO_USAGE)["documents"])
+    order = "most documents first" if usage else "newest first"
+    st.caption(f"{format_count(len(spaces), 'namespace')} on this page, {order}")
+    rows = [
+        {
+            "Name": space["name"],
+            **_summary(space, usage.get(space["id"], NO_USAGE) if usage else None),
+            "Id": space["id"],
+        }
+        for space in spaces
+    ]
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
         session.set_parameters(namespace=chosen, open="yes")
@@ -62,15 +74,30 @@ def _list(person: session.Person) -> None:
     widgets.show_pager(data)
 
 
-def _summary(space: Json) -> Json:
-    """Its configuration in a row; nothing for a bound key, which is shown ids and names."""
+def _usage_by_namespace(person: session.Person) -> dict[str, Json]:
+    """Return what each namespace holds, and embedded this month, by its id; nothing for keys that may not ask."""
+    if not person.may("admin") or person.tenant:
+        return {}
+    usage = person.api.get("/v1/usage", by="namespace")["usage"]
+    return {entry["namespaceId"]: entry for entry in usage}
+
+
+def _summary(space: Json, usage: Json | None) -> Json:
+    """Use and model in a row; nothing for a bound key, which is shown ids and names."""
     if "createdAt" not in space:
         return {}
+    used = (
+        {
+            "Documents": usage["documents"],
+            "Storage": format_size(usage["storedBytes"]),
+            "Tokens this month": usage["tokens"],
+        }
+        if usage
+        else {}
+    )
     return {
-        "File storage": space["fileStorageConfig"]["type"],
-        "Vector store": space["vectorStorageConfig"]["provider"],
+        **used,
         "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
-        "Web scraper": (space["webScraperConfig"] or {}).get("provider") or "",
         "Created": time_ago(space["createdAt"]),
     }
 

@@ -83,7 +83,7 @@ def _show(person: session.Person, namespace: str) -> None:
         with left_column:
             st.markdown(f"**Documents over time** (UTC), of the newest {format_count(len(runs), 'run')}")
             charts.over_time(brought, colors={"indexed": "green", "failed": "red"})
-    if times:
+    if len(times) >= charts.LEAST_POINTS:  # the numbers above say all about fewer
         with right_column:
             st.markdown("**Search latency**, last 24 hours")
             charts.show_latency(times)
