@@ -73,7 +73,7 @@ class Caller:
     tenants_open: bool
     tenant_required: bool
     counted: bool
-    """Whether the organization or one of its tenants has, or had, a quota."""
+    """Tell whether the organization or one of its tenants has, or had, a quota."""
     signed_in: SignedIn | None = None
 
     @property

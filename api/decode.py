@@ -150,7 +150,7 @@ def _bound(problem: str) -> str:
 
 
 def _broken(body: bytes, error: Exception) -> str:
-    """Why a text is no JSON, and where."""
+    """Return the reason why a text is no JSON, and the position."""
     if not body.strip():
         return "is empty; send JSON"
     at = _BYTE.search(str(error))

@@ -47,7 +47,7 @@ RECONCILE_SECONDS = 3.0
 IDLE_SECONDS = 10.0
 """Between two looks at Prefect while no batch is open: each costs its server more than anything else that is idle."""
 SCHEDULE_SECONDS = 10.0
-SCHEDULE_AGAIN_SECONDS = 60.0
+SCHEDULE_AGAIN_SECONDS = 30.0
 """After which Prefect's schedules are compared with ours although ours have not changed."""
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
@@ -207,11 +207,15 @@ class Dispatcher:
     async def schedule(self, thread: LoopThread) -> None:
         troubled: dict[str, str] = {}
         told, again_at = None, 0.0
+
+        async def settle_pause(schedule_id: str, paused: bool) -> None:  # noqa: FBT001
+            await thread.run(connections_by_schedule.settle_pause, schedule_id, paused=paused)
+
         async with get_client() as client:
             while True:
                 schedules_wanted = await thread.run(connections_by_schedule.wanted_schedules)
                 if schedules_wanted != told or troubled or time.monotonic() >= again_at:
-                    await schedules.reconcile_schedules(client, schedules_wanted, troubled)
+                    await schedules.reconcile_schedules(client, schedules_wanted, troubled, settle_pause)
                     told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.heartbeat.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)

@@ -1,4 +1,4 @@
-"""Flow of a connection's schedule: it requests an ingestion, which then runs like any other."""
+"""Flow of a schedule: it requests an ingestion, which then runs like any other."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from retrieval.jobs import notifications
 
 
 @flow(name="sync-connection", persist_result=False)
-async def sync_connection(connection_id: str) -> State[None]:
-    """The next ingestion of a connection, unless one is under way."""
+async def sync_connection(connection_id: str | None = None, schedule_id: str | None = None) -> State[None]:
+    """The next ingestion of a schedule, or of a connection with an interval, unless one is under way."""
     db = context.open_database()
-    scheduled_run = await asyncio.to_thread(schedules.record_run, db, connection_id)
+    if schedule_id is not None:
+        scheduled_run = await asyncio.to_thread(schedules.repeat_ingestion, db, schedule_id)
+    else:
+        scheduled_run = await asyncio.to_thread(schedules.record_run, db, connection_id or "")
     if scheduled_run.job_run_id is None:
         return Completed(name="Skipped", message=scheduled_run.reason)
     await asyncio.to_thread(notifications.notify_listeners, db)

@@ -1,22 +1,26 @@
-"""Connections with a sync interval, as schedules of one deployment in Prefect: made, changed and taken away to fit."""
+"""Schedules of ingestion as schedules of one deployment in Prefect: made, changed and taken away to fit.
+
+A pause goes both ways: one that a request sets is told to Prefect, one that is set in Prefect is stored.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.schedules import IntervalSchedule
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
 from flows import prefect_client
 from retrieval.connections import schedules
+from retrieval.connections.schedules import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from uuid import UUID
 
     from prefect.client.schemas.objects import DeploymentSchedule
@@ -27,20 +31,28 @@ DEPLOYMENT = "sync-connection/sync-connection"
 
 
 async def reconcile_schedules(
-    client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None
+    client: PrefectClient,
+    wanted: Mapping[str, Timing],
+    troubled: dict[str, str] | None = None,
+    settle_pause: Callable[[str, bool], Awaitable[None]] | None = None,
 ) -> int:
-    """Make Prefect's schedules match our table: connection id to minutes. Returns the number of changes.
+    """Make Prefect's schedules match our timings, by id. Returns the number of changes.
 
     Each stands alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
-    was said of those before, by connection, so that it is logged once; they come last. A server that cannot be reached
-    or refuses our login is raised.
+    was said of those before, by id, so that it is logged once; they come last. `settle_pause`: stores the state that
+    Prefect has. A server that cannot be reached or refuses our login is raised.
     """
     troubled = {} if troubled is None else troubled
     async with asyncio.timeout(prefect_client.CALL_SECONDS):
         deployment = await client.read_deployment_by_name(DEPLOYMENT)
         existing = {schedule.slug or "": schedule for schedule in await client.read_deployment_schedules(deployment.id)}
     names = sorted({*wanted, *existing}, key=lambda name: (name in troubled, name))
-    done = Counter([await _alone(client, deployment.id, name, wanted, existing, troubled) for name in names])
+    done = Counter(
+        [
+            await _alone(client, deployment.id, name, (wanted.get(name), existing.get(name)), troubled, settle_pause)
+            for name in names
+        ]
+    )
     for name in troubled.keys() - {*wanted, *existing}:
         del troubled[name]
     del done[""]
@@ -53,20 +65,24 @@ async def _alone(
     client: PrefectClient,
     deployment: UUID,
     name: str,
-    wanted: Mapping[str, int],
-    there: Mapping[str, DeploymentSchedule],
+    pair: tuple[Timing | None, DeploymentSchedule | None],
     troubled: dict[str, str],
+    settle_pause: Callable[[str, bool], Awaitable[None]] | None,
 ) -> str:
     """Reconcile one schedule: `made`, `changed`, `removed`, or nothing if it matches or cannot be changed."""
+    timing, schedule = pair
     try:
         async with asyncio.timeout(prefect_client.CALL_SECONDS):
-            done = await _fitted(client, deployment, name, wanted.get(name), there.get(name))
+            done, paused = await _fitted(client, deployment, name, timing, schedule)
+        is_settled = timing is None or timing.paused is None or not (timing.pending or paused != timing.paused)
+        if settle_pause is not None and not is_settled:
+            await settle_pause(name, paused)
     except Exception as error:
         if prefect_client.is_of_all(error):
             raise
         reason = f"{prefect_client.failure_reason(error)}: {str(error)[:300]}"
         if troubled.get(name) != reason:
-            log.warning("schedule.not_reconciled", connection_id=name, minutes=wanted.get(name), reason=reason)
+            log.warning("schedule.not_reconciled", schedule_id=name, timing=str(timing), reason=reason)
         troubled[name] = reason
         return ""
     troubled.pop(name, None)
@@ -74,31 +90,38 @@ async def _alone(
 
 
 async def _fitted(
-    client: PrefectClient, deployment: UUID, name: str, minutes: int | None, schedule: DeploymentSchedule | None
-) -> str:
-    if minutes is None:
+    client: PrefectClient, deployment: UUID, name: str, timing: Timing | None, schedule: DeploymentSchedule | None
+) -> tuple[str, bool]:
+    """Return what was done, and whether the schedule is paused in Prefect now."""
+    if timing is None:
         if schedule is not None:
             await client.delete_deployment_schedule(deployment, schedule.id)
-        return "removed"
-    interval = make_interval(name, minutes)
-    parameters = {"connection_id": name}
+        return "removed", False
+    due = make_schedule(name, timing)
+    parameters = {"connection_id" if timing.paused is None else "schedule_id": name}
     if schedule is None:
-        new_schedule = DeploymentScheduleCreate(schedule=interval, slug=name, parameters=parameters)
+        active = not timing.paused
+        new_schedule = DeploymentScheduleCreate(schedule=due, slug=name, parameters=parameters, active=active)
         await client.create_deployment_schedules(deployment, [new_schedule])
-        return "made"
-    current = schedule.schedule
-    if (
-        isinstance(current, IntervalSchedule)
-        and (current.interval, current.anchor_date) == (interval.interval, interval.anchor_date)
-        and schedule.parameters == parameters
-    ):
-        return ""
+        return "made", not active
+    active = not timing.paused if timing.pending else schedule.active
+    if _parts(schedule.schedule) == _parts(due) and (schedule.parameters, schedule.active) == (parameters, active):
+        return "", not active
     # an update without the parameters would remove them
-    await client.update_deployment_schedule(deployment, schedule.id, schedule=interval, parameters=parameters)
-    return "changed"
+    await client.update_deployment_schedule(deployment, schedule.id, active=active, schedule=due, parameters=parameters)
+    return "changed", not active
 
 
-def make_interval(connection_id: str, minutes: int) -> IntervalSchedule:
-    return IntervalSchedule(
-        interval=timedelta(minutes=minutes), anchor_date=schedules.anchor_time(connection_id, minutes)
-    )
+def _parts(schedule: Any) -> tuple[Any, ...]:
+    """Return what tells two schedules apart."""
+    if isinstance(schedule, IntervalSchedule):
+        return schedule.interval, schedule.anchor_date
+    return (schedule.cron, schedule.timezone) if isinstance(schedule, CronSchedule) else (schedule,)
+
+
+def make_schedule(schedule_id: str, timing: Timing) -> IntervalSchedule | CronSchedule:
+    """Prefect's schedule of a timing."""
+    if timing.minutes is None:
+        return CronSchedule(cron=timing.cron or "", timezone=timing.time_zone)
+    anchor = schedules.anchor_time(schedule_id, timing.minutes)
+    return IntervalSchedule(interval=timedelta(minutes=timing.minutes), anchor_date=anchor)

@@ -44,6 +44,10 @@ def connection_id() -> str:
     return new_id("conn_")
 
 
+def schedule_id() -> str:
+    return new_id("sch_")
+
+
 def directory_id() -> str:
     return new_id("dir_")
 

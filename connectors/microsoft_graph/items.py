@@ -56,7 +56,7 @@ def is_file(item: Item) -> bool:
 
 
 def left_out(item: Item) -> str:
-    """Why an item that is no file is not brought, for the count of a job run; "" for folders, which are no loss."""
+    """Reason why an item that is no file is left out, for the count of a job run; "" for folders, which are no loss."""
     remote = item.get("remoteItem")
     if any(isinstance(part, dict) and part.get("package") is not None for part in (item, remote)):
         return NOTEBOOK

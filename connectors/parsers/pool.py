@@ -203,7 +203,7 @@ class Child:
         return f"Reading the file came to no end within {limit:g} s by the clock: try again when less is going on."
 
     def _death(self) -> str:
-        """Why the child died, in words for the user."""
+        """Return why the child died, in words for the user."""
         status = self._process.wait()
         message = self._said()
         log.warning(

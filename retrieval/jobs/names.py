@@ -28,7 +28,7 @@ COLUMNS: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a job run is named by. `tried`: the source of a dry run; `whole`, `hosts`: numbers of documents and hosts;
+    """Parts of a job run's name. `tried`: the source of a dry run; `whole`, `hosts`: numbers of documents and hosts;
     `first`: name of the first document; `account`: name of the connection."""
 
     source: str

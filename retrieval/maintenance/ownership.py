@@ -54,6 +54,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "inbox": Owned(_WORK),
     "crawl_pages": Owned(_WORK),
     "departures": Owned("the next listing of a connection begins anew"),
+    "schedules": Owned("an import repeats nothing by itself"),
     "oauth_states": Owned("an authorization is not carried on elsewhere"),
     "sweeps": Owned("what is garbage does not travel"),
     "search_times": Owned("of the machine that it was measured on", "forgotten after two days"),

@@ -43,8 +43,29 @@ def test_a_schedule_shows_its_next_run(app, org):
     seen = app(org.api_key, "schedules", namespace=namespace)
     assert not seen.exception
     (row,) = seen.dataframe[0].value.to_dict("records")
-    assert (row["Connection"], row["Sync schedule"]) == ("Team drive", "Every hour")
+    assert (row["Name"], row["Sync schedule"]) == ("Team drive", "Every hour")
     assert row["Due"].startswith("in ")
+
+
+def test_a_website_is_repeated_paused_and_let_go(app, org):
+    namespace = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    body = {"source": "WEBSITE", "config": {"url": "https://docs.example.com/"}}
+    org.client.post("/v1/ingest/website", json={"namespaceId": namespace, "ingestConfig": body})
+    seen = app(org.api_key, "schedules", namespace=namespace)
+    typed(seen, "Or by a cron expression", "0 6 * * MON-FRI")
+    typed(seen, "Time zone of the cron expression", "Europe/Berlin")
+    click(seen, "Add schedule")
+    assert not seen.exception
+    (row,) = seen.dataframe[0].value.to_dict("records")
+    assert row["Name"] == "https://docs.example.com/"
+    assert (row["Sync schedule"], row["Last run"]) == ("0 6 * * MON-FRI (Europe/Berlin)", "none yet")
+    click(seen, "Pause")
+    assert seen.dataframe[0].value.to_dict("records")[0]["Due"] == "paused"
+    click(seen, "Continue")
+    assert seen.dataframe[0].value.to_dict("records")[0]["Due"].startswith("in ")
+    click(seen, "Delete")
+    assert not seen.dataframe
+    assert not seen.error, [error.value for error in seen.error]
 
 
 def test_a_webhook_is_added_rotated_and_tested(app, org):

@@ -1,74 +1,132 @@
-"""Schedules: which connections are synced by themselves, and when next."""
+"""Schedules: what is ingested by itself, when next, and how the last run ended."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from ui import session
-from ui.client import Json
+from ui.client import ApiError, Json
 from ui.parts import frame, widgets
-from ui.parts.labels import name_of, parse_time, source_title, span_until
+from ui.parts.labels import INTERVALS, name_of, parse_time, source_title, span_until
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
+WEB = ("WEBSITE", "SITEMAP", "URLS_LIST")
+"""Sources whose job runs can be repeated here; connections have their interval at the connection."""
 
 
 def main() -> None:
     person = session.current_person()
     namespace = frame.show_head(person, "Schedules")
+    if person.may("ingest:write"):
+        _add(person, namespace)
     data = person.api.get(
         "/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
     )
-    scheduled = sorted(
-        (connection for connection in data["connections"] if connection["syncIntervalMinutes"]),
-        key=lambda one: one.get("nextSyncAt", {}).get("isoString", "~"),
-    )
-    without = sum(
-        1
-        for connection in data["connections"]
-        if not connection["syncIntervalMinutes"] and connection["status"] == "ACTIVE"
-    )
-    if not scheduled:
+    connections = [connection for connection in data["connections"] if connection["syncIntervalMinutes"]]
+    schedules: list[Json] = []
+    if person.may("ingest:read"):
+        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=PAGE)["schedules"]
+    if not connections and not schedules:
         widgets.show_empty(
-            "No connection of this namespace is synced by itself.",
-            "Choose a sync schedule at a connection: it is then synced at that interval.",
+            "Nothing in this namespace is ingested by itself.",
+            "Repeat an ingestion of a website above, or choose a sync schedule at a connection.",
         )
         _to_connections(namespace)
         widgets.show_pager(data)
         return
+    rows = [*map(_connection_row, connections), *map(_schedule_row, schedules)]
     st.dataframe(
-        [_row(connection) for connection in scheduled],
+        sorted(rows, key=lambda row: str(row["Next run"] or "~")),
         hide_index=True,
         width="stretch",
         column_config={"Next run": st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")},
     )
-    for connection in scheduled:
-        if connection["statusReason"]:
-            st.warning(
-                f"{escape_markdown(connection['name'])}: {escape_markdown(connection['statusReason'])}",
-                icon=":material/info:",
-            )
-    if without:
-        verb = "is" if without == 1 else "are"
-        st.caption(f"{without:,} more on this page {verb} synced only when asked for.")
+    for entry in (*connections, *schedules):
+        if entry["statusReason"]:
+            name = escape_markdown(entry.get("name") or entry["about"] or entry["id"])
+            st.warning(f"{name}: {escape_markdown(entry['statusReason'])}", icon=":material/info:")
+    if person.may("ingest:write"):
+        for schedule in schedules:
+            _actions(person, namespace, schedule)
     _to_connections(namespace)
     widgets.show_pager(data)
 
 
-def _row(connection: Json) -> Json:
+def _add(person: session.Person, namespace: str) -> None:
+    """Show the form that repeats an ingestion of the web, where there was one."""
+    listed = person.api.get("/v1/ingest-job-runs", namespaceId=namespace, pageSize=PAGE)["ingestJobRuns"]
+    runs = {run["id"]: run for run in listed if run["source"] in WEB and not run.get("dryRun")}
+    if not runs:
+        return
+    with st.expander("Repeat an ingestion", icon=":material/add_circle:"), st.form("schedule", border=False):
+        run_id = st.selectbox(
+            "Ingestion", list(runs), format_func=lambda key: f"{source_title(runs[key]['source'])} {runs[key]['name']}"
+        )
+        interval = st.selectbox("Every", [minutes for minutes in INTERVALS if minutes], index=3, format_func=name_of)
+        cron = st.text_input("Or by a cron expression", placeholder="0 6 * * MON-FRI")
+        zone = st.text_input("Time zone of the cron expression", value="UTC")
+        if st.form_submit_button("Add schedule", type="primary", icon=":material/schedule:"):
+            timing: Json = {"cron": cron, "timeZone": zone} if cron else {"intervalMinutes": interval}
+            body = {"namespaceId": namespace, "ingestJobRunId": run_id, **timing}
+            try:
+                widgets.post_once(person, "/v1/schedules", body)
+            except ApiError as error:
+                frame.show_error(error)
+            else:
+                st.rerun()
+
+
+def _actions(person: session.Person, namespace: str, schedule: Json) -> None:
+    key, path = schedule["id"], f"/v1/schedules/{schedule['id']}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(escape_markdown(_title(schedule)), width="content")
+        change = "Continue" if schedule["paused"] else "Pause"
+        try:
+            if st.button(change, key=f"pause-{key}"):
+                person.api.patch(path, {"namespaceId": namespace, "paused": not schedule["paused"]})
+                st.rerun()
+            if st.button("Delete", key=f"delete-{key}"):
+                person.api.call("DELETE", path, namespaceId=namespace)
+                st.rerun()
+        except ApiError as error:
+            frame.show_error(error)
+
+
+def _title(schedule: Json) -> str:
+    return str(schedule["about"] or source_title(schedule["source"]))
+
+
+def _connection_row(connection: Json) -> Json:
     due = connection.get("nextSyncAt")
     return {
-        "Connection": connection["name"],
-        "Service": source_title(connection["connector"]),
+        "Name": connection["name"],
+        "Source": source_title(connection["connector"]),
         "Sync schedule": name_of(connection["syncIntervalMinutes"]),
         "Next run": parse_time(due),
         "Due": f"in {span_until(due)}" if due else f"never while {connection['status'].lower()}",
+        "Last run": "",
+    }
+
+
+def _schedule_row(schedule: Json) -> Json:
+    due, newest = schedule["nextRunAt"], schedule["lastRun"]
+    cron = schedule["cron"]
+    return {
+        "Name": _title(schedule),
+        "Source": source_title(schedule["source"]),
+        "Sync schedule": f"{cron} ({schedule['timeZone']})" if cron else name_of(schedule["intervalMinutes"]),
+        "Next run": parse_time(due),
+        "Due": f"in {span_until(due)}" if due else "paused",
+        "Last run": (newest["outcome"] or newest["status"]).capitalize().replace("_", " ") if newest else "none yet",
     }
 
 
 def _to_connections(namespace: str) -> None:
     query_params = {"namespace": namespace}
-    st.page_link("views/connections.py", label="Change a schedule", icon=":material/cable:", query_params=query_params)
+    st.page_link(
+        "views/connections.py", label="Schedules of connections", icon=":material/cable:", query_params=query_params
+    )
 
 
 main()

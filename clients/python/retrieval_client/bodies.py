@@ -155,6 +155,16 @@ class CreateNamespace(TypedDict):
     boxConfig: NotRequired[ConnectorApp | None]
 
 
+class CreateSchedule(TypedDict):
+    """The ingestion to repeat, and when: `intervalMinutes` or `cron`."""
+
+    namespaceId: str
+    ingestJobRunId: str
+    intervalMinutes: NotRequired[int | None]
+    cron: NotRequired[str | None]
+    timeZone: NotRequired[str]
+
+
 class CreateTenant(TypedDict):
     """A tenant to make known, by the name that clients send in X-Tenant-ID."""
 
@@ -986,6 +996,16 @@ class UpdateOrganization(TypedDict):
     """Changes to the organization."""
 
     quotas: NotRequired[SetQuotas]
+
+
+class UpdateSchedule(TypedDict):
+    """Changes to a schedule; fields that are not sent stay."""
+
+    namespaceId: str
+    intervalMinutes: NotRequired[int]
+    cron: NotRequired[str]
+    timeZone: NotRequired[str]
+    paused: NotRequired[bool]
 
 
 class UpdateTenant(TypedDict):

@@ -1602,6 +1602,17 @@ class KeysData(Record):
     _records: ClassVar[Mapping[str, str]] = {"keys": "Key"}
 
 
+class LastRun(Record):
+    """The newest job run of a schedule."""
+
+    id: str
+    status: str
+    outcome: str | None
+    created_at: Timestamp
+    _fields = frozenset(["createdAt", "id", "outcome", "status"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+
+
 class Latency(Record):
     """Milliseconds of a search after its query was embedded."""
 
@@ -2179,6 +2190,90 @@ class RunsData(Record):
     runs: list[EvaluationRun]
     _fields = frozenset(["hasNextPage", "nextCursor", "runs"])
     _records: ClassVar[Mapping[str, str]] = {"runs": "EvaluationRun"}
+
+
+class Schedule(Record):
+    """An ingestion that is repeated automatically."""
+
+    id: str
+    source: str
+    about: str | None
+    connection_id: str | None
+    namespace: NamespaceReference
+    tenant_id: str | None
+    interval_minutes: int | None
+    cron: str | None
+    time_zone: str
+    paused: bool
+    next_run_at: Timestamp | None
+    last_run: LastRun | None
+    status_reason: str | None
+    created_at: Timestamp
+    updated_at: Timestamp
+    _fields = frozenset(
+        [
+            "about",
+            "connectionId",
+            "createdAt",
+            "cron",
+            "id",
+            "intervalMinutes",
+            "lastRun",
+            "namespace",
+            "nextRunAt",
+            "paused",
+            "source",
+            "statusReason",
+            "tenantId",
+            "timeZone",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "namespace": "NamespaceReference",
+        "nextRunAt": "Timestamp",
+        "lastRun": "LastRun",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+    }
+
+
+class ScheduleAnswer(Record):
+    """The schedule as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: ScheduleData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ScheduleData"}
+
+
+class ScheduleData(Record):
+    """One schedule."""
+
+    schedule: Schedule
+    _fields = frozenset(["schedule"])
+    _records: ClassVar[Mapping[str, str]] = {"schedule": "Schedule"}
+
+
+class SchedulesAnswer(Record):
+    """Schedules of a namespace or of all."""
+
+    success: Literal[True]
+    message: str
+    data: SchedulesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SchedulesData"}
+
+
+class SchedulesData(Record):
+    """Schedules, newest first; all or one page."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    schedules: list[Schedule]
+    _fields = frozenset(["hasNextPage", "nextCursor", "schedules"])
+    _records: ClassVar[Mapping[str, str]] = {"schedules": "Schedule"}
 
 
 class SearchActivity(Record):

@@ -281,6 +281,25 @@ create table connections (
 );
 create index connections_of_partition on connections (partition_id, created_at, id);
 
+create table schedules (
+    id text primary key,
+    partition_id integer not null references partitions (id) on delete cascade,
+    job_id text not null,
+    source text not null,
+    config jsonb not null,
+    urls text[],
+    minutes integer,
+    cron text,
+    time_zone text not null default 'UTC',
+    paused boolean not null default false,
+    pause_pending boolean not null default false,
+    reason text,
+    created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(),
+    constraint schedule_time check ((minutes is null) <> (cron is null))
+);
+create index schedules_of_partition on schedules (partition_id, created_at, id);
+
 create table documents (
     id text primary key,
     partition_id integer not null references partitions (id) on delete cascade,

@@ -4,7 +4,7 @@ A `partition` is one (namespace, tenant) pair, the unit of isolation; its small 
 A `generation` is the number of the job run that made it, so a newer one is always greater.
 """
 
-from retrieval.database.schema.connections import Connection, OAuthState
+from retrieval.database.schema.connections import Connection, OAuthState, Schedule
 from retrieval.database.schema.content import (
     AccessGroup,
     Chunk,
@@ -85,6 +85,7 @@ __all__ = [
     "QuotaChange",
     "RateWindow",
     "RunDocument",
+    "Schedule",
     "SearchTime",
     "ServerSecret",
     "StoredVector",

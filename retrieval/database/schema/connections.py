@@ -1,12 +1,12 @@
-"""Authorizations of content services, and the states of those that are on their way."""
+"""Authorizations of content services, the states of those that are on their way, and schedules of ingestion."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary, Text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import partition_column, reference_column, text_column, time_column
@@ -53,3 +53,31 @@ class OAuthState(SQLModel, table=True):
     verifier: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     used_at: datetime | None = time_column(nullable=True)
+
+
+class Schedule(SQLModel, table=True):
+    """Ingestion that is repeated by itself: each time is a job run of `job_id`, which is made with the first one.
+
+    `urls`: pages of a URL list. `minutes` or `cron`: when it is due. `pause_pending`: `paused` was set by a request
+    and Prefect has yet to be told. `reason`: why the last time brought no job run.
+    """
+
+    __tablename__ = "schedules"
+    __table_args__ = (
+        Index("schedules_of_partition", "partition_id", "created_at", "id"),
+        CheckConstraint("(minutes is null) <> (cron is null)", name="schedule_time"),
+    )
+    id: str = text_column(primary_key=True)
+    partition_id: int = partition_column()
+    job_id: str = text_column()
+    source: str = text_column()
+    config: dict[str, Any] = Field(sa_column=Column(JSONB, nullable=False))
+    urls: list[str] | None = Field(sa_column=Column(ARRAY(Text), nullable=True))
+    minutes: int | None = None
+    cron: str | None = text_column(nullable=True)
+    time_zone: str = text_column(server_default="UTC")
+    paused: bool = Field(sa_column_kwargs={"server_default": "false"})
+    pause_pending: bool = Field(sa_column_kwargs={"server_default": "false"})
+    reason: str | None = text_column(nullable=True)
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()

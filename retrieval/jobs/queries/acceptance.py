@@ -18,6 +18,7 @@ _JOB: LiteralString = (
     job as (
         insert into jobs (id, organization_id, partition_id, source, config)
         select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
+        on conflict (id) do nothing
     )"""
 )
 _JOB_AND_RUN: LiteralString = (

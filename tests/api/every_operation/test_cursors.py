@@ -25,6 +25,7 @@ CODES = {
     "/v1/ingest-job-runs": "INVALID_REQUEST",
     "/v1/keys": "INVALID_REQUEST",
     "/v1/namespaces": "INVALID_REQUEST",
+    "/v1/schedules": "INVALID_REQUEST",
     "/v1/tenants": "INVALID_REQUEST",
     "/v1/webhooks": "INVALID_REQUEST",
     "/v1/webhooks/{webhook_id}/deliveries": "INVALID_REQUEST",

@@ -34,6 +34,8 @@ KINDS = {
     "namespaceId": "namespace",
     "namespaceIds": "namespace",
     "ingest_job_run_id": "run",
+    "ingestJobRunId": "run",
+    "schedule_id": "schedule",
     "document_id": "document",
     "documentId": "document",
     "documentIds": "document",
@@ -74,6 +76,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "upload",
     "directory user",
     "hidden passage",
+    "schedule",
 }
 EVERYTHING = frozenset(KINDS.values())
 HIDDEN = EVERYTHING - {"namespace", "tenant", "key"}
@@ -312,8 +315,15 @@ class Worlds:
         user = org.client.post(f"/v1/namespaces/{space}/scim/v2/Users", json=pushed, headers=headers).json()["id"]
         old = {"namespaceId": space, "chunkIndex": 1, "reason": f"{CANARY} old"}
         hidden = org.client.post(f"/v1/documents/{found}/hidden-passages", json=old, headers=headers).json()
+        schedule = ids.schedule_id()
+        self.db.rows(
+            "insert into schedules (id, partition_id, job_id, source, config, minutes)"
+            " select %(id)s, partition_id, 'job_0', 'WEBSITE', '{}', 60 from job_runs where id = %(run)s",
+            {"id": schedule, "run": run},
+        )
         own = {
             "hidden passage": hidden["data"]["hiddenPassage"]["id"],
+            "schedule": schedule,
             "upload": sent.json()["id"],
             "group": group,
             "directory user": user,

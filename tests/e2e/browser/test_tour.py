@@ -249,7 +249,7 @@ def _operations(hands: Hands) -> None:
         hands.sees("Nothing is stuck.")
     with hands.task("See the next run of each schedule"):
         hands.go("Schedules")
-        hands.sees("No connection of this namespace is synced by itself.")
+        hands.sees("Nothing in this namespace is ingested by itself.")
     with hands.task("Add a webhook"):
         hands.go("Webhooks")
         hands.click(page.get_by_text("Add webhook").first)

@@ -19,6 +19,7 @@ from flows.register import register_deployments
 from retrieval import settings
 from retrieval.accounts import quotas
 from retrieval.connections import schedules
+from retrieval.connections.schedules import Timing
 from retrieval.jobs.runs import CHANNEL
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
@@ -72,7 +73,7 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
 def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, monkeypatch, trouble):
     """Neither those that come new nor those that go; and it is said once, with its connection."""
     asyncio.run(register_deployments())
-    others = {f"con_{letter}": 30 for letter in "az"}
+    others = {f"con_{letter}": Timing(30) for letter in "az"}
     bad, troubled, rounds, warned = "con_m", {}, [], []
     monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **said: warned.append((event, said)))
     refusing = trouble != "a row"
@@ -93,12 +94,12 @@ def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, mo
             return await prefect_schedules.reconcile_schedules(client, wanted, troubled)
 
     for _ in range(2):
-        rounds.append(asyncio.run(reconciled({**others, bad: 0 if trouble == "a row" else 60})))  # noqa: PERF401
+        rounds.append(asyncio.run(reconciled({**others, bad: Timing(0 if trouble == "a row" else 60)})))  # noqa: PERF401
     assert rounds == [2, 0]
     assert set(asyncio.run(there())) == set(others)
-    assert [(event, said["connection_id"]) for event, said in warned] == [("schedule.not_reconciled", bad)]
+    assert [(event, said["schedule_id"]) for event, said in warned] == [("schedule.not_reconciled", bad)]
     refusing = False
-    assert asyncio.run(reconciled({bad: 60})) == 3
+    assert asyncio.run(reconciled({bad: Timing(60)})) == 3
     assert set(asyncio.run(there())) == {bad}
     assert troubled == {}
     assert asyncio.run(reconciled({})) == 1
@@ -112,7 +113,7 @@ def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch
                 raise httpx.ConnectError("")
 
             monkeypatch.setattr(client, "create_deployment_schedules", away)
-            await prefect_schedules.reconcile_schedules(client, {"con_a": 5})
+            await prefect_schedules.reconcile_schedules(client, {"con_a": Timing(5)})
 
     asyncio.run(register_deployments())
     with pytest.raises(httpx.ConnectError):
@@ -193,12 +194,73 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
     assert again.name == "Skipped"
 
 
+def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
+    """A schedule of a connection, for more than an interval: it is executed as its interval would be."""
+    run = space.request()
+    made = space.call(
+        schedules.create_schedule(space.db, space.scope, run, Timing(cron="0 6 * * *", time_zone="Europe/Berlin"))
+    ).id
+    asyncio.run(register_deployments())
+
+    async def reconcile(active=None):
+        """The schedule in Prefect after a round, in which `active` was set by hand before."""
+
+        async def settle(schedule_id, paused):
+            schedules.settle_pause(space.db, schedule_id, paused=paused)
+
+        async with get_client() as client:
+            deployment = (await client.read_deployment_by_name(prefect_schedules.DEPLOYMENT)).id
+
+            async def read():
+                found = await client.read_deployment_schedules(deployment)
+                return {one.slug: one for one in found}.get(made)
+
+            if active is not None:
+                await client.update_deployment_schedule(deployment, (await read()).id, active=active)
+            await prefect_schedules.reconcile_schedules(client, schedules.wanted_schedules(space.db), None, settle)
+            return await read()
+
+    def paused():
+        return space.call(schedules.get_schedule(space.db, space.scope, made)).paused
+
+    shown = asyncio.run(reconcile())
+    assert (shown.active, shown.schedule.cron, shown.schedule.timezone) == (True, "0 6 * * *", "Europe/Berlin")
+    assert shown.parameters == {"schedule_id": made}
+    space.call(schedules.change_schedule(space.db, space.scope, made, None, None, paused=True))
+    assert asyncio.run(reconcile()).active is False
+    assert asyncio.run(reconcile(active=True)).active is True
+    assert paused() is False
+    assert asyncio.run(reconcile(active=False)).active is False
+    assert paused() is True
+    assert schedules.repeat_ingestion(space.db, made).reason == "A job run of this connection is under way."
+    space.work()
+    assert schedules.repeat_ingestion(space.db, made).job_run_id
+    space.call(schedules.delete_schedule(space.db, space.scope, made))
+    assert asyncio.run(reconcile()) is None
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone"),
+    [("*/7 * * * *", "UTC"), ("30 2 * * *", "Europe/Berlin"), ("0 6 * * MON-FRI", "America/New_York")],
+)
+def test_cron_schedule_is_due_when_prefect_makes_the_run(cron, zone):
+    """Also where clocks are changed: on 2027-03-28 Berlin has no 02:30, and on 2026-10-25 has it twice."""
+    timing = Timing(cron=cron, time_zone=zone)
+    assert schedules.check_timing(timing) is None
+    asked = prefect_schedules.make_schedule("sch_a", timing).model_dump(mode="json")
+    made = server_schedules.CronSchedule.model_validate(asked)
+    for day in ("2026-10-24", "2026-11-27", "2027-03-13", "2027-03-26"):
+        now = datetime.fromisoformat(f"{day}T12:01:00+00:00")
+        (due,) = asyncio.run(made.get_dates(1, start=now))
+        assert schedules.next_due("sch_a", timing, now).timestamp() == due.timestamp()
+
+
 @pytest.mark.parametrize("minutes", [1, 15, 1440, 10080])
 def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
     now = datetime.now(UTC)
     moments = set()
     for connection in ("con_a", "con_b"):
-        asked = prefect_schedules.make_interval(connection, minutes).model_dump(mode="json")
+        asked = prefect_schedules.make_schedule(connection, Timing(minutes)).model_dump(mode="json")
         (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(asked).get_dates(1, start=now))
         told = schedules.next_run(connection, minutes, now)
         assert told == due

@@ -226,6 +226,46 @@ class Operations:
         )
         return models.JobRunData(answer["data"])
 
+    def list_schedules(
+        self, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str | None = None
+    ) -> models.SchedulesData:
+        """List schedules: `GET /v1/schedules`."""
+        answer = self._transport.json(
+            "GET",
+            "/v1/schedules",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.SchedulesData(answer["data"])
+
+    def create_schedule(
+        self, body: bodies.CreateSchedule, *, idempotency_key: str | None = None
+    ) -> models.ScheduleData:
+        """Create a schedule: `POST /v1/schedules`."""
+        answer = self._transport.json(
+            "POST", "/v1/schedules", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.ScheduleData(answer["data"])
+
+    def get_schedule(self, schedule_id: str, *, namespace_id: str) -> models.ScheduleData:
+        """Get a schedule: `GET /v1/schedules/{schedule_id}`."""
+        answer = self._transport.json(
+            "GET", f"/v1/schedules/{segment(schedule_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.ScheduleData(answer["data"])
+
+    def delete_schedule(self, schedule_id: str, *, namespace_id: str) -> models.ScheduleData:
+        """Delete a schedule: `DELETE /v1/schedules/{schedule_id}`."""
+        answer = self._transport.json(
+            "DELETE", f"/v1/schedules/{segment(schedule_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.ScheduleData(answer["data"])
+
+    def update_schedule(self, schedule_id: str, body: bodies.UpdateSchedule) -> models.ScheduleData:
+        """Change a schedule, pause it or continue it: `PATCH /v1/schedules/{schedule_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/schedules/{segment(schedule_id)}", body=body, repeatable=True)
+        return models.ScheduleData(answer["data"])
+
     def semantic_search(self, body: bodies.SearchRequest) -> models.SearchData:
         """Semantic search: `POST /v1/search`."""
         answer = self._transport.json("POST", "/v1/search", body=body, repeatable=True)

@@ -1,0 +1,206 @@
+"""Statements over schedules: ingestion that is repeated by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+
+from retrieval import job_config
+from retrieval.database import pagination, partitions
+from retrieval.database.database import Database
+from retrieval.database.pagination import Part
+from retrieval.database.rows import AsyncExecutor, Executor, Params
+from retrieval.jobs import run_outcome
+from retrieval.jobs.queries import progress
+from retrieval.ports import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """A schedule with its newest job run. `about`: the address where it starts, or its first page."""
+
+    id: str
+    namespace_id: str
+    tenant: str
+    source: str
+    connection_id: str | None
+    about: str | None
+    minutes: int | None
+    cron: str | None
+    time_zone: str
+    paused: bool
+    reason: str | None
+    run_id: str | None
+    run_status: str | None
+    run_outcome: str | None
+    run_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+_FROM: LiteralString = (
+    " schedules s join partitions p on p.id = s.partition_id and p.tenant = %(tenant)s"
+    " and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)"
+    " join namespaces n on n.id = p.namespace_id and n.deleted_at is null and n.organization_id = %(organization)s "
+)
+_SELECT: LiteralString = (
+    "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
+    " coalesce(s.config -> 'request' ->> 'url', s.urls[1]) as about, s.minutes, s.cron, s.time_zone, s.paused,"
+    " s.reason, newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at from"
+    + _FROM
+    + "left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
+    + run_outcome.OUTCOME
+    + " as run_outcome from (select * from job_runs where job_id = s.job_id order by number desc limit 1) r"
+    + progress.COUNTED
+    + ") newest on true where true"
+)
+
+
+class Repeated(NamedTuple):
+    """Request of a job run. `urls`: the pages of a URL list."""
+
+    partition_id: int
+    source: str
+    config: dict[str, Any]
+    created_at: datetime
+    urls: list[str]
+
+
+async def get_repeated(db: AsyncExecutor, scope: Scope, job_run_id: str) -> Repeated | None:
+    return await db.async_fetch_one(
+        Repeated,
+        f"select r.partition_id, r.source, {job_config.ASKED} as config, j.created_at, coalesce((select"
+        " array_agg(d.external_id order by m.position) from run_documents m join documents d on d.id = m.document_id"
+        " where m.job_run_id = r.id and r.source = 'URLS_LIST'), '{}') as urls"
+        " from job_runs r join jobs j on j.id = r.job_id"
+        " join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s"
+        " join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
+        " where r.id = %(run)s",
+        {**partitions.scope_params(scope), "run": job_run_id},
+    )
+
+
+async def insert_schedule(db: AsyncExecutor, values: Params) -> None:
+    await db.async_execute(
+        "insert into schedules (id, partition_id, job_id, source, config, urls, minutes, cron, time_zone)"
+        " values (%(id)s, %(partition)s, %(job)s, %(source)s, %(config)s, %(urls)s, %(minutes)s, %(cron)s, %(zone)s)",
+        values,
+    )
+
+
+async def list_rows(
+    db: AsyncExecutor, organization: str, tenant: str, namespace: str | None, part: Part | None
+) -> list[ScheduleRow]:
+    return await db.async_fetch(
+        ScheduleRow,
+        _SELECT + pagination.order_desc("s"),
+        {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.part_by_age(part)},
+    )
+
+
+async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> ScheduleRow | None:
+    return await db.async_fetch_one(
+        ScheduleRow, _SELECT + " and s.id = %(id)s", {**partitions.scope_params(scope), "id": schedule_id}
+    )
+
+
+async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
+    """Change a schedule; a pause is told to Prefect by the dispatcher."""
+    return await db.async_fetch_one(
+        str,
+        "update schedules u set minutes = case when %(timed)s then %(minutes)s else u.minutes end,"
+        " cron = case when %(timed)s then %(cron)s else u.cron end, time_zone = coalesce(%(zone)s, u.time_zone),"
+        " pause_pending = u.pause_pending or %(paused)s::bool is not null, paused = coalesce(%(paused)s, u.paused),"
+        " updated_at = now() where u.id in (select s.id from" + _FROM + "where s.id = %(id)s) returning u.id",
+        {**partitions.scope_params(scope), **values},
+    )
+
+
+async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> str | None:
+    return await db.async_fetch_one(
+        str,
+        "delete from schedules where id in (select s.id from" + _FROM + "where s.id = %(id)s) returning id",
+        {**partitions.scope_params(scope), "id": schedule_id},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Timing of a schedule, for Prefect."""
+
+    id: str
+    minutes: int | None
+    cron: str | None
+    time_zone: str
+    paused: bool
+    pause_pending: bool
+
+
+def list_due(db: Database) -> list[Due]:
+    return db.fetch(
+        Due,
+        "select s.id, s.minutes, s.cron, s.time_zone, s.paused, s.pause_pending from schedules s"
+        " join partitions p on p.id = s.partition_id"
+        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null",
+    )
+
+
+def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
+    """Note that Prefect has this state: it was told to, or somebody has set it there. A newer request stays pending."""
+    db.execute(
+        "update schedules set paused = %(paused)s, pause_pending = false"
+        " where id = %(id)s and (not pause_pending or paused = %(paused)s)",
+        {"id": schedule_id, "paused": paused},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DueRow:
+    """A schedule that is due, locked, with its scope. `counted`: its organization has, or had, quotas."""
+
+    job_id: str
+    source: str
+    config: dict[str, Any]
+    urls: list[str] | None
+    organization_id: str
+    namespace_id: str
+    tenant: str
+    counted: bool
+    is_busy: bool
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.organization_id, self.namespace_id, self.tenant)
+
+
+def lock_due(db: Executor, schedule_id: str) -> DueRow | None:
+    return db.fetch_one(
+        DueRow,
+        "select s.job_id, s.source, s.config, s.urls, n.organization_id, p.namespace_id, p.tenant, o.counted,"
+        " exists (select from job_runs r where r.job_id = s.job_id and r.finished_at is null) as is_busy"
+        " from schedules s join partitions p on p.id = s.partition_id"
+        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+        " join organizations o on o.id = n.organization_id where s.id = %(id)s for update of s",
+        {"id": schedule_id},
+    )
+
+
+def explain_schedule(db: Executor, schedule_id: str, reason: str | None) -> None:
+    db.execute(
+        "update schedules set reason = %(reason)s where id = %(id)s and reason is distinct from %(reason)s",
+        {"id": schedule_id, "reason": reason},
+    )
+
+
+def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
+    """Return those of these pages that are not deleted, in their order: a schedule brings no deleted page back."""
+    return db.fetch(
+        str,
+        "select w.url from unnest(%(urls)s::text[]) with ordinality as w (url, position)"
+        " join partitions p on p.tenant = %(tenant)s and p.namespace_id = %(namespace)s"
+        " join documents d on d.partition_id = p.id and d.source = 'URLS_LIST' and d.external_id = w.url"
+        " and d.deleted_at is null order by w.position",
+        {**partitions.scope_params(scope), "urls": list(urls)},
+    )

@@ -1,0 +1,100 @@
+"""Schedules over HTTP: made from a job run, listed, changed, executed, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.connections import schedules
+from tests.api.support import assert_error
+
+SITE = "https://docs.example.com/"
+WEB = {"webScraperConfig": {"provider": "BUILTIN"}}
+
+
+def ingest(org, space, slug="website", source="WEBSITE", **config):
+    body = {"namespaceId": space, "ingestConfig": {"source": source, "config": config or {"url": SITE}}}
+    answer = org.client.post(f"/v1/ingest/{slug}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["ingestJobRunId"]
+
+
+def create(org, space, run, **timing):
+    answer = org.client.post("/v1/schedules", json={"namespaceId": space, "ingestJobRunId": run, **timing})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["schedule"]
+
+
+def listed(org, **query):
+    return [one["id"] for one in org.client.get("/v1/schedules", params=query).json()["data"]["schedules"]]
+
+
+def finish_runs(api_db, space):
+    api_db.rows(
+        "update job_runs r set status = 'COMPLETED', finished_at = now(), to_discover = false from partitions p"
+        " where p.id = r.partition_id and p.namespace_id = %(space)s",
+        {"space": space},
+    )
+
+
+def test_a_website_is_ingested_again_by_its_schedule(org, api_db):
+    space, other = org.namespace(**WEB), org.namespace(**WEB)
+    made = create(org, space, ingest(org, space), cron="0 6 * * MON-FRI", timeZone="Europe/Berlin")
+    assert (made["source"], made["about"], made["cron"], made["paused"]) == ("WEBSITE", SITE, "0 6 * * MON-FRI", False)
+    assert made["nextRunAt"]
+    assert made["lastRun"] is None
+    second = create(org, other, ingest(org, other), intervalMinutes=60)
+    assert listed(org) == [second["id"], made["id"]]
+    assert listed(org, namespaceId=space) == [made["id"]]
+    first = schedules.repeat_ingestion(api_db, made["id"])
+    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY
+    path = f"/v1/schedules/{made['id']}"
+    shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
+    assert (shown["lastRun"]["id"], shown["lastRun"]["status"]) == (first.job_run_id, "QUEUED")
+    finish_runs(api_db, space)
+    again = schedules.repeat_ingestion(api_db, made["id"])
+    jobs = "select distinct job_id from job_runs where id = any(%(ids)s)"
+    assert len(api_db.rows(jobs, {"ids": [first.job_run_id, again.job_run_id]})) == 1
+    changed = org.client.patch(path, json={"namespaceId": space, "intervalMinutes": 15, "paused": True})
+    now = changed.json()["data"]["schedule"]
+    assert (now["cron"], now["intervalMinutes"], now["paused"], now["nextRunAt"]) == (None, 15, True, None)
+    assert org.client.delete(path, params={"namespaceId": space}).status_code == 200
+    assert_error(org.client.get(path, params={"namespaceId": space}), 404, "NOT_FOUND")
+    assert schedules.repeat_ingestion(api_db, made["id"]).reason == "The schedule was deleted."
+
+
+def test_a_list_of_urls_is_repeated_without_deleted_pages(org, api_db):
+    space = org.namespace(**WEB)
+    urls = [f"{SITE}{name}" for name in "abc"]
+    made = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=urls), intervalMinutes=60)
+    finish_runs(api_db, space)
+    api_db.rows("update documents set deleted_at = now() where external_id = %(url)s", {"url": urls[1]})
+    run = schedules.repeat_ingestion(api_db, made["id"])
+    rows = api_db.rows(
+        "select name from run_documents where job_run_id = %(id)s order by position", {"id": run.job_run_id}
+    )
+    assert [row["name"] for row in rows] == [urls[0], urls[2]]
+
+
+@pytest.mark.parametrize(
+    ("timing", "field"),
+    [
+        ({}, "cron"),
+        ({"cron": "0 6 * * *", "intervalMinutes": 5}, "cron"),
+        ({"cron": "61 6 * * *"}, "cron"),
+        ({"cron": "0 0 31 2 *"}, "cron"),
+        ({"cron": "@reboot every"}, "cron"),
+        ({"intervalMinutes": 5, "timeZone": "Mars/Olympus"}, "timeZone"),
+    ],
+)
+def test_a_timing_that_never_comes_due_is_refused(org, timing, field):
+    space = org.namespace(**WEB)
+    body = {"namespaceId": space, "ingestJobRunId": "ijr_0", **timing}
+    error = assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")["error"]
+    assert error["details"]["field"] == field
+
+
+def test_sent_content_cannot_be_repeated(org):
+    space = org.namespace(**WEB)
+    run = org.text(space, "A text.")["data"]["ingestJobRunId"]
+    body = {"namespaceId": space, "ingestJobRunId": run, "intervalMinutes": 5}
+    assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")
