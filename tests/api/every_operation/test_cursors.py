@@ -22,6 +22,7 @@ CODES = {
     "/v1/evaluations": "INVALID_REQUEST",
     "/v1/evaluations/{evaluation_id}/questions": "INVALID_REQUEST",
     "/v1/evaluations/{evaluation_id}/runs": "INVALID_REQUEST",
+    "/v1/hidden-passages": "INVALID_REQUEST",
     "/v1/ingest-job-runs": "INVALID_REQUEST",
     "/v1/keys": "INVALID_REQUEST",
     "/v1/namespaces": "INVALID_REQUEST",
