@@ -80,7 +80,7 @@ def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
     return Permission(scope, bound, bound, on_behalf=True)
 
 
-_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(source_slug, CONNECTORS))
+_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(source_slug, CONNECTORS), "source")
 
 PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _unbound("namespaces:write"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Reranker,
         Scraper,
         Source,
+        Tokens,
         VectorStore,
     )
     from retrieval.security.secrets import KeyRing
@@ -85,7 +86,7 @@ SOURCES: dict[str, str] = {
 CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 """Source and scraper to another `make` of that kind: the service walks websites itself."""
 
-CONNECTORS: dict[str, str] = {name: f"connectors.sources.{name.lower()}.connector:make" for name in sources.CONNECTORS}
+CONNECTORS: dict[str, str] = {name: f"connectors.sources.{name.lower()}.connector:make" for name in sources.CONNECTED}
 """Content service to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
 
 _made: dict[str, Any] = {}
@@ -245,9 +246,20 @@ def page_drawer() -> PageRenderer:
 
 @lru_cache(maxsize=1)
 def connector_infos() -> Mapping[str, ConnectorInfo]:
-    """Descriptions of all content services, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
-    infos_by_name = {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.APPS}
-    return cast("Mapping[str, ConnectorInfo]", infos_by_name)
+    """Descriptions of the content services with an app, in the order of `retrieval.sources.CONNECTORS`."""
+    return {name: info for name, info in source_infos().items() if name in sources.APPS}
+
+
+@lru_cache(maxsize=1)
+def source_infos() -> Mapping[str, ConnectorInfo]:
+    """Descriptions of all sources that are read through a connection; loads no SDK."""
+    return {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.CONNECTED}
+
+
+def read_config(name: str, config: Mapping[str, Any], options: settings.Settings) -> Tokens:
+    """The `config` of a connection, checked, as what is stored of it. ValueError with the field and what is wrong."""
+    module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
+    return cast("Tokens", module.read_config(config, options))
 
 
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

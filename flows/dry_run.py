@@ -139,7 +139,7 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
     if tools.source == "URLS_LIST":
         dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
-    elif tools.source in sources.APPS:
+    elif tools.source in sources.CONNECTED:
         _connected(trial, cast("Connected", source), estimator)
     else:
         waiting: list[SourceItem] = []

@@ -50,7 +50,7 @@ _DOCUMENTS = {
     "URLS_LIST": "Pages of a list of URLs",
     "SITEMAP": "The pages that a sitemap names",
     "WEBSITE": "The pages of a website, found by its links",
-    **{name: info.documents for name, info in registry.connector_infos().items()},
+    **{name: info.documents for name, info in registry.source_infos().items()},
 }
 
 

@@ -22,7 +22,7 @@ from prefect.states import Cancelled, Crashed
 
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
-from retrieval.sources import CONNECTORS, source_slug
+from retrieval.sources import CONNECTED, source_slug
 from retrieval.webhooks.queries_feed import PrefectEvent
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FLOWS = {
     "URLS_LIST": "ingest-urls",
     "SITEMAP": "ingest-sitemap",
     "WEBSITE": "ingest-website",
-    **{name: f"ingest-{source_slug(name)}" for name in CONNECTORS},
+    **{name: f"ingest-{source_slug(name)}" for name in CONNECTED},
     "REEMBED": "reembed",
     "DRY_RUN": "dry-run",
 }

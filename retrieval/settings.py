@@ -241,15 +241,16 @@ class Settings(BoundedSettings, BaseSettings):
     namespace_limit: int = Field(default=100, ge=0)
     """Namespaces of an organization without a limit of its own."""
     body_seconds: float = Field(default=30, gt=0)
-    """Seconds within which a client must send a request body. A file upload has ten times as long, but may not pause
-    for longer than this."""
+    """Seconds within which a client must send a request body, a file ten times as long without such a pause."""
 
     # Connections
     redirect_hosts: list[str] = []
     """Hosts that `clientRedirectUrl` may name, as `["app.example.com"]`; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
-    """OAuth2 endpoints other than the vendor's public ones, by connector:
-    `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
+    """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
+
+    source_folders: list[Path] = []
+    """Folders that connections of OBJECTS may read, with all below, as `["/srv/files"]`."""
 
     # Vendors
     s3_addressing: Literal["path", "virtual"] = "path"
@@ -272,8 +273,7 @@ class Settings(BoundedSettings, BaseSettings):
     """`host:port` of this installation's services on other machines, comma-separated: always refused. The ports of this
     machine, Prefect and the databases are refused without being listed."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
-    """User-Agent header of fetches; robots.txt is matched against the part before the slash. Adding a contact address
-    is good practice."""
+    """User-Agent header of fetches, best with a contact address; robots.txt is matched against the part before `/`."""
     fetch_seconds: float = Field(default=60, gt=0)
     """Seconds that one fetch may take, redirects included."""
     fetch_host_limit: int = Field(default=4, ge=1)

@@ -7,6 +7,12 @@ from collections.abc import Mapping
 CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
 """Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
 
+ENGINES = ("OBJECTS",)
+"""Sources whose connections have their address and credentials from a request, without an app. They share one path."""
+
+CONNECTED = (*CONNECTORS, *ENGINES)
+"""Every source that is read through a connection."""
+
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
 """Sources whose raw files are stored only here."""
 
@@ -33,7 +39,7 @@ APPS: Mapping[str, str] = {name: _config(name) for name in CONNECTORS}
 
 DOCUMENT_TYPES: Mapping[str, str] = {
     **dict.fromkeys(sorted(WEB), "URL"),
-    **{name: f"{name}_DOCUMENT" for name in CONNECTORS},
+    **{name: f"{name}_DOCUMENT" for name in CONNECTED},
 }
 """Sources whose job runs find out what to ingest, and the type of their documents."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
+from typing import Any
 
+import msgspec
 import structlog
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
@@ -16,6 +18,7 @@ from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire import connections as wire
 from api.wire.common import Identified
+from api.wire.source_address import SourceAddress
 from connectors import registry
 from retrieval.connections import browsing, connections
 from retrieval.connections.browsing import Shown
@@ -26,7 +29,7 @@ from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
-from retrieval.sources import source_slug
+from retrieval.sources import ENGINES, source_slug
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -44,9 +47,14 @@ _ONE = "/v1/connections/{connection_id:str}"
 _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 
 
-async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateConnection]) -> Start:
-    """Return the authorization to send the person to. Raises INVALID_REQUEST for a redirect that is not allowed."""
+async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateConnection]) -> Start | Tokens:
+    """Return the authorization to send the person to, or what is stored of a `config`. Raises INVALID_REQUEST for a
+    redirect that is not allowed, or a config that cannot be used."""
     scope = request.scope_of(data.namespace_id)
+    if (tokens := await _read_config(request, data.connector, data.config)) is not None:
+        _check_permissions(data.permissions)
+        await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
+        return tokens
     _check_redirect(request.services, data.client_redirect_url or None)
     return await _start(request.services, scope, data.connector, data.permissions)
 
@@ -67,12 +75,17 @@ async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateCon
 )
 @idempotent
 async def create_connection(
-    request: ApiRequest, data: JSONBody[wire.CreateConnection], start: NamedDependency[Start]
+    request: ApiRequest, data: JSONBody[wire.CreateConnection], start: NamedDependency[Any]
 ) -> wire.ConnectionCreatedAnswer:
-    """Create a connection. It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes."""
+    """Create a connection.
+
+    It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. OBJECTS takes a `config`
+    instead and is ACTIVE at once.
+    """
     connection_id = await connections.create(
         request.services.db,
         request.scope_of(data.namespace_id),
+        request.services.ring,
         start,
         name=data.name,
         connector=data.connector,
@@ -81,8 +94,9 @@ async def create_connection(
         permissions=data.permissions,
     )
     await request.save_tenant()
+    url = start.url if isinstance(start, Start) else None
     return wire.ConnectionCreatedAnswer(
-        message="Connection created successfully", data=wire.CreatedConnectionData(Identified(connection_id), start.url)
+        message="Connection created successfully", data=wire.CreatedConnectionData(Identified(connection_id), url)
     )
 
 
@@ -143,11 +157,15 @@ async def update_connection(
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     if stored.status == ConnectionStatus.REVOKED:
         raise connections.is_revoked()
-    start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
+    start: Start | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
+    if stored.connector in ENGINES:
+        _check_permissions(change.permissions or stored.permissions)
+    else:
+        start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
     return wire.ConnectionUpdatedAnswer(
         message="Connection updated successfully",
-        data=wire.UpdatedConnectionData(start.url, wire.Connection.of(changed)),
+        data=wire.UpdatedConnectionData(start.url if isinstance(start, Start) else None, wire.Connection.of(changed)),
     )
 
 
@@ -207,7 +225,7 @@ async def browse_connection(
         async with asyncio.timeout(BROWSE_SECONDS):
             await services.browsing.run(ask)
     except TimeoutError as error:
-        message = f"{registry.connector_infos()[stored.connector].title} has not answered in time: try again."
+        message = f"{registry.source_infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
@@ -255,6 +273,35 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
     app, sharing = connections.app_of_namespace(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))
+
+
+async def _read_config(
+    request: ApiRequest, connector: str, config: SourceAddress | None, *, stored: bool = False
+) -> Tokens | None:
+    """Return what is stored of a config; None for a connector with an app, and where the stored one stays. Raises
+    INVALID_REQUEST."""
+    if config is None and (connector not in ENGINES or stored):
+        return None
+    if config is None or connector not in ENGINES:
+        problem = f"is needed by {connector}" if config is None else f"is not for {connector}: authorize it instead"
+        raise _config_error("config", problem)
+    try:
+        return await request.services.in_thread(
+            registry.read_config, connector, msgspec.to_builtins(config), request.services.settings
+        )
+    except ValueError as error:
+        name, problem = error.args
+        raise _config_error(f"config.{name}", problem) from None
+
+
+def _config_error(field: str, problem: str) -> ServiceError:
+    return ServiceError(ErrorCode.INVALID_REQUEST, f"{field} {problem}.", field=field, reason="invalid_config")
+
+
+def _check_permissions(permissions: str) -> None:
+    if permissions == wire.Permissions.SOURCE:
+        message = "permissions cannot be SOURCE: this connector does not read access lists."
+        raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="permissions", reason="not_supported")
 
 
 async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:

@@ -13,7 +13,7 @@ from api.request import ApiRequest
 from api.routes.ingest import INVALID, dry_run, ingestion_operation
 from api.services import Services
 from api.wire import ingest as wire
-from api.wire.connectors import BODIES, ConnectorConfig, IngestFromConnector
+from api.wire.connectors import BODIES, SOURCE_BODY, ConnectorConfig, IngestFromConnector
 from connectors import registry
 from retrieval import sync_filter
 from retrieval.connections import connections
@@ -24,7 +24,7 @@ from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
-from retrieval.sources import source_slug
+from retrieval.sources import ENGINES, source_slug
 
 AT = "ingestConfig.config"
 _NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
@@ -248,17 +248,18 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
     return fields | ({"pick": True} if config.pick else {})
 
 
-def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
-    """Return the operation of one content service; `name` is its display name."""
+def _handler(body: type[Any], source: str, name: str, path: str) -> HTTPRouteHandler:
+    """Return the operation of one content service or of several; `name` is its display name."""
 
     async def ingest(request: ApiRequest, data: JSONBody[IngestFromConnector]) -> wire.IngestAnswer:
-        return await _ingest_from_connector(request, data, name)
+        title = registry.source_infos()[data.ingest_config.source].title
+        return await _ingest_from_connector(request, data, title)
 
-    ingest.__name__ = f"ingest_{source.lower()}"
+    ingest.__name__ = f"ingest_{path.replace('-', '_')}"
     ingest.__doc__ = f"Ingest from {name}. {_ingest_from_connector.__doc__}"
     ingest.__annotations__["data"] = cast("Any", JSONBody)[body]
     return ingestion_operation(
-        f"/v1/ingest/{source_slug(source)}",
+        f"/v1/ingest/{path}",
         raises=(ErrorCode.CONNECTION_NOT_FOUND,),
         example={
             "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
@@ -274,5 +275,6 @@ HANDLERS = (
     ingest_urls,
     ingest_sitemap,
     ingest_website,
-    *(_handler(BODIES[name], name, info.title) for name, info in registry.connector_infos().items()),
+    *(_handler(BODIES[name], name, info.title, source_slug(name)) for name, info in registry.connector_infos().items()),
+    _handler(SOURCE_BODY, ENGINES[0], "a connection with a config, such as a bucket", "source"),
 )

@@ -11,12 +11,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.access import Access
 from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
+from api.wire.source_address import NewConfig
 from retrieval.connections import connections, schedules
 from retrieval.connections.browsing import Asked, Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask_secret
-from retrieval.sources import CONNECTORS
+from retrieval.sources import CONNECTED, ENGINES
 from retrieval.statuses import ConnectionStatus
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
@@ -34,7 +35,7 @@ Masked = Annotated[str, Meta(examples=["••••a1b2"])]
 class ConnectorName(StrEnum):
     """The content services."""
 
-    vars().update({name: name for name in CONNECTORS})
+    vars().update({name: name for name in CONNECTED})
 
 
 SyncInterval = Annotated[
@@ -65,7 +66,7 @@ Sharing = Annotated[
 
 
 class CreateConnection(Struct, rename="camel", kw_only=True):
-    """A connection to create. The namespace must have the connector's app."""
+    """A connection to create. The namespace must have the connector's app, or `config` has what it needs."""
 
     namespace_id: NamespaceId
     name: Annotated[Name, Meta(description="The display name.")]
@@ -73,6 +74,7 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
     client_redirect_url: RedirectUrl | None = None
     sync_interval_minutes: SyncInterval | None = None
     permissions: Sharing = Permissions.IGNORE
+    config: NewConfig = None
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
@@ -83,6 +85,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
     permissions: Sharing | UnsetType = UNSET
+    config: NewConfig = None
 
     def to_values(self) -> Change:
         return Change(
@@ -144,11 +147,23 @@ class ConnectionCredentials(Struct, rename="camel"):
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
     """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
 
-    auth_type: Annotated[Literal["OAUTH2"], Meta(description="The authorization.")] = "OAUTH2"
+    auth_type: Annotated[Literal["OAUTH2", "CONFIG"], Meta(description="The authorization.")] = "OAUTH2"
     credentials: Annotated[
         ConnectionCredentials | None,
-        Meta(description="The tokens, masked; null before the authorization and after the revocation."),
+        Meta(
+            description="The tokens, masked; null before the authorization, after the revocation and with a `config`."
+        ),
     ]
+    url: Annotated[
+        str | UnsetType, Meta(description="The bucket or folder of a connection with a `config`; absent for others.")
+    ] = UNSET
+
+    @classmethod
+    def of(cls, connection: connections.Connection) -> ConnectionConfig:
+        if connection.connector in ENGINES:
+            return cls(auth_type="CONFIG", credentials=None, url=connection.account or "")
+        tokens = connection.tokens
+        return cls(credentials=ConnectionCredentials.of(tokens) if tokens else None)
 
 
 class Connection(Struct, rename="camel", kw_only=True):
@@ -184,7 +199,7 @@ class Connection(Struct, rename="camel", kw_only=True):
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
         """Return the connection, with its tokens masked."""
-        tokens, minutes = connection.tokens, connection.sync_minutes
+        minutes = connection.sync_minutes
         is_due = connection.status == ConnectionStatus.ACTIVE
         return cls(
             id=connection.id,
@@ -192,7 +207,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             connector=ConnectorName(connection.connector),
             status=connection.status,
             status_reason=connection.status_reason,
-            config=ConnectionConfig(credentials=ConnectionCredentials.of(tokens) if tokens else None),
+            config=ConnectionConfig.of(connection),
             client_redirect_url=connection.client_redirect_url,
             sync_interval_minutes=connection.sync_minutes,
             tenant_id=connection.scope.tenant or None,
@@ -210,7 +225,8 @@ class CreatedConnectionData(Struct, rename="camel"):
 
     connection: Identified
     authorization_url: Annotated[
-        str, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
+        str | None,
+        Meta(description="URL at which a person authorizes the connection, for ten minutes; null with a `config`."),
     ]
 
 
@@ -295,7 +311,7 @@ class UpdatedConnectionData(Struct, rename="camel"):
     """The connection, and where a person authorizes it anew within ten minutes."""
 
     authorization_url: Annotated[
-        str, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
+        str | None, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
     ]
     connection: Connection
 

@@ -13,7 +13,7 @@ from api.wire.ingest import Chunking, DryRun, For, Metadata
 from connectors import registry
 from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import mask_secret
-from retrieval.sources import APPS, source_type_name
+from retrieval.sources import APPS, ENGINES, source_type_name
 from retrieval.sync_filter import MOST
 
 S = TypeVar("S", bound=Struct)
@@ -160,15 +160,14 @@ class IngestFromConnector(Struct, rename="camel"):
 _EXCLUDE = "What to leave out of it, as in include: where both name a file, it is left out."
 
 
-def _body(name: str) -> type[IngestFromConnector]:
-    """Return the request struct of one content service: its source, and its `include` and `exclude`."""
+def _body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]:
+    """Return the request struct of content services: their names, and their `include` and `exclude`."""
 
     def struct(kind: str, base: type[S], about: str, *fields: tuple[Any, ...]) -> type[S]:
         namespace = {"__doc__": about}
         struct_type = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=namespace)
         return cast("type[S]", struct_type)
 
-    info, prefix = registry.connector_infos()[name], source_type_name(name)
     chosen = info.choice
     include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
@@ -177,11 +176,16 @@ def _body(name: str) -> type[IngestFromConnector]:
         ("exclude", Annotated[exclude, Meta(description=_EXCLUDE)], None),
     )
     config = struct(f"{prefix}Config", ConnectorConfig, chosen.scope, *choices)
-    source = ("source", Literal[name])
+    source = ("source", Literal[names])
     ingestion = struct(f"{prefix}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
     about = f"{info.account} to ingest into a namespace."
     return struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))
 
 
-BODIES: Mapping[str, type[IngestFromConnector]] = {name: _body(name) for name in registry.connector_infos()}
+BODIES: Mapping[str, type[IngestFromConnector]] = {
+    name: _body(source_type_name(name), info, name) for name, info in registry.connector_infos().items()
+}
 """Content service to the request of its ingestion."""
+
+SOURCE_BODY = _body("Source", registry.source_infos()[ENGINES[0]], *ENGINES)
+"""The request of every source that has no app."""

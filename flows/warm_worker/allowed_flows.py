@@ -33,7 +33,7 @@ def read_plan() -> dict[str, Any]:
 
 
 def _connectors(pool: str) -> Iterator[dict[str, Any]]:
-    for name, info in registry.connector_infos().items():
+    for name, info in registry.source_infos().items():
         yield {
             "name": f"ingest-{source_slug(name)}",
             "entrypoint": f"flows.ingest.ingest_{name.lower()}",

@@ -16,6 +16,7 @@ from retrieval.connections.queries import ConnectionRow
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
+from retrieval.database.rows import AsyncExecutor
 from retrieval.documents.queries import connection_documents
 from retrieval.documents.queries.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
@@ -24,7 +25,7 @@ from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
 from retrieval.ports import Authorizer, Scope, Tokens
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
-from retrieval.sources import APPS
+from retrieval.sources import APPS, ENGINES
 from retrieval.statuses import ConnectionStatus
 
 REVOKED_BY_USER = "Revoked by the user."
@@ -52,7 +53,8 @@ class Change:
 async def create(
     db: Database,
     scope: Scope,
-    start: Start,
+    ring: KeyRing,
+    start: Start | Tokens,
     *,
     name: str,
     connector: str,
@@ -60,7 +62,7 @@ async def create(
     sync_minutes: int | None = None,
     permissions: str = "IGNORE",
 ) -> str:
-    """A PENDING connection together with the state that can make it ACTIVE; its id."""
+    """A PENDING connection together with the state that can make it ACTIVE, or an ACTIVE one with tokens; its id."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
@@ -76,7 +78,7 @@ async def create(
     }
     async with db.async_transaction() as connection:
         await queries.insert_connection(connection, values)
-        await queries.insert_state(connection, start.values(connection_id))
+        await _begin(connection, ring, connection_id, start)
     return connection_id
 
 
@@ -103,9 +105,10 @@ async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) ->
 
 
 async def change(
-    db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start
+    db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start | Tokens | None
 ) -> Connection:
-    """Apply the change and let `start` begin a new authorization. INVALID_REQUEST if it is REVOKED."""
+    """Apply the change and let `start` begin a new authorization, or store its tokens. INVALID_REQUEST if it is
+    REVOKED."""
     values = {
         "id": connection_id,
         "name": change.name,
@@ -117,12 +120,20 @@ async def change(
     }
     async with db.async_transaction() as connection:
         row = await queries.update_connection(connection, scope, values)
-        if row is not None:
-            await queries.insert_state(connection, start.values(connection_id))
+        if row is not None and start is not None:
+            await _begin(connection, ring, connection_id, start)
     if row is None:
         await find(db, ring, scope, connection_id)
         raise is_revoked()
-    return _open(ring, row)
+    return await find(db, ring, scope, connection_id) if isinstance(start, Tokens) else _open(ring, row)
+
+
+async def _begin(connection: AsyncExecutor, ring: KeyRing, connection_id: str, start: Start | Tokens) -> None:
+    if isinstance(start, Start):
+        await queries.insert_state(connection, start.values(connection_id))
+    else:
+        sealed = seal_tokens(ring, connection_id, start)
+        await queries.grant_connection(connection, connection_id, sealed, start.account)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +187,10 @@ def app_of_namespace(namespace: NamespaceConfig, connector: str) -> Config:
 
 
 def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """App of the connector with its secrets; INVALID_NAMESPACE_CONFIG if they were stored for another address."""
+    """App of the connector with its secrets, nothing for one that needs none. INVALID_NAMESPACE_CONFIG if they were
+    stored for another address."""
+    if connector in ENGINES:
+        return {}
     config = app_of_namespace(namespace, connector)
     destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
     return config

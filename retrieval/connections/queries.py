@@ -14,7 +14,7 @@ from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.queries.connection_documents import KINDS
 from retrieval.ports import Scope
-from retrieval.sources import APPS
+from retrieval.sources import CONNECTED
 
 STATE_MINUTES = 10
 """Lifetime of an OAuth state."""
@@ -300,7 +300,7 @@ def list_schedules(db: Database) -> list[Schedule]:
         "select c.id, c.sync_minutes from connections c join partitions p on p.id = c.partition_id"
         " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
         " where c.sync_minutes is not null and c.status = 'ACTIVE' and c.connector = any(%(connectors)s)",
-        {"connectors": list(APPS)},
+        {"connectors": list(CONNECTED)},
     )
 
 

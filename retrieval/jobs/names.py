@@ -57,7 +57,7 @@ def run_name(run: About) -> str:
     if source == "REEMBED":
         return counted_noun(run.whole, "document")
     documents = counted_noun(run.whole, _WORDS.get(run.source, "document"))
-    if source in sources.APPS:
+    if source in sources.CONNECTED:
         return plain_name(run.account or "") or documents
     is_one = run.hosts == 1 or bool(run.tried)
     if site := host_name(run.url) or (host_name(run.first) if is_one else ""):

@@ -15,7 +15,7 @@ from retrieval.documents.documents import DocumentRow
 from retrieval.documents.queries import archive_members, connection_documents, deletion
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.sources import APPS, FETCHED
+from retrieval.sources import CONNECTED, FETCHED
 from retrieval.statuses import DocumentStatus
 
 QUEUED = DocumentStatus.QUEUED_FOR_RESYNC
@@ -114,7 +114,7 @@ async def _unconnected(connection: LoopConnection, rows: Sequence[DocumentRow]) 
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
         " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
         " and o.id = any(" + connection_documents.CONNECTIONS + "))",
-        {"ids": [row.id for row in rows], "connected": list(APPS)},
+        {"ids": [row.id for row in rows], "connected": list(CONNECTED)},
     )
     return {row.id: _UNCONNECTED if row.is_connected else _KEPT for row in unconnected}
 

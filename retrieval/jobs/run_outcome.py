@@ -43,7 +43,7 @@ _NOTHING: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
     "REEMBED": "The namespace holds no document.",
-    **dict.fromkeys(sources.APPS, "Nothing is new or changed at the content service since the last run."),
+    **dict.fromkeys(sources.CONNECTED, "Nothing is new or changed at the content service since the last run."),
 }
 
 

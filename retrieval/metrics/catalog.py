@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from retrieval.sources import CONNECTORS
+from retrieval.sources import CONNECTED
 from retrieval.statuses import DocumentStatus, RunStatus
 
 MOST_SERIES: Final = 300
@@ -59,7 +59,8 @@ class Metric:
 _STAGES = ("discover", "fetch", "parse", "chunk", "embed", "upsert", "shadow")
 _VENDORS = (
     *("OPENAI", "COHERE", "JINA", "PINECONE", "S3", "FIRECRAWL", "JINA_READER", "SCRAPINGBEE"),
-    *CONNECTORS,
+    *CONNECTED,
+    "OBJECT_STORAGE",
     OTHER,
 )
 _ROUTES = (

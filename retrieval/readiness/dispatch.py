@@ -14,7 +14,7 @@ from retrieval.database.database import Database
 from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import breakers, job_queue
-from retrieval.sources import APPS
+from retrieval.sources import CONNECTED
 
 LATE: Mapping[str, float] = {
     "dispatch": 30,
@@ -196,7 +196,7 @@ def deregister_dispatcher(db: Database, dispatcher: str) -> None:
 
 
 def _asked(dispatcher: str | None) -> dict[str, object]:
-    return {"dispatcher": dispatcher, "connected": list(APPS), "most": WAITING_MOST}
+    return {"dispatcher": dispatcher, "connected": list(CONNECTED), "most": WAITING_MOST}
 
 
 def _read(row: DispatchRow) -> Dispatch:

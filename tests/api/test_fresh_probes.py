@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 SLOW = {"openai", "openai.resources.embeddings", "cohere", "pinecone", "pinecone.index", "boto3",
-        "connectors.files.s3.errors", "numpy", "tokenizers"}
+        "connectors.s3_errors", "numpy", "tokenizers"}
 
 class Slowly:
     def find_spec(self, name, path=None, target=None):

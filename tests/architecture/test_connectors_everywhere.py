@@ -11,7 +11,7 @@ from connectors import registry
 from flows import prefect_client
 from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
-from retrieval.sources import APPS
+from retrieval.sources import APPS, CONNECTED, ENGINES
 from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
@@ -30,13 +30,14 @@ def slug(name):
 
 def test_every_list_of_connectors_names_the_same_ones():
     deployments = allowed_flows.read_plan()["deployments"]
-    wanted = set(APPS)
-    assert set(registry.CONNECTORS) == set(registry.connector_infos()) == wanted
+    wanted, connected = set(APPS), set(CONNECTED)
+    assert set(registry.connector_infos()) == wanted
+    assert set(registry.CONNECTORS) == set(registry.source_infos()) == connected
     assert set(ACCOUNTS) == wanted
-    assert {one.value for one in ConnectorName} == wanted
+    assert {one.value for one in ConnectorName} == connected
     assert set(namespaces.CONNECTORS) == set(APPS.values())
-    assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
-    assert wanted <= set(prefect_client.FLOWS)
+    assert {f"ingest-{slug(name)}" for name in CONNECTED} <= {one["name"] for one in deployments}
+    assert connected <= set(prefect_client.FLOWS)
     assert set(dict(api_schema.read_services(DOCUMENT))) == wanted
 
 
@@ -50,6 +51,13 @@ def test_each_has_an_operation_and_a_page(name):
     assert service.name == title
     page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
     assert page.startswith(f"# How do I ingest {title}?\n")
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_each_source_without_an_app_has_a_page(name):
+    assert "/v1/ingest/source" in {path for handler in HANDLERS for path in handler.paths}
+    page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
+    assert page.startswith(f"# How do I ingest {registry.source_infos()[name].title}?\n")
 
 
 def spelled(name, title):

@@ -27,6 +27,8 @@ THE_GUARD = ("retrieval/network/fetch_guard.py", "retrieval/network/transport.py
 GUARDED = (
     "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",
+    "connectors/s3_*.py",
+    "connectors/sources/objects/*.py",
     "connectors/vectors/pinecone*.py",
     "connectors/parsers/endpoint.py",
     "connectors/rerankers/endpoint.py",
@@ -44,7 +46,8 @@ TRUSTED = {
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
     "connectors/cohere_sdk.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
-    "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
+    "connectors/sources/[!o]*.py": "a content service's own endpoint, or the one that the operator names",
+    "connectors/sources/onedrive/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/embedders/[!e]*.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/rerankers/cohere.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/rerankers/jina.py": "a model provider's own endpoint, or the one that the operator names",

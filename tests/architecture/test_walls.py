@@ -54,7 +54,7 @@ PLANTED = [
         "connectors.sources.memory.connector",
         "connectors.sources.notion.pages",
     ),
-    ("File stores do not know each other", "connectors.files.local", "connectors.files.s3.client"),
+    ("File stores do not know each other", "connectors.files.local", "connectors.files.s3.store"),
     ("Vector stores do not know each other", "connectors.vectors.pinecone.store", "connectors.vectors.pgvector"),
     ("Embedders do not know each other", "connectors.embedders.jina", "connectors.embedders.cohere"),
     ("Rerankers do not know each other", "connectors.rerankers.jina", "connectors.rerankers.cohere"),

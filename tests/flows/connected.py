@@ -40,7 +40,13 @@ class ConnectedSpace(Configured):
         start = connections.begin_authorization(self.ring, self.account.connector, authorizer, back)
         made = self.call(
             connections.create(
-                self.db, self.scope, start, name="x", connector=self.account.connector, client_redirect_url=None
+                self.db,
+                self.scope,
+                self.ring,
+                start,
+                name="x",
+                connector=self.account.connector,
+                client_redirect_url=None,
             )
         )
         self.authorize(made, authorizer, start, back)

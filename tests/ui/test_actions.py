@@ -332,6 +332,23 @@ def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, or
     ]
 
 
+def test_a_bucket_is_connected_and_ingested(app, org):
+    space = org.namespace()
+    seen = app(org.api_key, "connections", namespace=space)
+    fields = {field.label: field for field in seen.text_input}
+    fields["URL"].set_value("s3://handbooks/2026")
+    fields["Access key"].set_value("key")
+    fields["Secret access key"].set_value("canary-secret")
+    click(seen, "Connect storage")
+    assert not seen.error, shown(seen)
+    seen.run()
+    assert "Reconnect" not in {button.label for button in seen.button}
+    click(seen, "Ingest now")
+    assert not seen.error, shown(seen)
+    (job,) = org.db.rows("select source from jobs where config ->> 'connectionId' is not null")
+    assert job["source"] == "OBJECTS"
+
+
 def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
     seen = app(org.api_key, "connections", namespace=held.namespace)
     assert "3 removals to confirm" in shown(seen)

@@ -143,10 +143,10 @@ def read_services(document: Json) -> Iterator[tuple[str, Service]]:
             continue
         body = _object(schemas, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
         ingestion = _object(schemas, body["ingestConfig"])
-        (name,) = ingestion["source"]["enum"]
-        if name not in schemas["ConnectorName"]["enum"]:
-            continue
+        name = ingestion["source"]["enum"][0]
         app = _config(name)
+        if app not in apps:
+            continue
         about = schemas[_reference(apps[app])]
         fields = tuple(about["properties"])
         yield (

@@ -89,14 +89,15 @@ class ConnectorApp(TypedDict):
 
 
 class CreateConnection(TypedDict):
-    """A connection to create. The namespace must have the connector's app."""
+    """A connection to create. The namespace must have the connector's app, or `config` has what it needs."""
 
     namespaceId: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
     permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
+    config: NotRequired[SourceAddress | None]
 
 
 class CreateEvaluation(TypedDict):
@@ -498,6 +499,14 @@ class IngestSitemap(TypedDict):
     namespaceId: str
     ingestConfig: SitemapIngestion
     dryRun: NotRequired[bool | None]
+
+
+class IngestSource(TypedDict):
+    """A bucket or folder to ingest into a namespace."""
+
+    namespaceId: str
+    dryRun: NotRequired[bool | None]
+    ingestConfig: SourceIngestion
 
 
 class IngestText(TypedDict):
@@ -910,6 +919,43 @@ class SitemapIngestion(TypedDict):
     chunkConfig: NotRequired[ChunkConfig | None]
 
 
+class SourceAddress(TypedDict):
+    """Address and credentials of a connector without an app, such as OBJECTS."""
+
+    url: str
+    credentials: NotRequired[SourceCredentials | None]
+    endpoint: NotRequired[str | None]
+    region: NotRequired[str | None]
+
+
+class SourceConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
+
+
+class SourceCredentials(TypedDict):
+    """Credentials of a storage, sealed at rest; responses never show them."""
+
+    accessKeyId: NotRequired[str | None]
+    secretAccessKey: NotRequired[str | None]
+    sessionToken: NotRequired[str | None]
+
+
+class SourceIngestion(TypedDict):
+    """Files of a bucket, file server or folder."""
+
+    config: SourceConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["OBJECTS"]
+
+
 class StartRun(TypedDict):
     """Settings to compare; differences are computed from the first."""
 
@@ -947,6 +993,7 @@ class UpdateConnection(TypedDict):
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
     permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
+    config: NotRequired[SourceAddress | None]
 
 
 class UpdateDocuments(TypedDict):

@@ -263,7 +263,7 @@ class Connection(Record):
 
     id: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
     status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
     status_reason: str | None
     config: ConnectionConfig
@@ -318,9 +318,10 @@ class ConnectionAnswer(Record):
 class ConnectionConfig(Record):
     """Authorization of a connection. No credentials before the authorization, and none after the revocation."""
 
-    auth_type: Literal["OAUTH2"] | None
+    auth_type: Literal["CONFIG", "OAUTH2"] | None
     credentials: ConnectionCredentials | None
-    _fields = frozenset(["authType", "credentials"])
+    url: str | None
+    _fields = frozenset(["authType", "credentials", "url"])
     _records: ClassVar[Mapping[str, str]] = {"credentials": "ConnectionCredentials"}
 
 
@@ -446,7 +447,7 @@ class CreatedConnectionData(Record):
     """The new connection, and where a person authorizes it within ten minutes."""
 
     connection: Identified
-    authorization_url: str
+    authorization_url: str | None
     _fields = frozenset(["authorizationUrl", "connection"])
     _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
 
@@ -647,6 +648,7 @@ class Document(Record):
         "FILE",
         "GOOGLE_DRIVE_DOCUMENT",
         "NOTION_DOCUMENT",
+        "OBJECTS_DOCUMENT",
         "ONEDRIVE_DOCUMENT",
         "SHAREPOINT_DOCUMENT",
         "TEXT",
@@ -659,6 +661,7 @@ class Document(Record):
         "GOOGLE_DRIVE",
         "LOCAL_FILE",
         "NOTION",
+        "OBJECTS",
         "ONEDRIVE",
         "SHAREPOINT",
         "SITEMAP",
@@ -2558,7 +2561,7 @@ class Timestamp(Record):
 class UpdatedConnectionData(Record):
     """The connection, and where a person authorizes it anew within ten minutes."""
 
-    authorization_url: str
+    authorization_url: str | None
     connection: Connection
     _fields = frozenset(["authorizationUrl", "connection"])
     _records: ClassVar[Mapping[str, str]] = {"connection": "Connection"}

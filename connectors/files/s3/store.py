@@ -134,8 +134,10 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
     from botocore.exceptions import InvalidRegionError
 
     # Imported here so that the first request finds both.
-    from connectors.files.s3 import client as s3_client
-    from connectors.files.s3 import errors  # noqa: F401
+    from connectors import (
+        s3_client,
+        s3_errors,  # noqa: F401
+    )
 
     endpoint = _url(storage["endpoint"])
     configured = settings.endpoints.get("S3")
@@ -191,13 +193,13 @@ def _explained() -> Iterator[None]:
     """The SDK's troubles in the words of the ports."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from connectors.files.s3 import errors
+    from connectors import s3_errors
 
     try:
         yield
     except ClientError as error:
-        raise errors.of_answer(error, _GONE) from error
+        raise s3_errors.of_answer(error, _GONE) from error
     except (BotoCoreError, OSError) as error:
-        raise errors.of_transport(error) from error
+        raise s3_errors.of_transport(error) from error
     except fetch_guard.Blocked as error:
         raise Fatal(str(error), field="endpoint") from error

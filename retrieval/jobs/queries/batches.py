@@ -20,7 +20,7 @@ from retrieval.errors import Fatal
 from retrieval.jobs import fair_queue, names
 from retrieval.jobs.queries import breakers, job_queue
 from retrieval.ports import Scope
-from retrieval.sources import APPS, STORED
+from retrieval.sources import CONNECTED, STORED
 from retrieval.statuses import Stage
 
 
@@ -165,7 +165,7 @@ def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) ->
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
     grows = attempt == 1 and row.queue != fair_queue.SHORT and row.source in STORED
-    follows = attempt == 1 and row.source in APPS
+    follows = attempt == 1 and row.source in CONNECTED
     return Lease(batch_id, row.fence, row.partition, row.source, scope, grows, follows)
 
 

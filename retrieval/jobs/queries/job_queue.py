@@ -16,7 +16,7 @@ from retrieval.jobs import levers, names
 from retrieval.jobs.fair_queue import GROW_SECONDS, SHORT_BYTES, SHORT_RUNS, Group, Taken
 from retrieval.jobs.queries import breakers, progress
 from retrieval.jobs.queries.breakers import PROBES, RESTING
-from retrieval.sources import APPS, STORED
+from retrieval.sources import CONNECTED, STORED
 
 MAY_LEAVE: LiteralString = f"""
     r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not exists (
@@ -83,7 +83,7 @@ def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: 
 def lock_waiting(connection: ThreadConnection, partition: int, source: str, *, size: int) -> list[QueuedRun]:
     """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
     transaction."""
-    values = {"partition": partition, "source": source, "size": size, "connected": list(APPS)}
+    values = {"partition": partition, "source": source, "size": size, "connected": list(CONNECTED)}
     return connection.fetch(QueuedRun, _HOLD, values)
 
 
@@ -177,7 +177,7 @@ def is_any_open(db: Database) -> bool:
 
 
 _VALUES: dict[str, Sequence[str] | int] = {
-    "connected": list(APPS),
+    "connected": list(CONNECTED),
     "stored": sorted(STORED),
     "runs": SHORT_RUNS,
     "probes": PROBES,

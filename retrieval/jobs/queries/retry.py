@@ -7,7 +7,7 @@ from typing import NamedTuple
 from retrieval import ids, origin
 from retrieval.database.database import Database
 from retrieval.jobs.control import RETRY, changed_job
-from retrieval.sources import APPS
+from retrieval.sources import CONNECTED
 
 
 def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
@@ -30,7 +30,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         values = {**origin.origin_params(), **changed_job(None)}
         retries = [connection.fetch_one(str, RETRY, {"run": run, "new": ids.job_run_id(), **values}) for run in runs]
         queued = [run for run in retries if run is not None]
-        if not queued or old.source in APPS:
+        if not queued or old.source in CONNECTED:
             return None
         connection.execute(
             "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"

@@ -258,7 +258,7 @@ def test_a_body_that_breaks_off_is_no_shorter_file(bucket_files, quiet):
 
 
 def test_a_storage_that_does_not_answer_is_not_waited_for(quiet, monkeypatch):
-    from connectors.files.s3 import client
+    from connectors import s3_client as client
 
     monkeypatch.setattr(client, "READ_SECONDS", 0.3)
     files = store.make(quiet.config(s3_server.bucket(quiet)), options())

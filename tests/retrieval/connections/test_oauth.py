@@ -57,8 +57,8 @@ def granted(flow, vendor):
 
 
 def test_every_connector_has_a_flow_with_https_endpoints():
-    assert set(registry.CONNECTORS) == set(sources.APPS)
-    for connector in registry.CONNECTORS:
+    assert set(registry.CONNECTORS) == set(sources.CONNECTED)
+    for connector in sources.APPS:
         made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
         for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
             assert url.startswith("https://")
@@ -85,7 +85,7 @@ def test_where_a_person_is_sent(connector, host, wanted):
     assert "canary" not in str(sent)
 
 
-@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
+@pytest.mark.parametrize("connector", list(sources.APPS))
 def test_exchange_and_refresh(vendor, connector):
     made = flow(vendor, connector)
     first = granted(made, vendor)
@@ -150,7 +150,7 @@ def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
         assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
 
 
-@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
+@pytest.mark.parametrize("connector", list(sources.APPS))
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -176,7 +176,7 @@ def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector, statu
     assert type(raised.value) is kind
 
 
-@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
+@pytest.mark.parametrize("connector", list(sources.APPS))
 def test_a_right_that_was_withheld_is_named(vendor, connector):
     """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
     made = flow(vendor, connector)

@@ -152,6 +152,13 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def ingest_source(self, body: bodies.IngestSource, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest from a connection with a config, such as a bucket: `POST /v1/ingest/source`."""
+        answer = self._transport.json(
+            "POST", "/v1/ingest/source", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     def list_job_runs(
         self,
         *,
@@ -553,7 +560,8 @@ class Operations:
         cursor: str | None = None,
         page_size: int | None = None,
         namespace_id: str,
-        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"] | None = None,
+        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+        | None = None,
     ) -> models.ConnectionsData:
         """List connections: `GET /v1/connections`."""
         answer = self._transport.json(

@@ -1,0 +1,198 @@
+"""Objects: listed by page in the order of their keys, fetched as a stream, judged gone one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+from connectors.http import responses
+from connectors.http.retries import RateLimited, ServicePolicy, TransientError
+from connectors.sources.objects.location import Location, open_location, parse_location
+from connectors.sources.objects.storage import Batch, Storage, StoredObject
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
+from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    from retrieval.ports import Authorizer
+
+T = TypeVar("T")
+
+POLICY: Final = ServicePolicy("Object storage", per_minute=60_000, burst=1000)
+SECONDS: Final = 600.0
+"""Seconds that the content of one object may take."""
+PIECE: Final = 1 << 20
+LINKS: Final = "symbolic links"
+
+
+def make(_app: Mapping[str, Any], settings: Settings) -> Objects:
+    """The connector of all connections: each has its own location."""
+    return Objects(settings)
+
+
+def read_config(config: Mapping[str, Any], settings: Settings) -> Tokens:
+    """Check the `config` of a connection and return it as its tokens. ValueError as in `parse_location`."""
+    location = parse_location(config, settings)
+    return Tokens(json.dumps(dict(config)), account=location.root + location.prefix)
+
+
+class NoAuthorizer:
+    """An `Authorizer` of connections that have their credentials from a request."""
+
+    pkce = False
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:  # noqa: ARG002
+        raise Fatal(NOT_AUTHORIZED)
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:  # noqa: ARG002
+        raise Fatal(NOT_AUTHORIZED)
+
+    def refresh(self, tokens: Tokens) -> Tokens:  # noqa: ARG002
+        raise Fatal(NOT_AUTHORIZED)
+
+    def revoke(self, tokens: Tokens) -> None:
+        """Nothing to tell: the credentials are the storage's own."""
+
+
+NOT_AUTHORIZED: Final = "The storage refuses the credentials: send the connection's config again."
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A `Connector`."""
+
+    settings: Settings
+    authorizer: Authorizer = field(default_factory=NoAuthorizer)
+    opened: dict[str, tuple[Location, Storage]] = field(default_factory=dict, repr=False)
+    """By the connection's token: clients keep their connections between calls."""
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """List all objects, always: a storage has no feed of changes. The cursor holds the last key listed."""
+        location, storage = self._open(tokens)
+        listing = _Listing(storage, json.loads(cursor)["after"] if cursor else "")
+        while True:
+            batch = _ask(tokens, listing.read)
+            yield _page(location, batch)
+            if batch.last is None:
+                return
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        """List a folder; ids of folders are their paths."""
+        location, storage = self._open(tokens)
+        folder = f"{location.prefix}{parent.strip('/')}/" if parent else location.prefix
+        batch = _ask(tokens, lambda: storage.list_folder(folder, cursor or ""))
+        if parent and not cursor and not batch.objects:
+            raise Skippable("There is no such folder.")
+        return Level([_entry(location, stored) for stored in batch.objects], batch.last)
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        location, storage = self._open(tokens)
+        key = _key(location, item.external_id)
+        if key is None:
+            raise Skippable("The connection names another storage than the one that this file is from.")
+        return _ask(tokens, lambda: _save(location, storage, key, to, self.settings.max_file_bytes))
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        location, storage = self._open(tokens)
+        key = _key(location, external_id)
+        return key is None or _ask(tokens, lambda: storage.find(key)) is None
+
+    def _open(self, tokens: TokenSource) -> tuple[Location, Storage]:
+        token = tokens.token()
+        if token not in self.opened:
+            location = open_location(token, self.settings)
+            self.opened[token] = location, _make_storage(location, self.settings)
+        return self.opened[token]
+
+
+class _Listing:
+    """A listing that begins again behind its last key after an error."""
+
+    def __init__(self, storage: Storage, after: str) -> None:
+        self._storage = storage
+        self._after = after
+        self._batches: Iterator[Batch] | None = None
+
+    def read(self) -> Batch:
+        self._batches = self._batches or self._storage.list_objects(self._after)
+        try:
+            batch = next(self._batches)
+        except BaseException:
+            self._batches = None
+            raise
+        self._after = batch.last or ""
+        return batch
+
+
+def _make_storage(location: Location, settings: Settings) -> Storage:
+    """The storage of a location; its library is imported now."""
+    if location.scheme == "s3":
+        from connectors.sources.objects.bucket import make_bucket
+
+        return make_bucket(location, settings)
+    from fsspec.implementations.local import LocalFileSystem
+
+    from connectors.sources.objects.tree import Tree, local_errors, open_local
+
+    return Tree(LocalFileSystem(skip_instance_cache=True), location.prefix, open_local, local_errors)
+
+
+def _ask(tokens: TokenSource, request: Callable[[], T]) -> T:
+    """Ask again what may pass, as for every content service."""
+
+    def ask(_token: str) -> T:
+        try:
+            return request()
+        except Retryable as error:
+            raise (TransientError(str(error)) if error.after is None else RateLimited(error.after)) from error
+
+    return POLICY.call(tokens, ask)
+
+
+def _page(location: Location, batch: Batch) -> Page[SourceItem]:
+    done = batch.last is None
+    cursor = json.dumps({"after": batch.last or ""})
+    skipped = {LINKS: batch.links} if batch.links else {}
+    items = [_item(location, stored) for stored in batch.objects]
+    return Page(items, cursor, done=done, skipped=skipped, whole=done)
+
+
+def _save(location: Location, storage: Storage, key: str, to: Path, most: int) -> RawContent:
+    with storage.open(key) as (stored, stream):
+        if stored.size > most:
+            raise responses.too_large(most)
+        pieces = iter(lambda: stream.read(PIECE), b"")
+        size = responses.save_file(pieces, to, most=most, seconds=SECONDS, service="The storage")
+    if size != stored.size:
+        raise TransientError("The file changed, or its download broke off.")
+    item = _item(location, stored)
+    return RawContent(to, item.name, "", size, version=stored.version, properties=item.properties)
+
+
+def _item(location: Location, stored: StoredObject) -> SourceItem:
+    """`external_id`: URL of the object; `path`: from the prefix on."""
+    path = stored.key.removeprefix(location.prefix)
+    url = location.root + quote(stored.key)
+    folders = path.split("/")[:-1]
+    above = tuple("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+    properties = {"url": url, "path": path} | ({"modifiedAt": stored.modified_at} if stored.modified else {})
+    return SourceItem(url, path.rpartition("/")[2], version=stored.version, properties=properties, above=above)
+
+
+def _entry(location: Location, stored: StoredObject) -> Entry:
+    path = stored.key.removeprefix(location.prefix).rstrip("/")
+    name = path.rpartition("/")[2]
+    if stored.key.endswith("/"):
+        return Entry(path, name, is_folder=True, path=path, has_children=True)
+    item = _item(location, stored)
+    return Entry(item.external_id, name, False, path, "", stored.size, stored.modified_at or None, above=item.above)  # noqa: FBT003
+
+
+def _key(location: Location, external_id: str) -> str | None:
+    """Key of an object; None if it lies in another storage or outside of the prefix."""
+    key = unquote(external_id.removeprefix(location.root))
+    return key if external_id.startswith(location.root) and key.startswith(location.prefix) else None

@@ -1,0 +1,105 @@
+"""Location of a storage, read from the `config` of its connection: URL, endpoint and credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from retrieval.errors import Fatal
+from retrieval.network.service_urls import require_service
+from retrieval.settings import Settings
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_KEYS: Final = frozenset({"accessKeyId", "secretAccessKey", "sessionToken"})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A storage: its `host` (bucket for S3) and the `prefix` in it, "" or ending in `/`."""
+
+    scheme: str
+    host: str
+    prefix: str
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    endpoint: str = ""
+    region: str = ""
+
+    @property
+    def root(self) -> str:
+        """URL of everything in it, the same for each connection to it: `external_id`s begin with this."""
+        if self.scheme == "s3" and self.endpoint:
+            return f"{self.endpoint.rstrip('/')}/{self.host}/"
+        return f"{self.scheme}://{self.host}/"
+
+
+def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
+    """Read a location. ValueError for one that cannot be used: its arguments are the field and what is wrong."""
+    url = str(config.get("url") or "")
+    if len(url) > 2048 or re.search(r"[\x00-\x1f\x7f\\]", url):
+        raise ValueError("url", "must be a URL of at most 2048 characters without control characters or backslashes")
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is not None
+    except ValueError:
+        raise ValueError("url", "is not a valid URL: its host or port cannot be read") from None
+    if "@" in parts.netloc:
+        raise ValueError("url", "must not hold a user name or password: send them in credentials")
+    if parts.query or parts.fragment:
+        raise ValueError("url", "must not hold a query or fragment")
+    if parts.scheme not in _SCHEMES:
+        raise ValueError("url", "must begin with " + " or ".join(f"{scheme}://" for scheme in _SCHEMES))
+    prefix = unquote(parts.path).strip("/")
+    if any(part in {"", ".", ".."} for part in prefix.split("/")) and prefix:
+        raise ValueError("url", "must not hold empty parts, . or .. in its path")
+    location = Location(
+        parts.scheme,
+        parts.netloc,
+        f"{prefix}/" if prefix else "",
+        {name: str(value) for name, value in (config.get("credentials") or {}).items() if value},
+        str(config.get("endpoint") or "").rstrip("/"),
+        str(config.get("region") or ""),
+    )
+    if has_port and location.scheme == "s3":
+        raise ValueError("url", "must name a bucket; send the host of the storage as endpoint")
+    _SCHEMES[location.scheme](location, settings)
+    return location
+
+
+def open_location(token: str, settings: Settings) -> Location:
+    """Read the location that a connection stores. Fatal if it may no longer be used."""
+    try:
+        return parse_location(json.loads(token), settings)
+    except ValueError as error:
+        name, reason = error.args if len(error.args) == 2 else ("config", "cannot be read")
+        raise Fatal(f"The connection's {name} {reason}.") from None
+
+
+def _check_folder(location: Location, settings: Settings) -> None:
+    if location.host:
+        raise ValueError("url", "must name a folder of the server, as file:///srv/files")
+    if location.credentials or location.endpoint or location.region:
+        raise ValueError("url", "names a folder, which has no credentials, endpoint or region")
+    folder = Path(os.path.realpath(f"/{location.prefix}"))
+    if not any(folder.is_relative_to(os.path.realpath(allowed)) for allowed in settings.source_folders):
+        raise ValueError("url", "names no folder that the operator allows with RETRIEVAL_SOURCE_FOLDERS")
+
+
+def _check_bucket(location: Location, _settings: Settings) -> None:
+    if not _BUCKET.fullmatch(location.host):
+        raise ValueError("url", "must name a bucket, as s3://bucket/folder")
+    if not {"accessKeyId", "secretAccessKey"} <= location.credentials.keys() <= _KEYS:
+        raise ValueError("credentials", "must hold accessKeyId and secretAccessKey, and may hold sessionToken")
+    if location.endpoint:
+        try:
+            require_service(location.endpoint)
+        except ValueError as error:
+            raise ValueError("endpoint", str(error)) from None
+
+
+_SCHEMES: Final[Mapping[str, Callable[[Location, Settings], None]]] = {"s3": _check_bucket, "file": _check_folder}

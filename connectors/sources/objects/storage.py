@@ -1,0 +1,59 @@
+"""The port of storages: list objects in the order of their keys, list a folder, open and look up an object.
+
+A storage is a small class with these four methods, made by the scheme of its URL in `connector.py`. The order lets a
+listing go on behind any key in another process; no cursor of a server is kept, and none can expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import BinaryIO, Final, Protocol
+
+BATCH: Final = 1000
+"""Objects of one page of a listing, which S3 sends in one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object or, where a folder is listed, a folder, whose key ends in `/`. `version`: ETag, or size and time."""
+
+    key: str
+    size: int
+    version: str
+    modified: datetime | None = None
+
+    @property
+    def modified_at(self) -> str:
+        return self.modified.astimezone(UTC).isoformat().replace("+00:00", "Z") if self.modified else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Objects that follow each other. `last`: where the next batch begins, None at the end."""
+
+    objects: Sequence[StoredObject]
+    last: str | None
+    links: int = 0
+
+
+class Storage(Protocol):
+    """A storage below its prefix. Raises only Retryable, Fatal or Skippable; TransientError is asked again."""
+
+    def list_objects(self, after: str) -> Iterator[Batch]:
+        """Batches of the objects behind a key, all for ""."""
+        ...
+
+    def list_folder(self, folder: str, after: str) -> Batch:
+        """A batch of what lies directly in a folder: "" or a key that ends in `/`."""
+        ...
+
+    def open(self, key: str) -> AbstractContextManager[tuple[StoredObject, BinaryIO]]:
+        """An object with a stream of its content. Skippable if it is gone."""
+        ...
+
+    def find(self, key: str) -> StoredObject | None:
+        """The object as it is now; None if there is none."""
+        ...

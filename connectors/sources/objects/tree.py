@@ -1,0 +1,156 @@
+"""Folders of a file system of fsspec, walked in the order of their names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from connectors.http.retries import TransientError
+from connectors.sources.objects.storage import BATCH, Batch, StoredObject
+from retrieval.errors import Fatal, Skippable
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+DEPTH: Final = 100
+"""Folders within each other; a server whose links lead in a circle has more."""
+GONE: Final = "The file is no longer there."
+REFUSED: Final = "The file may not be read with these credentials."
+_TIMES: Final = ("mtime", "modified", "last_write_time", "modify")
+
+Opener = Callable[[str], AbstractContextManager[BinaryIO]]
+Errors = Callable[[], AbstractContextManager[None]]
+
+
+class Tree:
+    """A `Storage` of folders. Keys are paths from the top of the file system, without the slash before them."""
+
+    def __init__(self, files: AbstractFileSystem, prefix: str, opener: Opener, errors: Errors) -> None:
+        self._files = files
+        self._prefix = prefix
+        self._open = opener
+        self._errors = errors
+
+    def list_objects(self, after: str) -> Iterator[Batch]:
+        if not self._exists(self._prefix):
+            raise Fatal("The folder of the connection does not exist, or may not be read.")
+        objects, links = list[StoredObject](), 0
+        for stored in self._walk(self._prefix, tuple(after.split("/")) if after else (), 0):
+            if isinstance(stored, str):
+                links += 1
+                continue
+            objects.append(stored)
+            if len(objects) == BATCH:
+                yield Batch(objects, stored.key, links)
+                objects, links = [], 0
+        yield Batch(objects, None, links)
+
+    def list_folder(self, folder: str, after: str) -> Batch:
+        listed = [entry for entry in self._read_folder(folder or self._prefix) if not isinstance(entry, str)]
+        if not listed and not self._exists(folder or self._prefix):
+            raise Skippable("There is no such folder.")
+        rest = [entry for entry in listed if entry.key > after]
+        return Batch(rest[:BATCH], rest[BATCH - 1].key if len(rest) > BATCH else None)
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[tuple[StoredObject, BinaryIO]]:
+        stored = self.find(key)
+        if stored is None:
+            raise Skippable(GONE)
+        with self._errors(), self._open(f"/{key}") as stream:
+            yield stored, stream
+
+    def find(self, key: str) -> StoredObject | None:
+        try:
+            with self._errors():
+                entry = _as_stored(self._files.info(f"/{key}"), key)
+        except FileNotFoundError:
+            return None
+        return entry if isinstance(entry, StoredObject) and not entry.key.endswith("/") else None
+
+    def _walk(self, folder: str, after: tuple[str, ...], depth: int) -> Iterator[StoredObject | str]:
+        """Files below a folder whose parts follow `after`, depth first; the path of a link that is left out."""
+        if depth > DEPTH:
+            raise Fatal(f"The folders lie more than {DEPTH} deep within each other.")
+        for entry in self._read_folder(folder):
+            if isinstance(entry, str):
+                yield entry
+                continue
+            parts = tuple(entry.key.rstrip("/").split("/"))
+            if not entry.key.endswith("/"):
+                if parts > after:
+                    yield entry
+            elif parts >= after[: len(parts)]:
+                yield from self._walk(entry.key, after if parts == after[: len(parts)] else (), depth + 1)
+
+    def _read_folder(self, folder: str) -> Iterator[StoredObject | str]:
+        """Entries of a folder by name; none of one that vanished after it was listed."""
+        try:
+            with self._errors():
+                infos = self._files.ls(f"/{folder.rstrip('/')}", detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        keys = {key: info for info in infos if (key := _key_of(info)).startswith(folder) and key != folder.rstrip("/")}
+        for key in sorted(keys, key=lambda key: key.split("/")):
+            yield _as_stored(keys[key], key)
+
+    def _exists(self, folder: str) -> bool:
+        try:
+            with self._errors():
+                return bool(self._files.info(f"/{folder.rstrip('/')}")["type"] == "directory")
+        except FileNotFoundError:
+            return False
+
+
+def _key_of(info: dict[str, Any]) -> str:
+    return str(info["name"]).strip("/")
+
+
+def _as_stored(info: dict[str, Any], key: str) -> StoredObject | str:
+    if info.get("islink") or info["type"] not in {"file", "directory"}:
+        return key
+    if info["type"] == "directory":
+        return StoredObject(f"{key}/", 0, "", _modified(info))
+    modified, size = _modified(info), int(info.get("size") or 0)
+    time = modified.isoformat() if modified else ""
+    return StoredObject(key, size, str(info.get("etag") or f"{size}-{time}").strip('"'), modified)
+
+
+def _modified(info: dict[str, Any]) -> datetime | None:
+    value = next((info[name] for name in _TIMES if info.get(name)), None)
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    if isinstance(value, str):
+        value = datetime.strptime(value[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 - of FTP, which says UTC
+    return value.replace(tzinfo=value.tzinfo or UTC) if isinstance(value, datetime) else None
+
+
+@contextmanager
+def open_local(path: str) -> Iterator[BinaryIO]:
+    """A regular file of this machine at exactly this path: no link leads out of a folder that is allowed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Skippable(GONE if isinstance(error, FileNotFoundError) else REFUSED) from error
+    with os.fdopen(descriptor, "rb") as file:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or real != path:
+            raise Skippable("The path is no regular file any more.")
+        yield cast("BinaryIO", file)
+
+
+@contextmanager
+def local_errors() -> Iterator[None]:
+    """Errors of a folder: a part that may not be read ends the listing, which would look like a removal otherwise."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except PermissionError as error:
+        raise Fatal("A folder below that of the connection may not be read by the service.") from error
+    except OSError as error:
+        raise TransientError("The folder of the connection cannot be read.") from error

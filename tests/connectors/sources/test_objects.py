@@ -1,0 +1,325 @@
+"""Objects of a bucket at moto's server and of a folder: the contract of connectors, as far as a storage has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.settings import Settings
+from tests.standins import s3_server
+
+KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
+
+
+class Folder:
+    """A folder of this machine."""
+
+    def __init__(self, path):
+        self.path = path / "files"
+        self.path.mkdir()
+        self.config = {"url": f"file://{self.path}"}
+        self.settings = Settings(_env_file=None, source_folders=[self.path], max_file_bytes=2**20)
+
+    def put(self, key, text):
+        (self.path / key).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / key).write_text(text)
+
+    def delete(self, key):
+        (self.path / key).unlink()
+
+
+class Bucket:
+    """A folder of a bucket; another one lies beside it."""
+
+    def __init__(self, storage):
+        self.storage, self.name = storage, s3_server.bucket(storage)
+        self.config = {"url": f"s3://{self.name}/files", "endpoint": storage.endpoint, "credentials": KEYS}
+        self.settings = Settings(_env_file=None, fetch_allow="127.0.0.1/32", max_file_bytes=2**20)
+        self.upload("filesystem.txt", "beside it")
+
+    def upload(self, key, text):
+        import http.client
+
+        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=standin/20260101/us-east-1/s3/aws4_request"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.storage.backend, timeout=20)
+        connection.request("PUT", f"/{self.name}/{key}", body=text.encode(), headers=signed)
+        assert connection.getresponse().status == 200
+        connection.close()
+
+    def put(self, key, text):
+        self.upload(f"files/{key}", text)
+
+    def delete(self, key):
+        assert self.storage.call("DELETE", f"/{self.name}/files/{key}") == 204
+
+
+class Tokens:
+    """A `TokenSource` of a connection with a config."""
+
+    def __init__(self, config, settings):
+        self.connection_id = "conn_objects"
+        self._token = registry.read_config("OBJECTS", config, settings).access_token
+
+    def token(self):
+        return self._token
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_server.running() as storage:
+        yield storage
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def storage(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    if request.param == "folder":
+        yield Folder(tmp_path)
+        return
+    server = request.getfixturevalue("server")
+    server.seen.clear()
+    yield Bucket(server)
+    server.faults.clear()
+    server.always = None
+
+
+@pytest.fixture
+def bucket(server, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    server.seen.clear()
+    yield Bucket(server)
+    server.faults.clear()
+    server.always = None
+
+
+def opened(storage):
+    return registry.make_connector("OBJECTS", {}, storage.settings), Tokens(storage.config, storage.settings)
+
+
+def listed(storage, cursor=None):
+    """The items by path, and the last page."""
+    connector, tokens = opened(storage)
+    items, page = {}, None
+    for page in connector.iter_changes(tokens, cursor):
+        items |= {item.properties["path"]: item for item in page.items}
+    assert page.done
+    assert page.whole
+    return items, page
+
+
+def fetched(storage, item, to):
+    connector, tokens = opened(storage)
+    return connector.fetch(tokens, item, to / "raw")
+
+
+def test_everything_below_the_prefix_is_listed_and_fetched(storage, tmp_path):
+    paths = ["top.txt", "a/b/deep.txt", "a/b.txt", "a.b/ü é#%?.txt"]
+    for path in paths[:3]:
+        storage.put(path, f"text of {path}")
+    items, _ = listed(storage)
+    assert sorted(items) == sorted(paths[:3])
+    raw = fetched(storage, items["a/b/deep.txt"], tmp_path)
+    assert raw.path.read_text() == "text of a/b/deep.txt"
+    assert raw.version == items["a/b/deep.txt"].version
+    assert items["a/b/deep.txt"].above == ("a", "a/b")
+    assert items["top.txt"].properties["modifiedAt"].endswith("Z")
+
+
+def test_names_of_any_characters_are_found_again(tmp_path, storage):
+    if isinstance(storage, Bucket):
+        pytest.skip("the bare upload of this test has no quoting")
+    storage.put("a b/ü é#%41?.txt", "odd")
+    items, _ = listed(storage)
+    assert fetched(storage, items["a b/ü é#%41?.txt"], tmp_path).path.read_text() == "odd"
+
+
+def test_a_listing_goes_on_behind_any_page_in_another_process(storage, monkeypatch):
+    monkeypatch.setattr("connectors.sources.objects.tree.BATCH", 2)
+    monkeypatch.setattr("connectors.sources.objects.bucket.BATCH", 2)
+    paths = {f"{folder}{number}.txt" for folder in ("", "a/", "a/b/", "a-b/", "c/") for number in range(3)}
+    for path in paths:
+        storage.put(path, "x")
+    seen, cursor = [], None
+    for _ in range(20):
+        connector, tokens = opened(storage)
+        page = next(connector.iter_changes(tokens, cursor))
+        seen += [item.properties["path"] for item in page.items]
+        cursor = page.cursor
+        if page.done:
+            break
+    assert sorted(seen) == sorted(paths)
+    assert sorted(listed(storage, cursor)[0]) == sorted(paths)
+
+
+def test_changes_additions_and_removals_are_seen(storage, tmp_path):
+    storage.put("kept.txt", "same")
+    storage.put("changed.txt", "before")
+    storage.put("removed.txt", "gone soon")
+    before, last = listed(storage)
+    storage.put("changed.txt", "after the change")
+    storage.put("new/new.txt", "new")
+    storage.delete("removed.txt")
+    after, _ = listed(storage, last.cursor)
+    assert sorted(after) == ["changed.txt", "kept.txt", "new/new.txt"]
+    assert after["kept.txt"].version == before["kept.txt"].version
+    assert after["changed.txt"].version != before["changed.txt"].version
+    connector, tokens = opened(storage)
+    assert connector.gone(tokens, before["removed.txt"].external_id)
+    assert not connector.gone(tokens, before["kept.txt"].external_id)
+    assert connector.gone(tokens, "s3://elsewhere/kept.txt")
+    with pytest.raises(Skippable):
+        fetched(storage, before["removed.txt"], tmp_path)
+
+
+def test_a_folder_is_browsed_at_a_time(storage):
+    for path in ("top.txt", "plans/a.txt", "plans/2026/b.txt"):
+        storage.put(path, "some text")
+    connector, tokens = opened(storage)
+    top = {entry.path: entry for entry in connector.browse(tokens, None, None).entries}
+    assert {path: entry.is_folder for path, entry in top.items()} == {"plans": True, "top.txt": False}
+    below = {entry.path: entry for entry in connector.browse(tokens, top["plans"].id, None).entries}
+    assert {path: entry.is_folder for path, entry in below.items()} == {"plans/2026": True, "plans/a.txt": False}
+    assert below["plans/a.txt"].id == listed(storage)[0]["plans/a.txt"].external_id
+    with pytest.raises(Skippable):
+        connector.browse(tokens, "nowhere", None)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_too_large_is_not_fetched(storage, tmp_path):
+    storage.put("large.bin", "x" * (2**20 + 1))
+    items, _ = listed(storage)
+    with pytest.raises(Skippable, match="larger than 1 MiB"):
+        fetched(storage, items["large.bin"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"url": "s3://key:canary@bucket/x", "credentials": KEYS},
+        {"url": "s3://bucket"},
+        {"url": "s3://bucket/a/../b", "credentials": KEYS},
+        {"url": "s3://bucket?versionId=1", "credentials": KEYS},
+        {"url": "s3://bucket", "credentials": KEYS, "endpoint": "https://a:b@host"},
+        {"url": "http://169.254.169.254/x"},
+        {"url": "file:///etc"},
+        {"url": "file://host/srv"},
+        {"url": "file:///srv/../etc"},
+        {"url": "gopher://x"},
+    ],
+)
+def test_a_config_that_cannot_be_used_is_refused_without_its_secrets(config):
+    with pytest.raises(ValueError, match=" ") as raised:
+        registry.read_config("OBJECTS", config, Settings(_env_file=None))
+    assert "canary" not in str(raised.value)
+
+
+def test_links_lead_nowhere(tmp_path):
+    storage = Folder(tmp_path)
+    storage.put("a/real.txt", "real")
+    (tmp_path / "secret.txt").write_text("secret")
+    (storage.path / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (storage.path / "a/circle").symlink_to(storage.path)
+    os.mkfifo(storage.path / "pipe")
+    items, page = listed(storage)
+    assert list(items) == ["a/real.txt"]
+    assert page.skipped == {"symbolic links": 3}
+    shutil.rmtree(storage.path / "a")
+    (storage.path / "a").symlink_to(tmp_path)
+    (tmp_path / "real.txt").write_text("swapped in")
+    with pytest.raises(Skippable):
+        fetched(storage, items["a/real.txt"], tmp_path)
+    with pytest.raises(ValueError, match="operator"):
+        registry.read_config("OBJECTS", {"url": f"file://{storage.path}/a"}, storage.settings)
+
+
+def test_a_folder_that_is_missing_or_closed_ends_the_listing(tmp_path, monkeypatch):
+    storage = Folder(tmp_path)
+    storage.put("a/b.txt", "x")
+    monkeypatch.setattr(
+        "fsspec.implementations.local.LocalFileSystem.ls", lambda *_args, **_: (_ for _ in ()).throw(PermissionError())
+    )
+    with pytest.raises(Fatal, match="may not be read"):
+        listed(storage)
+    monkeypatch.undo()
+    shutil.rmtree(storage.path)
+    with pytest.raises(Fatal, match="does not exist"):
+        listed(storage)
+
+
+def test_a_private_endpoint_is_refused_unless_the_operator_allows_it(bucket):
+    bucket.settings = Settings(_env_file=None)
+    with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
+        listed(bucket)
+    assert not bucket.storage.seen
+
+
+def test_a_listing_costs_one_request_for_a_thousand_objects(bucket):
+    for number in range(30):
+        bucket.put(f"{number % 7}/{number}.txt", "x")
+    bucket.storage.seen.clear()
+    assert len(listed(bucket)[0]) == 30
+    assert len(bucket.storage.seen) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [s3_server.answer(503, "SlowDown", Retry_After="0"), s3_server.answer(429, "Throttling"), s3_server.reset],
+)
+def test_trouble_that_passes_is_waited_out(bucket, fault):
+    bucket.put("a.txt", "x")
+    bucket.storage.faults[:] = [fault, fault, fault]
+    assert list(listed(bucket)[0]) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "words"),
+    [
+        (s3_server.answer(403, "AccessDenied"), Fatal, "may not list"),
+        (s3_server.answer(403, "InvalidAccessKeyId"), Fatal, "does not accept"),
+        (s3_server.answer(404, "NoSuchBucket"), Fatal, "no bucket"),
+        (s3_server.answer(200), Retryable, "could not be read"),
+    ],
+)
+def test_a_refusal_is_no_empty_listing(bucket, fault, error, words):
+    bucket.put("a.txt", "x")
+    bucket.storage.always = fault
+    with pytest.raises(error, match=words) as raised:
+        listed(bucket)
+    assert "SECRET" not in str(raised.value)
+    assert KEYS["secretAccessKey"] not in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_truncated_download_is_not_taken_for_the_whole(bucket, tmp_path):
+    bucket.put("a.txt", "x" * 3000)
+    items, _ = listed(bucket)
+    bucket.storage.always = s3_server.truncated
+    with pytest.raises(Retryable):
+        fetched(bucket, items["a.txt"], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_listing_that_repeats_itself_ends(bucket):
+    def again(handler):
+        entry = "<Contents><Key>files/a.txt</Key><Size>1</Size><ETag>e</ETag><LastModified>2026-01-01T00:00:00Z"
+        text = f"<ListBucketResult><IsTruncated>true</IsTruncated>{entry}</LastModified></Contents></ListBucketResult>"
+        handler.reply(200, {"Content-Type": "application/xml"}, text.encode())
+        return True
+
+    bucket.storage.always = again
+    with pytest.raises(Retryable, match="end"):
+        listed(bucket)
+
+
+def test_the_secret_is_not_shown(bucket):
+    connector, tokens = opened(bucket)
+    list(connector.iter_changes(tokens, None))
+    assert KEYS["secretAccessKey"] not in repr(connector)
+    assert json.loads(tokens.token())["credentials"] == KEYS
