@@ -26,17 +26,18 @@ class Bucket:
         self._prefix = location.prefix
 
     def list_objects(self, after: str) -> Iterator[Batch]:
+        last_key = after
         while True:
-            answer = self._list(after, Prefix=self._prefix)
+            answer = self._list(last_key, Prefix=self._prefix)
             objects = [_stored(entry) for entry in answer.get("Contents", ())]
             is_last = not answer.get("IsTruncated")
             keys = [stored.key for stored in objects]
             if keys != sorted(keys):
                 raise Fatal("The storage does not list its keys in order, so that nothing of it can be read.")
-            if not is_last and (not objects or objects[-1].key <= after):
+            if not is_last and (not objects or objects[-1].key <= last_key):
                 raise Retryable("The bucket's listing does not come to an end.")
-            after = objects[-1].key if objects else after
-            yield Batch([stored for stored in objects if not stored.key.endswith("/")], None if is_last else after)
+            last_key = objects[-1].key if objects else last_key
+            yield Batch([stored for stored in objects if not stored.key.endswith("/")], None if is_last else last_key)
             if is_last:
                 return
 
@@ -64,9 +65,9 @@ class Bucket:
         return StoredObject(key, int(answer["ContentLength"]), answer["ETag"].strip('"'), answer["LastModified"])
 
     def _list(self, after: str, **request: str) -> dict[str, Any]:
-        place = {"StartAfter": after} if after else {}
+        position = {"StartAfter": after} if after else {}
         with explained():
-            answer = self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=BATCH, **place, **request)
+            answer = self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=BATCH, **position, **request)
         if "IsTruncated" not in answer:
             raise Retryable("The storage's answer could not be read: it is no listing of a bucket.")
         return cast("dict[str, Any]", answer)

@@ -53,8 +53,8 @@ class Tree:
         listed = [entry for entry in self._read_folder(folder or self._prefix) if not isinstance(entry, str)]
         if not listed and not self._exists(folder or self._prefix):
             raise Skippable("There is no such folder.")
-        rest = [entry for entry in listed if entry.key > after]
-        return Batch(rest[:BATCH], rest[BATCH - 1].key if len(rest) > BATCH else None)
+        remaining = [entry for entry in listed if entry.key > after]
+        return Batch(remaining[:BATCH], remaining[BATCH - 1].key if len(remaining) > BATCH else None)
 
     @contextmanager
     def open(self, key: str) -> Iterator[tuple[StoredObject, BinaryIO]]:
