@@ -7,7 +7,7 @@ import pytest
 
 from ui.parts import run_detail
 from ui.parts.search_options import as_curl, as_python
-from ui.parts.search_results import EXCERPT, best_excerpt
+from ui.parts.search_results import EXCERPT, best_excerpt, plain_text
 from ui.parts.widgets import csv_bytes, escape_markdown
 
 
@@ -74,3 +74,18 @@ def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(m
         }
     )
     assert said == [(0.9, "18 of 20 documents at their end")]
+
+
+def test_markdown_is_read_without_its_marks():
+    table = "| Animal | Depth |\n|---|---|\n| **Seal** | 500 m |"
+    written = f"## Diving\n\n{table}\n\nSee [the list](https://a.example/b_(c)) of 2 * 3."
+    assert plain_text(written).split("\n") == [
+        "Diving",
+        "",
+        "Animal · Depth",
+        "",
+        "Seal · 500 m",
+        "",
+        "See the list of 2 * 3.",
+    ]
+    assert "&lt;b&gt;" in best_excerpt("# <b>owls</b>", frozenset({"owls"}))

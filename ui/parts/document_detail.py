@@ -107,9 +107,9 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
             + (f" · page {chosen['page']}" if chosen["page"] else "")
             + " · orange: shared with the chunk before or after"
         )
-    if right_column is not None:
+    if right_column is not None and widgets.is_pdf(document):
         with right_column:
-            widgets.show_page_image(person, namespace, document, chosen["page"], chosen["index"])
+            widgets.show_page_image(person, namespace, document["id"], chosen["page"], chosen["index"])
 
 
 def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
@@ -185,9 +185,9 @@ def show_pages_to_check(person: session.Person, namespace: str, document: Json) 
             if page["unread"]
             else "Its text is indexed as it was read: compare it with the page."
         )
-    if page["page"]:
+    if page["page"] and widgets.is_pdf(document):
         with right_column:
-            widgets.show_page_image(person, namespace, document, page["page"])
+            widgets.show_page_image(person, namespace, document["id"], page["page"])
 
 
 def _page_title(page: Json) -> str:

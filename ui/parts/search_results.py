@@ -15,7 +15,7 @@ from ui.client import ApiError, Json
 from ui.parts import frame
 from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODES, Wanted
-from ui.parts.widgets import escape_markdown
+from ui.parts.widgets import escape_markdown, format_code, show_page_image
 
 _EN = """a about above after again against all am an and any are as at be because been before being below
 between both but by can could did do does doing don down during each few for from further had has have having he
@@ -181,6 +181,14 @@ STYLE = """<style>
 </style>"""
 _LETTER = r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
 _WORD = re.compile(rf"{_LETTER}+(?:&{_LETTER}+)+|[^\W_]+(?:\+\+|#)|{_LETTER}+")
+_MARKS = (
+    (re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*\)"), r"\1"),
+    (re.compile(r"^ {0,3}(?:#{1,6} |> ?|```\w*$|\|?(?: *:?-{3,}:? *\|)+(?: *:?-{3,}:? *)?$)", re.MULTILINE), ""),
+    (re.compile(r"^ *\| ?| ?\| *$", re.MULTILINE), ""),
+    (re.compile(r" \| "), " · "),
+    (re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+)
+"""Marks of Markdown, and what a reader sees in their place."""
 _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 """Letters of Arabic and Persian that are typed for one another."""
 
@@ -199,12 +207,16 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
                 st.header(MODES[mode])
                 st.caption(_told(data))
                 st.caption(describe_answerable(data["answerable"]))
-                if not data["results"]:
-                    st.caption(data.get("note") or f"Nothing found. {nothing}")
+                if data.get("note"):
+                    st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
+                elif not data["results"]:
+                    st.caption(f"Nothing found. {nothing}")
                 for rank, hit in enumerate(data["results"], 1):
                     move = "" if mode == first else _move(places.get(chunk_key(hit)), rank)
                     with st.container(border=True, gap="small"):
                         _card(person, wanted, hit, rank, move, words)
+                        if hit["chunk"]["page"] and person.may("documents:read"):
+                            _page_picture(person, wanted, hit, f"{mode}-{rank}")
                         mark_result(person, wanted, chosen, hit, mode)
 
 
@@ -231,9 +243,16 @@ def words_of(query: str) -> frozenset[str]:
     return frozenset(about | (names - {word for word in names if bare[word] in about}) or bare.values())
 
 
+def plain_text(markdown: str) -> str:
+    """The text of Markdown as a reader sees it: links by their words, cells apart, no marks of headings."""
+    for pattern, replacement in _MARKS:
+        markdown = pattern.sub(replacement, markdown)
+    return markdown
+
+
 def best_excerpt(text: str, words: frozenset[str]) -> str:
     """The part of the text with the most of the words, as HTML with those words marked; nothing in it is markup."""
-    flat = " ".join(text.split())
+    flat = " ".join(plain_text(text).split())
     spots = [match for match in _WORD.finditer(flat) if _is_one(match.group(), words)]
     near = [sum(spot.start() <= neighbor.end() <= spot.start() + EXCERPT - 40 for neighbor in spots) for spot in spots]
     start = max(0, spots[near.index(max(near))].start() - 40) if spots else 0
@@ -332,6 +351,8 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
         st.page_link("views/documents.py", label=label, query_params=query_params)
     else:
         st.markdown(label)
+    if (url := hit["document"]["externalId"]).startswith(("http://", "https://")) and url != name:
+        st.caption(format_code(url))
     context = hit.get("context", {})
     if header := context.get("header"):
         st.caption(escape_markdown(header))
@@ -340,3 +361,13 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
     if context and context["content"] != hit["content"]:
         with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
             st.text(context["content"])
+
+
+def _page_picture(person: session.Person, wanted: Wanted, hit: Json, place: str) -> None:
+    """The page that the passage begins on, with the passage shaded; drawn when it is opened."""
+    at, document = hit["chunk"], hit["document"]["id"]
+    key = f"page-{place}-{document}-{at['index']}-{wanted.query}"
+    picture = st.expander(f"Page {at['page']}", icon=":material/find_in_page:", key=key, on_change="rerun")
+    if picture.open:
+        with picture:
+            show_page_image(person, hit.get("namespaceId", wanted.namespace), document, at["page"], at["index"])

@@ -144,13 +144,16 @@ def show_pager(data: Json, *, name: str = "cursor", start: str = "Newest", furth
         st.rerun()
 
 
+def is_pdf(document: Json) -> bool:
+    """Tell whether pages of the document can be drawn."""
+    return bool(document["documentProperties"]["mimeType"] == "application/pdf")
+
+
 def show_page_image(
-    person: session.Person, namespace: str, document: Json, page: int, chunk: int | None = None
+    person: session.Person, namespace: str, document_id: str, page: int, chunk: int | None = None
 ) -> None:
-    """Show the page of a PDF; nothing for other files. `chunk`: the index of the chunk to shade."""
-    if document["documentProperties"]["mimeType"] != "application/pdf":
-        return
-    path = f"/v1/documents/{document['id']}/pages/{page}"
+    """Show the page of a PDF. `chunk`: the index of the chunk to shade."""
+    path = f"/v1/documents/{document_id}/pages/{page}"
     try:
         picture = person.api.picture(path, namespaceId=namespace, **({} if chunk is None else {"chunk": chunk}))
     except ApiError as error:
