@@ -176,15 +176,24 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
     return variables
 
 
-def build_ui(api: str, token: Mapping[str, str] | None = None, authorities: Path | None = None) -> dict[str, str]:
-    """Environment of the admin app: the API's address, and no secret of the service. `authorities`: certificates of the
-    identity provider, if not the usual ones."""
+def find_sign_ins(home: Path) -> Path:
+    """Return the folder of the sign-ins of the admin app (`ui.sign_ins`)."""
+    return home.resolve() / "ui" / "sign-ins"
+
+
+def build_ui(settings: Settings, api: str, token: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Environment of the admin app: the API's address, its folder of sign-ins, and no secret of the service."""
     usual = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
     variables = {
         name: value for name, value in os.environ.items() if name in usual or name.startswith("STREAMLIT_")
-    } | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1", **(token or {})}
-    if authorities is not None:
-        variables["SSL_CERT_FILE"] = str(authorities)
+    } | {
+        "RETRIEVAL_API_URL": api,
+        "RETRIEVAL_UI_SIGN_INS": str(find_sign_ins(settings.home)),
+        "PYTHONUNBUFFERED": "1",
+        **(token or {}),
+    }
+    if settings.oidc_ca_bundle is not None:
+        variables["SSL_CERT_FILE"] = str(settings.oidc_ca_bundle)
     return variables
 
 

@@ -163,7 +163,7 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
     ]
     if at.ui:
         environment.write_sign_in(settings, at.ui)
-        variables = environment.build_ui(at.api, token, settings.oidc_ca_bundle)
+        variables = environment.build_ui(settings, at.api, token)
         ready = partial(health.answers, f"{at.ui}/_stcore/health")
         roles.append(Role("ui", commands["ui"], variables, PROJECT, ready, after_end=("register",), address=at.ui))
     if at.metrics:

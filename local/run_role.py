@@ -102,7 +102,7 @@ def _prepare_ui(settings: Settings) -> dict[str, str]:
     running = instance.find_running(settings.home)
     api = running.addresses.get("api") if running else None
     environment.write_sign_in(settings, instance.build_url(settings.ui_host, settings.ui_port))
-    return environment.build_ui(settings.ui_api_url or api or settings.base_url, authorities=settings.oidc_ca_bundle)
+    return environment.build_ui(settings, settings.ui_api_url or api or settings.base_url)
 
 
 def _print_pending(url: str) -> int:

@@ -157,7 +157,7 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
         instance.publish_service(home, service)
         record.phase = "ready"
         instance.save_record(home, record)
-        say(build_banner(service) if show_key else "The service is ready.")
+        say(build_banner(service, _create_link(home, service)) if show_key else "The service is ready.")
         supervisor.watch()
     except Stopped:
         say("Stopping.")
@@ -173,7 +173,8 @@ def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -
     while child.poll() is None:
         record = instance.find_running(home)
         if record and record.pid == child.pid and record.phase == "ready":
-            say(build_banner(instance.read_service(home)))
+            service = instance.read_service(home)
+            say(build_banner(service, _create_link(home, service)))
             child.returncode = 0  # it goes on without us: this program no longer waits for it
             return 0
         if time.monotonic() > deadline:
@@ -198,8 +199,19 @@ SEARCH = """curl -sS "$API/v1/search" \\
 """The requests of docs/quickstart.md, letter by letter."""
 
 
-def build_banner(service: dict[str, Any]) -> str:
-    """Addresses, the key, the variables that the documentation's requests use, and the first of these requests."""
+def _create_link(home: Path, service: dict[str, Any]) -> str | None:
+    """Create a link that signs in at the admin app, once and within an hour; None without the app or a key."""
+    if not service["ui"] or not service["apiKey"]:
+        return None
+    from ui.sign_ins import SignIn, create_sign_in
+
+    link_id = create_sign_in(SignIn(service["apiKey"], once=True), environment.find_sign_ins(home))
+    return f"{service['ui'].rstrip('/')}/sign-in?once={link_id}"
+
+
+def build_banner(service: dict[str, Any], sign_in_link: str | None = None) -> str:
+    """Addresses, a link that signs in, the key, the variables that the documentation's requests use, and the first of
+    these requests."""
     api, key, namespace = service["api"], service["apiKey"], service["namespaceId"]
     login = service.get("prefectLogin")
     lines = [
@@ -211,6 +223,7 @@ def build_banner(service: dict[str, Any]) -> str:
         f"  Prefect    {service['prefect']}",
         *([f"             sign in with {login}"] if login else []),
         *([f"  Admin app  {service['ui']}"] if service["ui"] else []),
+        *([f"             signed in, once, within an hour: {sign_in_link}"] if sign_in_link else []),
         f"  API key    {key or 'not known here: make one with `retrieval key create`'}",
         f"  Namespace  {namespace}",
         "",

@@ -54,7 +54,7 @@ def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
 
 
 def main() -> None:
-    refusal = None if session.is_signed_in() else session.sign_in_by_token()
+    refusal = session.restore_sign_in()
     signed_in = session.is_signed_in()
     sections = {
         section: [
@@ -68,7 +68,7 @@ def main() -> None:
     page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
     st.html(frame.STYLE)
     if not signed_in:
-        frame.sign_in_form(refusal)
+        frame.offer_sign_in(refusal)
         return
     url_state.open_page(page.url_path)
     with frame.error_boundary():

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from streamlit.starlette import App
 from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
-from ui import session
+from ui import session, sign_in_page
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -125,4 +125,8 @@ class Return:
         await self._app(scope, receive, led_back if comes else send)
 
 
-app = App(Path(__file__).with_name("app.py"), middleware=[Middleware(SecurityHeaders), Middleware(Return)])
+app = App(
+    Path(__file__).with_name("app.py"),
+    routes=sign_in_page.ROUTES,
+    middleware=[Middleware(SecurityHeaders), Middleware(Return), Middleware(sign_in_page.RequireSignIn)],
+)

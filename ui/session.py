@@ -1,4 +1,4 @@
-"""Signed-in person, current namespace and rights. Lives in the browser session; never in a URL or a file."""
+"""Signed-in person, current namespace and rights. Lives in the browser session; never in a URL."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
+from ui import sign_ins
 from ui.client import Api, ApiError, Json
 from ui.parts import waiting
 
@@ -76,7 +77,14 @@ def api_address() -> str:
 
 
 def sign_in(key: str, tenant: str = "") -> Person:
-    """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
+    """Ask the API who this key is, and remember it for this browser session. ApiError if it is no key."""
+    person = find_person(key, tenant)
+    st.session_state[_WHO] = person
+    return person
+
+
+def find_person(key: str, tenant: str = "") -> Person:
+    """Ask the API who this key is. ApiError if it is no key."""
     api = Api(api_address(), key.strip(), tenant.strip(), waiting.show_notice)
     current_key = api.get("/v1/keys/current")["key"]
     role = current_key.get("role")
@@ -84,11 +92,9 @@ def sign_in(key: str, tenant: str = "") -> Person:
         not (current_key.get("principal") or current_key.get("principalRequired")) if role is None else role != "viewer"
     )
     bounds = current_key["namespaceId"], current_key["tenantId"]
-    person = Person(
+    return Person(
         api, current_key["name"], frozenset(current_key["scopes"]), *bounds, role, sees_all, current_key.get("id")
     )
-    st.session_state[_WHO] = person
-    return person
 
 
 def own_key_ended(person: Person) -> bool:
@@ -127,6 +133,32 @@ def sign_in_by_token() -> ApiError | None:
     return None
 
 
+def cookie_id() -> str | None:
+    """Return the id of the browser's sign-in by a key (`ui.sign_ins`)."""
+    return st.context.cookies.get(sign_ins.COOKIE)
+
+
+def restore_sign_in() -> ApiError | None:
+    """Sign in as the browser did before, by a key or at the identity provider. Return the error of a refusal.
+
+    A sign-in with a key that was revoked, or that another tab ended, ends here too.
+    """
+    kept = sign_ins.read_sign_in(cookie_id())
+    if is_signed_in():
+        if kept is None and cookie_id() is not None and openid_token() is None:
+            st.session_state.clear()
+        return None
+    if kept is None:
+        return sign_in_by_token()
+    try:
+        sign_in(kept.key, kept.tenant)
+    except ApiError as error:
+        if key_has_ended(error):
+            sign_ins.end_sign_in(cookie_id())
+        return error
+    return None
+
+
 def choose_tenant(name: str) -> None:
     """Switch to another tenant; sign-in by OpenID Connect has no field for one."""
     signed_in = current_person()
@@ -154,6 +186,7 @@ def is_signed_in() -> bool:
 
 def sign_out() -> None:
     """Forget the key and everything that was seen with it; at the identity provider, too, where it signed in."""
+    sign_ins.end_sign_in(cookie_id())
     st.session_state.clear()
     st.query_params.clear()
     if openid_token() is not None:

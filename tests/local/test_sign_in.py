@@ -45,7 +45,7 @@ def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
         given = environment.build_variables(role, settings(tmp_path), resolved)
         assert SECRET not in given.values()
         assert str(cookie) not in given.values()
-    assert not {SECRET, str(cookie)} & set(environment.build_ui("http://127.0.0.1:1").values())
+    assert not {SECRET, str(cookie)} & set(environment.build_ui(settings(tmp_path), "http://127.0.0.1:1").values())
 
 
 def test_without_a_client_there_is_no_file(tmp_path):

@@ -67,20 +67,6 @@ def test_a_link_into_a_foreign_namespace_shows_nothing_of_it(app, organization, 
     assert "owls" not in shown(seen)
 
 
-def test_the_app_asks_for_a_key_and_nothing_else(app, org):
-    seen = app("")
-    assert [field.label for field in seen.text_input] == ["API key", "Tenant"]
-    assert [button.label for button in seen.button] == ["Sign in"]
-    assert "who" not in seen.session_state
-
-
-def test_a_wrong_key_is_refused_in_words(app, org):
-    seen = app("rtr_wrong")
-    assert not seen.exception
-    assert "UNAUTHORIZED" in shown(seen)
-    assert "who" not in seen.session_state
-
-
 def test_what_a_key_may_not_do_is_not_offered(app, org, space):
     reader = api_keys.create(org.db, org.ring, org.id, "reader", scopes=["namespaces:read", "documents:read"])
     seen = app(reader.api_key, "documents", namespace=space)

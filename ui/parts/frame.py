@@ -5,33 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from html import escape
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
-from ui import session
+from ui import session, sign_in_page
 from ui.client import ApiError
 from ui.parts import url_state, widgets
 from ui.parts.widgets import escape_markdown, format_code
 
-_REFUSED = "sign_in_refused"
 _SPACE = url_state.Fields("page", ("namespace",))
 
 
-def sign_in_form(refusal: ApiError | None = None) -> None:
-    """Show a form for an API key, or lead to the identity provider. After sign-in, the linked page opens.
+def offer_sign_in(refusal: ApiError | None = None) -> None:
+    """Lead to the form for an API key, or to the identity provider. After the sign-in, the linked page opens.
 
-    `refusal`: why the API does not take the token of the person that the identity provider has signed in.
+    `refusal`: why the API does not take the key or the token that signed in before.
     """
     _, middle, _ = st.columns([1, 2, 1])
-    if session.offers_openid():
-        with middle:
-            st.header("Retrieval Service")
-            _openid(refusal)
-            with st.expander("Use an API key"):
-                _key_form()
-        return
     with middle:
-        _key_form("Retrieval Service")
+        st.header("Retrieval Service")
+        if session.offers_openid():
+            _openid(refusal)
+        elif refusal is not None and session.key_has_ended(refusal):
+            st.warning("Your key is not valid any more. Sign in again; this page opens where you left it.")
+        elif refusal is not None:
+            show_error(refusal)
+        else:
+            st.write("You are signed out.")
+        address = sign_in_page.build_link(urlsplit(st.context.url or "/").path, urlencode(st.query_params.to_dict()))
+        st.html(f'<a href="{escape(address)}" target="_self">Sign in with an API key</a>')
 
 
 def _openid(refusal: ApiError | None) -> None:
@@ -51,38 +55,6 @@ def _to_provider() -> None:
     """To the identity provider, and from there back to this page."""
     session.remember_address(st.context.cookies.get(session.COOKIE), st.context.url, st.query_params.to_dict())
     st.login()
-
-
-def _key_form(title: str = "") -> None:
-    with st.form("sign-in"):
-        if title:
-            st.header(title)
-        st.text_input("API key", type="password", autocomplete="current-password", key="sign_in_key")
-        st.text_input("Tenant", help="Leave empty for the scope without a tenant.", key="sign_in_tenant")
-        st.caption(f"API: {session.api_address()}. The key stays in this browser session and is forgotten with it.")
-        st.form_submit_button("Sign in", type="primary", width="stretch", on_click=_sign_in)
-        refused = st.session_state.pop(_REFUSED, None)
-        if isinstance(refused, ApiError):
-            show_error(refused)
-        elif refused:
-            st.error(refused)
-
-
-def _sign_in() -> None:
-    """Sign in with the typed key before the page is built, so that the linked page opens at once."""
-    key, tenant = (st.session_state.get(typed, "") for typed in ("sign_in_key", "sign_in_tenant"))
-    if not key.strip():
-        st.session_state[_REFUSED] = (
-            "Type an API key. `retrieval up` prints one; an administrator creates others under Keys and limits."
-        )
-        return
-    try:
-        session.sign_in(key, tenant)
-    except ApiError as error:
-        st.session_state[_REFUSED] = error
-        return
-    for typed in ("sign_in_key", "sign_in_tenant"):
-        st.session_state.pop(typed, None)
 
 
 STYLE = """<style>
@@ -200,12 +172,9 @@ def _first_page() -> None:
 def _ended(error: ApiError, *, part: bool) -> None:
     """Clear the session and show the sign-in form. A fragment reruns the whole page, or the form would stay in it."""
     st.session_state.clear()
-    if session.openid_token() is None:
-        st.session_state[_REFUSED] = "Your key is not valid any more. Sign in again; this page opens where you left it."
-        st.rerun()
     if part:
         st.rerun()
-    sign_in_form(error)
+    offer_sign_in(error)
 
 
 def live_fragment(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from ui import session
+from ui import session, sign_ins
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import format_size, time_ago
@@ -84,6 +84,7 @@ def _revoke_old() -> None:
         person.api.delete(f"/v1/keys/{old['id']}")
         if session.own_key_ended(person):
             session.sign_in(value, person.api.tenant)
+            sign_ins.replace_key(session.cookie_id(), value)
     except ApiError as error:
         st.session_state[_TROUBLE] = error
         return

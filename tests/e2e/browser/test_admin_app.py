@@ -36,11 +36,12 @@ def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 
     def start(api: str) -> str:
         port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
-        command = roles.list_commands(Settings(ui_port=port))["ui"]
+        settings = Settings(home=tmp_path, ui_port=port)
+        command = roles.list_commands(settings)["ui"]
         with (tmp_path / "ui.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    command, cwd=PROJECT, env=environment.build_ui(api), stdout=log, stderr=subprocess.STDOUT
+                    command, cwd=PROJECT, env=environment.build_ui(settings, api), stdout=log, stderr=subprocess.STDOUT
                 )
             )
         deadline = time.monotonic() + 60

@@ -65,7 +65,7 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
         settings = api_settings.model_copy(update=said)
         with serve(settings, api_database, ring) as base:
             environment.write_sign_in(settings, app)
-            variables = environment.build_ui(base)
+            variables = environment.build_ui(Settings(home=home, ui_port=port), base)
             assert provider.client_secret not in str(variables)
             with (home / "ui.log").open("wb") as log:
                 command = roles.list_commands(Settings(home=home, ui_port=port))["ui"]
