@@ -19,9 +19,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from api.rates import LIMIT
+from local import roles
+from local.environment import build_ui
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
+from retrieval.settings import Settings
 from tests.api.process import PROJECT, free_port, running
+from tests.api.server.test_away import until
 from tests.api.support import Organization, client_of, wait_for_fresh_minute
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -161,6 +165,27 @@ def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_app_and_its_deep_links_answer_below_their_path(behind):
+    base, home, _ = behind
+    port = re.search(r"proxy_pass http://127.0.0.1:(\d+);", (home / "nginx.conf").read_text())[1]
+    settings = Settings(home=home, ui_port=int(port), ui_public_url=f"{base}/ops")
+    started = subprocess.Popen(roles.list_commands(settings)["ui"], cwd=PROJECT, env=build_ui(base))
+    try:
+        with httpx.Client(base_url=base, verify=False, trust_env=False, timeout=30) as client:
+            until(lambda: client.get("/ops/_stcore/health").status_code == 200, seconds=120)
+            page = client.get("/ops/documents", params={"namespace": "ns_x"})
+            script = re.search(r'src="(\./static/[^"]+)"', page.text)[1]
+            assert client.get(page.url.join(script)).headers["content-type"].endswith("javascript")
+            upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+            upgrade |= {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": base}
+            with client.stream("GET", "/ops/_stcore/stream", headers=upgrade) as stream:
+                assert stream.status_code == 101
+    finally:
+        started.terminate()
+        started.wait(20)
+
+
 def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
     base, _, api = behind
     with ExitStack() as connections:
