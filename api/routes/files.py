@@ -78,6 +78,7 @@ async def _store(request: ApiRequest, form: Form, purpose: str | None, seconds: 
         while several := await services.in_thread(_take, pieces):
             await file_uploads.add_pieces(connection, uploaded.id, position, several)
             position += len(several)
+        await file_uploads.require_room(connection, request.caller.organization)
     return uploaded
 
 
@@ -98,7 +99,7 @@ async def read_file_content(request: ApiRequest, file_id: FromPath[str]) -> Stre
     services = request.services
     upload, file_documents = await _find(request, file_id)
     if upload is not None:
-        pieces, name = _read_upload(services, upload.id), upload.name
+        pieces, name = _read_upload(services, upload), upload.name
     else:
         document = next((document for document in file_documents if document.raw_key is not None), None)
         if document is None or document.raw_key is None:
@@ -139,11 +140,15 @@ async def _find(request: ApiRequest, name: str) -> tuple[UploadedFile | None, li
     return upload, file_documents
 
 
-async def _read_upload(services: Services, upload_id: str) -> AsyncIterator[bytes]:
-    pieces = file_uploads.read_pieces(services.db, upload_id)
+async def _read_upload(services: Services, upload: UploadedFile) -> AsyncIterator[bytes]:
+    """Yield an upload's content. An upload deleted meanwhile breaks the answer off instead of ending it short."""
+    pieces, size = file_uploads.read_pieces(services.db, upload.id), 0
     while several := await services.in_thread(_take, pieces):
         for piece in several:
+            size += len(piece)
             yield piece
+    if size != upload.size:
+        raise file_not_found()
 
 
 HANDLERS = (create_file, get_file, read_file_content, delete_file)

@@ -184,6 +184,8 @@ async def update_vector_store_file(
     values = {**dict.fromkeys(wire.scalar_values(row.metadata)), **attributes}
     selection = DocumentFilter(document_ids=(row.id,))
     rows = await documents.patch_metadata(request.services.db, scope, selection, values, {}, {})
+    if not rows:  # deleted meanwhile
+        raise _not_in_store()
     return wire.VectorStoreFile.of(rows[0], namespace_id)
 
 
@@ -303,8 +305,12 @@ async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
     page = await documents.list_page(request.services.db, scope, selection, 1, viewer=None)
     if not page.items:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
-        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such file in this vector store.")
+        raise _not_in_store()
     return page.items[0]
+
+
+def _not_in_store() -> ServiceError:
+    return ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such file in this vector store.")
 
 
 async def find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceConfig:

@@ -114,9 +114,24 @@ async def begin(
         values,
     )
     if uploaded is None:
-        message = f"The organization has {MOST_BYTES // 2**30} GiB of uploads. Delete some, or wait until they expire."
-        raise ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, message, field="file", reason="too_many_uploads")
+        raise _too_many_uploads()
     return uploaded
+
+
+def _too_many_uploads() -> ServiceError:
+    message = f"The organization has {MOST_BYTES // 2**30} GiB of uploads. Delete some, or wait until they expire."
+    return ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, message, field="file", reason="too_many_uploads")
+
+
+async def require_room(connection: LoopConnection, organization: str) -> None:
+    """Check the limit again before the commit, one upload of an organization at a time. Raises PAYLOAD_TOO_LARGE."""
+    values = {"organization": organization, "most": MOST_BYTES}
+    await connection.execute("select pg_advisory_xact_lock(1970301039, hashtext(%(organization)s))", values)
+    statement: LiteralString = (
+        "select coalesce(sum(size), 0) <= %(most)s from uploaded_files where organization_id = %(organization)s"
+    )
+    if not await connection.async_fetch_one(bool, statement, values):
+        raise _too_many_uploads()
 
 
 async def add_pieces(connection: LoopConnection, upload_id: str, position: int, pieces: Sequence[bytes]) -> None:

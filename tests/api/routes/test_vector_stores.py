@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import openai
 import pytest
 from openai.types.responses import ResponseFileSearchToolCall
@@ -238,6 +241,40 @@ def test_uploads_of_an_organization_have_a_limit(client, monkeypatch):
     with pytest.raises(openai.APIStatusError) as refused:
         upload(client, content=b"a" * 90)
     assert refused.value.status_code == 413
+
+
+def test_parallel_uploads_keep_the_limit(client, monkeypatch):
+    monkeypatch.setattr(file_uploads, "MOST_BYTES", 100)
+    begun, add_pieces = threading.Barrier(2), file_uploads.add_pieces
+
+    async def wait_for_both(*args):
+        await asyncio.to_thread(begun.wait, 20)
+        await add_pieces(*args)
+
+    monkeypatch.setattr(file_uploads, "add_pieces", wait_for_both)
+    with ThreadPoolExecutor(2) as threads:
+        uploads = [threads.submit(upload, client, f"{number}.txt", b"a" * 60) for number in range(2)]
+    errors = [error for future in uploads if (error := future.exception()) is not None]
+    assert [error.status_code for error in errors] == [413]
+
+
+def test_content_of_an_upload_deleted_meanwhile_breaks_off(client, monkeypatch):
+    file = upload(client)
+    monkeypatch.setattr(file_uploads, "read_pieces", lambda *_: iter([SEALS[:9]]))
+    with pytest.raises((httpx.RemoteProtocolError, openai.APIConnectionError)):
+        client.files.content(file.id)
+
+
+def test_attributes_of_a_file_deleted_meanwhile_are_404(client, store, monkeypatch):
+    file = upload(client)
+    client.vector_stores.files.create(store.id, file_id=file.id)
+
+    async def patch_none(*_):
+        return []
+
+    monkeypatch.setattr(vector_store_files.documents, "patch_metadata", patch_none)
+    with pytest.raises(openai.NotFoundError):
+        client.vector_stores.files.update(file.id, vector_store_id=store.id, attributes={"a": 1})
 
 
 def test_the_python_client_gives_results_as_a_tool_call_of_the_responses_api(client, org, store, worker, base):
