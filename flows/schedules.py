@@ -38,7 +38,7 @@ async def reconcile_schedules(
 ) -> int:
     """Make Prefect's schedules match our timings, by id. Returns the number of changes.
 
-    Each stands alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
+    Each is handled alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
     was said of those before, by id, so that it is logged once; they come last. `settle_pause`: stores the state that
     Prefect has. A server that cannot be reached or refuses our login is raised.
     """
@@ -113,7 +113,7 @@ async def _fitted(
 
 
 def _parts(schedule: Any) -> tuple[Any, ...]:
-    """Return what tells two schedules apart."""
+    """Return what distinguishes two schedules."""
     if isinstance(schedule, IntervalSchedule):
         return schedule.interval, schedule.anchor_date
     return (schedule.cron, schedule.timezone) if isinstance(schedule, CronSchedule) else (schedule,)

@@ -76,7 +76,7 @@ def _is_from_here(request: Request) -> bool:
 
 
 async def _answer(request: Request, sign_in: SignIn, typed: dict[str, str]) -> Response:
-    """Check the key with the API; set the cookie and lead to the page that was asked for."""
+    """Check the key with the API; set the cookie and lead to the linked page."""
     try:
         await run_in_threadpool(session.find_person, sign_in.key, sign_in.tenant)
     except ApiError as error:

@@ -69,7 +69,7 @@ def read_sign_in(sign_in_id: str | None) -> SignIn | None:
 
 
 def take_link(link_id: str | None) -> SignIn | None:
-    """Return what a one-time link stands for, and end it; None the second time."""
+    """Return the sign-in of a one-time link, and end it; None the second time."""
     sign_in = _read(link_id)
     if sign_in is None or not sign_in.once:
         return None

@@ -2,7 +2,7 @@
 
 Nothing of the surroundings counts: no proxy variables, .netrc, certificate variables or cookies. Redirects are not
 followed, and addresses, which may be signed, are not logged. A vendor's own endpoint is what RETRIEVAL_ENDPOINTS names;
-RETRIEVAL_EGRESS_PROXY stands before all of them.
+RETRIEVAL_EGRESS_PROXY takes precedence over all of them.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> Schedule
 
 
 async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    """Change a schedule; a pause is told to Prefect by the dispatcher."""
+    """Change a schedule; the dispatcher passes a pause on to Prefect."""
     return await db.async_fetch_one(
         str,
         "update schedules u set minutes = case when %(timed)s then %(minutes)s else u.minutes end,"

@@ -100,7 +100,7 @@ def _at_wall_time(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def settle_pause(db: Database, schedule_id: str, *, paused: bool) -> None:
-    """Store whether Prefect has the schedule paused, unless a newer request waits to be told."""
+    """Store whether Prefect has the schedule paused, unless a newer request is pending."""
     queries_schedules.settle_pause(db, schedule_id, paused=paused)
 
 
@@ -126,7 +126,7 @@ def _time_zones() -> frozenset[str]:
 
 
 async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: Timing) -> ScheduleRow:
-    """Repeat what a job run was asked for. INGEST_JOB_RUN_NOT_FOUND; INVALID_REQUEST for content that was sent."""
+    """Repeat the request of a job run. INGEST_JOB_RUN_NOT_FOUND; INVALID_REQUEST for content that was sent."""
     repeated = await queries_schedules.get_repeated(db, scope, job_run_id)
     if repeated is None:
         raise runs.not_found()

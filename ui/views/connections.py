@@ -69,7 +69,7 @@ def _connect(person: session.Person, namespace: str) -> None:
 
 
 def _connect_storage(person: session.Person, namespace: str) -> None:
-    """Form of a connection that needs nobody to authorize it."""
+    """Form of a connection without authorization."""
     with st.expander("Connect a bucket or folder", icon=":material/database:"), st.form("storage", border=False):
         url = st.text_input("URL", placeholder="s3://bucket/folder")
         name = st.text_input("Name", placeholder="Handbooks", key="storage-name")

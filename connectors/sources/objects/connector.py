@@ -1,4 +1,4 @@
-"""Objects: listed by page in the order of their keys, fetched as a stream, judged gone one by one."""
+"""Objects: listed by page in the order of their keys, fetched as a stream, judged deleted one by one."""
 
 from __future__ import annotations
 
@@ -193,6 +193,6 @@ def _entry(location: Location, stored: StoredObject) -> Entry:
 
 
 def _key(location: Location, external_id: str) -> str | None:
-    """Key of an object; None if it lies in another storage or outside of the prefix."""
+    """Key of an object; None if it is in another storage or outside of the prefix."""
     key = unquote(external_id.removeprefix(location.root))
     return key if external_id.startswith(location.root) and key.startswith(location.prefix) else None

@@ -47,11 +47,11 @@ class Storage(Protocol):
         ...
 
     def list_folder(self, folder: str, after: str) -> Batch:
-        """A batch of what lies directly in a folder: "" or a key that ends in `/`."""
+        """A batch of the entries of a folder: "" or a key that ends in `/`."""
         ...
 
     def open(self, key: str) -> AbstractContextManager[tuple[StoredObject, BinaryIO]]:
-        """An object with a stream of its content. Skippable if it is gone."""
+        """An object with a stream of its content. Skippable if it is missing."""
         ...
 
     def find(self, key: str) -> StoredObject | None:

@@ -16,7 +16,7 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True)
 class HidingDocument:
-    """A document with its entries, and the text of the chunk that was asked for."""
+    """A document with its entries, and the text of the requested chunk."""
 
     id: str
     name: str
