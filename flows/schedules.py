@@ -38,8 +38,8 @@ async def reconcile_schedules(
 ) -> int:
     """Make Prefect's schedules match our timings, by id. Returns the number of changes.
 
-    Each is handled alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
-    was said of those before, by id, so that it is logged once; they come last. `settle_pause`: stores the state that
+    A schedule that Prefect refuses, or does not answer for in time, delays no other one. `troubled`: errors of those
+    before, by id, so that each is logged once; they are handled last. `settle_pause`: stores the state that
     Prefect has. A server that cannot be reached or refuses our login is raised.
     """
     troubled = {} if troubled is None else troubled
