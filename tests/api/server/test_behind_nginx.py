@@ -165,18 +165,20 @@ def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_app_and_its_deep_links_answer_below_their_path(behind):
     base, home, _ = behind
     port = re.search(r"proxy_pass http://127.0.0.1:(\d+);", (home / "nginx.conf").read_text())[1]
     settings = Settings(home=home, ui_port=int(port), ui_public_url=f"{base}/ops")
-    started = subprocess.Popen(roles.list_commands(settings)["ui"], cwd=PROJECT, env=build_ui(base))
+    started = subprocess.Popen(roles.list_commands(settings)["ui"], cwd=PROJECT, env=build_ui(settings, base))
     try:
         with httpx.Client(base_url=base, verify=False, trust_env=False, timeout=30) as client:
             until(lambda: client.get("/ops/_stcore/health").status_code == 200, seconds=120)
             page = client.get("/ops/documents", params={"namespace": "ns_x"})
             script = re.search(r'src="(\./static/[^"]+)"', page.text)[1]
             assert client.get(page.url.join(script)).headers["content-type"].endswith("javascript")
+            leads = client.get("/ops/documents?namespace=ns_x", headers={"Accept": "text/html"})
+            assert leads.headers["location"] == "/ops/sign-in?next=%2Fdocuments%3Fnamespace%3Dns_x"
+            assert 'action="/ops/sign-in"' in client.get(leads.headers["location"]).text
             upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
             upgrade |= {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": base}
             with client.stream("GET", "/ops/_stcore/stream", headers=upgrade) as stream:
@@ -186,6 +188,7 @@ def test_the_app_and_its_deep_links_answer_below_their_path(behind):
         started.wait(20)
 
 
+@pytest.mark.slow
 def test_idle_connections_and_half_heads_end_at_the_proxy(behind):
     base, _, api = behind
     with ExitStack() as connections:
