@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, frame, url_state, widgets
+from ui.parts import document_actions, frame, hidden_passages, url_state, widgets
 from ui.parts.labels import document_label, format_count, format_number, format_size, source_title, time_ago
 from ui.parts.widgets import escape_markdown
 
@@ -107,6 +107,10 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
             + (f" · page {chosen['page']}" if chosen["page"] else "")
             + " · orange: shared with the chunk before or after"
         )
+        if chosen["hidden"]:
+            st.warning("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
+        else:
+            hidden_passages.offer_hiding(person, namespace, document["id"], at, "document")
     if right_column is not None and widgets.is_pdf(document):
         with right_column:
             widgets.show_page_image(person, namespace, document["id"], chosen["page"], chosen["index"])

@@ -13,6 +13,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
+from ui.parts.hidden_passages import offer_hiding
 from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODES, Wanted
 from ui.parts.widgets import escape_markdown, format_code, show_page_image
@@ -218,6 +219,8 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
                         if hit["chunk"]["page"] and person.may("documents:read"):
                             _page_picture(person, wanted, hit, f"{mode}-{rank}")
                         mark_result(person, wanted, chosen, hit, mode)
+                        space = hit.get("namespaceId", wanted.namespace)
+                        offer_hiding(person, space, hit["document"]["id"], hit["chunk"]["index"], f"{mode}-{rank}")
 
 
 def rank_chunks(data: Json) -> dict[tuple[str, int], int]:

@@ -8,7 +8,16 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, document_detail, document_filters, frame, url_state, waiting, widgets
+from ui.parts import (
+    document_actions,
+    document_detail,
+    document_filters,
+    frame,
+    hidden_passages,
+    url_state,
+    waiting,
+    widgets,
+)
 from ui.parts.labels import (
     document_counts,
     format_count,
@@ -62,6 +71,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
         return
     st.caption(document_counts(data))
     _table(namespace, data)
+    hidden_passages.show_hidden(person, namespace)
     if config:
         document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
 

@@ -1,0 +1,42 @@
+"""Hide a passage in the app, see it listed, and show it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui.conftest import shown
+
+
+def press(app, label):
+    next(button for button in app.button if button.label == label).click().run()
+    assert not app.exception
+
+
+def passages(org, space):
+    answer = org.client.get("/v1/hidden-passages", params={"namespaceId": space})
+    return answer.json()["data"]["hiddenPassages"]
+
+
+@pytest.fixture
+def document(org, space):
+    listed = {"namespaceId": space, "filterConfig": {"text": "owls"}}
+    return org.client.post("/v1/documents", json=listed).json()["data"]["documents"][0]["id"]
+
+
+def test_a_passage_is_hidden_with_a_reason_listed_and_shown_again(app, org, space, document):
+    seen = app(org.api_key, "documents", namespace=space, document=document, tab="Chunks")
+    press(seen, "Hide")
+    assert passages(org, space) == []  # without a reason
+    seen.text_input(key=f"hide-document-{document}-0-reason").set_value("old prices")
+    press(seen, "Hide")
+    (passage,) = passages(org, space)
+    assert (passage["reason"], passage["excerpt"]) == ("old prices", "Owls hunt mice at night.")
+    assert "Hidden from search." in shown(seen)
+    assert "Hide" not in [button.label for button in seen.button]
+
+    listing = app(org.api_key, "documents", namespace=space)
+    listing.session_state["hidden_passages"] = True
+    listing.run()
+    assert "old prices" in shown(listing)
+    press(listing, "Show again")
+    assert passages(org, space) == []

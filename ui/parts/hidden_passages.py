@@ -1,0 +1,76 @@
+"""Passages that are hidden from search: hide one with a reason, list them, show one again."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame
+from ui.parts.labels import document_label
+from ui.parts.widgets import escape_markdown
+
+PAGE = 50
+"""Documents whose hidden passages are listed."""
+
+
+def offer_hiding(person: session.Person, namespace: str, document: str, chunk: int, place: str) -> None:
+    """Offer to hide a chunk, or its whole document, from all searches. `place`: where on the page."""
+    if not person.may("documents:write"):
+        return
+    key = f"hide-{place}-{document}-{chunk}"
+    with st.popover("Hide from search", icon=":material/visibility_off:"):
+        st.text_input("Reason", placeholder="Prices of last year", max_chars=500, key=f"{key}-reason")
+        st.checkbox("The whole document", key=f"{key}-whole")
+        st.button("Hide", key=key, type="primary", on_click=_hide, args=(person, namespace, document, chunk, key))
+
+
+def _hide(person: session.Person, namespace: str, document: str, chunk: int, key: str) -> None:
+    reason = st.session_state[f"{key}-reason"].strip()
+    if not reason:
+        st.toast("Type a reason: others see it in the list of hidden passages.", icon=":material/error:")
+        return
+    body: Json = {"namespaceId": namespace, "reason": reason}
+    if not st.session_state[f"{key}-whole"]:
+        body["chunkIndex"] = chunk
+    try:
+        person.api.post(f"/v1/documents/{document}/hidden-passages", body)
+    except ApiError as error:
+        st.toast(frame.error_text(error), icon=":material/error:")
+        return
+    st.toast("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
+
+
+def show_hidden(person: session.Person, namespace: str) -> None:
+    """List what is hidden in a namespace, with its reason; read when the list is opened."""
+    listing = st.expander(
+        "Hidden from search", icon=":material/visibility_off:", key="hidden_passages", on_change="rerun"
+    )
+    if not listing.open:
+        return
+    with listing:
+        data = person.api.get("/v1/hidden-passages", namespaceId=namespace, pageSize=PAGE)
+        if not data["hiddenPassages"]:
+            st.caption("Nothing is hidden. Hide a passage from its hit in the search lab, or from its document.")
+        for passage in data["hiddenPassages"]:
+            text_column, button_column = st.columns([5, 1], vertical_alignment="center")
+            with text_column:
+                query_params = {"namespace": namespace, "document": passage["documentId"]}
+                label = escape_markdown(document_label(passage["documentName"]))
+                st.page_link("views/documents.py", label=label, query_params=query_params)
+                text = "The whole document" if passage["excerpt"] is None else f"“{passage['excerpt']}”"
+                st.caption(f"{escape_markdown(text)}  \n{escape_markdown(passage['reason'])}")
+            if person.may("documents:write"):
+                button_column.button(
+                    "Show again", key=f"show-{passage['id']}", on_click=_show, args=(person, namespace, passage)
+                )
+        if data["hasNextPage"]:
+            st.caption(f"Those of the newest {PAGE} documents are listed.")
+
+
+def _show(person: session.Person, namespace: str, passage: Json) -> None:
+    path = f"/v1/documents/{passage['documentId']}/hidden-passages/{passage['id']}"
+    try:
+        person.api.call("DELETE", path, namespaceId=namespace)
+    except ApiError as error:
+        st.toast(frame.error_text(error), icon=":material/error:")
