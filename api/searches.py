@@ -15,7 +15,7 @@ from api import query_limits
 from api.request import ApiRequest
 from api.services import Services
 from api.wire.answerable import Answerable
-from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
+from api.wire.search import CorrectedWord, HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval import tracing
@@ -261,6 +261,8 @@ async def _answer(
         result.reranked = reranked
     if data.explain:
         result.timings = SearchTimings.of(_summed(parts))
+        if corrected := {correction.word: correction for part in parts for correction in part.corrections}:
+            result.corrections = [CorrectedWord(word, list(corrected[word].words)) for word in corrected]
     if is_refused:
         result.note = (
             f"The documents probably do not answer this: the probability is {answerability.probability:g}, below"

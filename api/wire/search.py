@@ -340,8 +340,15 @@ class SearchTimings(Struct):
         return cls(*(spent.get(f"{step}_ms") for step in ("embed", "vector", "keyword", "hydrate")))
 
 
+class CorrectedWord(Struct):
+    """A word of the query that no chunk has, and the words that were searched instead."""
+
+    word: Annotated[str, Meta(description="The word of the query.")]
+    words: Annotated[list[str], Meta(description="The words that were searched instead.")]
+
+
 class SearchData(Struct):
-    """Results, best first; `timings` if `explain` was sent."""
+    """Results, best first; `timings` and `corrections` if `explain` was sent."""
 
     results: Annotated[list[SearchResult], Meta(description="The results, best first.")]
     timings: Annotated[SearchTimings | UnsetType, Meta(description="Duration of each step, if requested.")] = UNSET
@@ -349,6 +356,9 @@ class SearchData(Struct):
         bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
     """Whether the reranker made this order; absent where it was not to be asked."""
+    corrections: Annotated[
+        list[CorrectedWord] | UnsetType, Meta(description="Corrected words of the query; absent without any.")
+    ] = UNSET
     note: Annotated[str | UnsetType, Meta(description=NOTE)] = UNSET
     answerable: Annotated[Answerable | UnsetType, Meta(description="Whether the documents answer the query.")] = UNSET
 

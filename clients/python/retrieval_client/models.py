@@ -443,6 +443,14 @@ class ConvertedDocument(Record):
     _fields = frozenset(["error", "filename", "markdown"])
 
 
+class CorrectedWord(Record):
+    """A word of the query that no chunk has, and the words that were searched instead."""
+
+    word: str
+    words: list[str]
+    _fields = frozenset(["word", "words"])
+
+
 class CreatedConnectionData(Record):
     """The new connection, and where a person authorizes it within ten minutes."""
 
@@ -2337,17 +2345,19 @@ class SearchBatchResult(Record):
 
 
 class SearchData(Record):
-    """Results, best first; `timings` if `explain` was sent."""
+    """Results, best first; `timings` and `corrections` if `explain` was sent."""
 
     results: list[SearchResult]
     timings: SearchTimings | None
     reranked: bool | None
+    corrections: list[CorrectedWord] | None
     note: str | None
     answerable: Answerable | None
-    _fields = frozenset(["answerable", "note", "reranked", "results", "timings"])
+    _fields = frozenset(["answerable", "corrections", "note", "reranked", "results", "timings"])
     _records: ClassVar[Mapping[str, str]] = {
         "results": "SearchResult",
         "timings": "SearchTimings",
+        "corrections": "CorrectedWord",
         "answerable": "Answerable",
     }
 

@@ -157,6 +157,14 @@ def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
     assert "stop words alone" in answer["data"]["note"]
 
 
+def test_explain_lists_the_words_that_were_corrected(org, filled):
+    body = {"namespaceId": filled(["Kubernetes runs containers."]), "query": "kuberentes", "hybridConfig": WORDS}
+    corrected = {"word": "kuberentes", "words": ["kubernetes"]}
+    explained = org.client.post("/v1/search/hybrid", json={**body, "explain": True}).json()["data"]
+    assert explained["corrections"] == [corrected]
+    assert "corrections" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
+
+
 def test_stop_words_are_those_of_the_documents_language(org):
     """`ohne sie` is no English, and too short for its language to be found out."""
     space = org.namespace()
