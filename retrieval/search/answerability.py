@@ -3,7 +3,7 @@
 The evidence is a logistic model over a few features of the candidates, one model for each way to search:
 
     nearest   semantic score of the candidate that is nearest by meaning
-    lead      how much nearer it is than the ten nearest are on average
+    lead      how much nearer it is than the ten nearest are on average; fewer are made up to ten by unrelated texts
     share     best BM25 score as a share of what a chunk with all words of the query could have; words that no chunk has
               count among them
 

@@ -29,6 +29,8 @@ LEAD: LiteralString = "0.82"
 """Share of the best score from which on a document gets a place before others get a second one."""
 COMPARED: LiteralString = "10"
 """Candidates that are nearest by meaning, whose mean score is compared with the best one."""
+UNRELATED: LiteralString = "0.05::float8"
+"""Semantic score of unrelated texts, which stand in for candidates that a small namespace does not have."""
 HIDES_CHUNK: LiteralString = """c.hidden @> jsonb_build_array(jsonb_build_object('contentHash', (
     select encode(sha256(convert_to(content, 'UTF8')), 'hex') from chunks where id = c.id)))"""
 """Whether a passage that is hidden from search has the text of chunk `c` (`retrieval.documents.hidden_passages`)."""
@@ -210,7 +212,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     ),
     best_of_sides as (
         select max(semantic) as nearest, max(keyword) as strongest, (
-                   select avg(semantic) from (select semantic from fused order by semantic desc limit {COMPARED}) near
+                   select (sum(semantic) + {UNRELATED} * ({COMPARED} - count(*))) / {COMPARED}
+                   from (select semantic from fused order by semantic desc limit {COMPARED}) near
                ) as nearby
         from fused
     ),
