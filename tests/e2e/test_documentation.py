@@ -40,6 +40,7 @@ PAGES_NOT_RUN = {
     "clients/typescript/README.md": "needs npm; tests/e2e/test_generated_clients.py runs it",
     "deploy/helm/retrieval/README.md": "needs a cluster; tests/deploy reads the chart",
     "docs/adding-a-connector.md": "changes the project; tests/architecture/test_guide.py carries it out",
+    "docs/connectors/objects.md": "needs a bucket; tests/connectors/sources/test_objects.py has one",
     "docs/operations.md": "needs systemd, containers and machines; tests/deploy and test_guides.py read it",
     "docs/reliability.md": "runs tests of an hour",
 }
