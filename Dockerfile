@@ -66,7 +66,7 @@ VOLUME /var/lib/retrieval
 STOPSIGNAL SIGTERM
 
 FROM runtime AS app
-ENV RETRIEVAL_API_URL=http://api:8000
+ENV RETRIEVAL_API_URL=http://api:8000 RETRIEVAL_UI_SIGN_INS=/var/lib/retrieval/sign-ins
 COPY --from=app-packages /opt/retrieval /opt/retrieval
 EXPOSE 8501
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
