@@ -81,7 +81,7 @@ def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
     seen = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
     assert not seen.exception
     assert "1 of 3 items reached the service" in told(seen)
-    assert "The other 2 were not sent" in told(seen)
+    assert "The other 2 were refused or not sent" in told(seen)
     assert list(table(seen)["Name"]) == ["seals"]
     click(seen, "Add more")
     assert "runs" not in seen.query_params
