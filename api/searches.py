@@ -14,8 +14,8 @@ import structlog
 from api import query_limits
 from api.request import ApiRequest
 from api.services import Services
-from api.wire.answerable import Answerable
-from api.wire.search import CorrectedWord, HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
+from api.wire.answerable import Answerable, CorrectedWord
+from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
 from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval import tracing

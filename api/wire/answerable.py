@@ -62,3 +62,10 @@ class Calibration(Struct, rename={"refused_at95": "refusedAt95"}):
         Meta(description="Share of unanswerable questions below the probability that keeps 95 % of the others."),
     ]
     bins: Annotated[list[CalibrationBin], Meta(description="Reliability by probability; without empty bins.")]
+
+
+class CorrectedWord(Struct):
+    """A word of the query that no chunk has, and the words that were searched instead."""
+
+    word: Annotated[str, Meta(description="The word of the query.")]
+    words: Annotated[list[str], Meta(description="The words that were searched instead.")]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from api.wire.answerable import NOTE, Answerable, MinProbability
+from api.wire.answerable import NOTE, Answerable, CorrectedWord, MinProbability
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig, Where
 from retrieval import filters
@@ -338,13 +338,6 @@ class SearchTimings(Struct):
     @classmethod
     def of(cls, spent: Mapping[str, float]) -> SearchTimings:
         return cls(*(spent.get(f"{step}_ms") for step in ("embed", "vector", "keyword", "hydrate")))
-
-
-class CorrectedWord(Struct):
-    """A word of the query that no chunk has, and the words that were searched instead."""
-
-    word: Annotated[str, Meta(description="The word of the query.")]
-    words: Annotated[list[str], Meta(description="The words that were searched instead.")]
 
 
 class SearchData(Struct):

@@ -25,11 +25,16 @@ def api_database(fresh_database) -> str:
     return str(fresh_database("ui"))
 
 
+@pytest.fixture(autouse=True)
+def _without_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AppTest has no cookies."""
+    monkeypatch.setattr(session, "cookie_id", lambda: None)
+
+
 @pytest.fixture
 def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  # noqa: F811
     """A function that opens a page, as a browser does by its address, and signs in there."""
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
-    monkeypatch.setattr(session, "cookie_id", lambda: None)  # AppTest has no cookies
 
     def open_page(api_key: str, page: str = "overview", **parameters: str) -> AppTest:
         found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)

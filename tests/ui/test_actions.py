@@ -345,7 +345,10 @@ def test_a_bucket_is_connected_and_ingested(app, org):
     assert "Reconnect" not in {button.label for button in seen.button}
     click(seen, "Ingest now")
     assert not seen.error, shown(seen)
-    (job,) = org.db.rows("select source from jobs where config ->> 'connectionId' is not null")
+    (job,) = org.db.rows(
+        "select j.source from jobs j join partitions p on p.id = j.partition_id where p.namespace_id = %(space)s",
+        {"space": space},
+    )
     assert job["source"] == "OBJECTS"
 
 
