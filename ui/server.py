@@ -14,7 +14,6 @@ import streamlit
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from streamlit.starlette import App
-from streamlit.watcher.polling_path_watcher import PollingPathWatcher
 
 from ui import session, sign_in_page
 
@@ -100,10 +99,6 @@ def _prepare() -> None:
     for name in FOR_PAGES:
         importlib.import_module(name)
 
-
-PollingPathWatcher._schedule = lambda self: None  # type: ignore[method-assign]  # noqa: ARG005, SLF001
-"""Streamlit would look at its configuration five times a second, which is most of what the app does while nobody is
-there. It is read once."""
 
 threading.Thread(target=_prepare, name="prepare", daemon=True).start()
 
