@@ -86,8 +86,15 @@ SOURCES: dict[str, str] = {
 CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 """Source and scraper to another `make` of that kind: the service walks websites itself."""
 
-CONNECTORS: dict[str, str] = {name: f"connectors.sources.{name.lower()}.connector:make" for name in sources.CONNECTED}
-"""Content service to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
+_DESCRIBED = "connectors.sources.described.connector"
+CONNECTORS: dict[str, str] = {
+    name: f"{_DESCRIBED}:make_described"
+    if name in sources.DESCRIBED
+    else f"connectors.sources.{name.lower()}.connector:make"
+    for name in sources.CONNECTED
+}
+"""Content service to `make(app, settings) -> Connector`; `app` is the namespace's config of it. A described one takes
+its name instead."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
@@ -253,11 +260,20 @@ def connector_infos() -> Mapping[str, ConnectorInfo]:
 @lru_cache(maxsize=1)
 def source_infos() -> Mapping[str, ConnectorInfo]:
     """Descriptions of all sources that are read through a connection; loads no SDK."""
-    return {name: importlib.import_module(f"connectors.sources.{name.lower()}").INFO for name in sources.CONNECTED}
+    described = importlib.import_module("connectors.sources.described.description")
+    infos = {
+        name: described.read_info(name)
+        if name in sources.DESCRIBED
+        else importlib.import_module(f"connectors.sources.{name.lower()}").INFO
+        for name in sources.CONNECTED
+    }
+    return cast("Mapping[str, ConnectorInfo]", infos)
 
 
 def read_config(name: str, config: Mapping[str, Any], options: settings.Settings) -> Tokens:
     """The `config` of a connection, checked, as what is stored of it. ValueError with the field and what is wrong."""
+    if name in sources.DESCRIBED:
+        return cast("Tokens", importlib.import_module(_DESCRIBED).read_config(name, config, options))
     module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
     return cast("Tokens", module.read_config(config, options))
 
@@ -265,7 +281,7 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
     """A content service, spoken to as the app of a namespace."""
     make = _load(CONNECTORS, name, "connector")
-    return cast("Connector", make(app, options))
+    return cast("Connector", make(name if name in sources.DESCRIBED else app, options))
 
 
 def make_authorizer(

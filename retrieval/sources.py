@@ -7,7 +7,10 @@ from collections.abc import Mapping
 CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
 """Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
 
-ENGINES = ("OBJECTS",)
+DESCRIBED = ("GITHUB",)
+"""Services that are read by a description, the YAML of their name in `connectors/sources/described`."""
+
+ENGINES = ("OBJECTS", *DESCRIBED)
 """Sources whose connections have their address and credentials from a request, without an app. They share one path."""
 
 CONNECTED = (*CONNECTORS, *ENGINES)

@@ -79,8 +79,8 @@ async def create_connection(
 ) -> wire.ConnectionCreatedAnswer:
     """Create a connection.
 
-    It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. OBJECTS takes a `config`
-    instead and is ACTIVE at once.
+    It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. Connectors without
+    an app, such as OBJECTS or GITHUB, take a `config` instead and are ACTIVE at once.
     """
     connection_id = await connections.create(
         request.services.db,

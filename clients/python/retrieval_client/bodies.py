@@ -93,7 +93,7 @@ class CreateConnection(TypedDict):
 
     namespaceId: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
     permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
@@ -941,11 +941,13 @@ class SourceConfig(TypedDict):
 
 
 class SourceCredentials(TypedDict):
-    """Credentials of a storage, sealed at rest; responses never show them."""
+    """Credentials of a storage or service, sealed at rest; responses never show them."""
 
     accessKeyId: NotRequired[str | None]
     secretAccessKey: NotRequired[str | None]
     sessionToken: NotRequired[str | None]
+    user: NotRequired[str | None]
+    token: NotRequired[str | None]
 
 
 class SourceIngestion(TypedDict):
@@ -953,7 +955,7 @@ class SourceIngestion(TypedDict):
 
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["OBJECTS"]
+    source: Literal["GITHUB", "OBJECTS"]
 
 
 class StartRun(TypedDict):

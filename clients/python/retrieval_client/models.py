@@ -263,7 +263,7 @@ class Connection(Record):
 
     id: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
     status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
     status_reason: str | None
     config: ConnectionConfig
@@ -654,6 +654,7 @@ class Document(Record):
         "BOX_DOCUMENT",
         "DROPBOX_DOCUMENT",
         "FILE",
+        "GITHUB_DOCUMENT",
         "GOOGLE_DRIVE_DOCUMENT",
         "NOTION_DOCUMENT",
         "OBJECTS_DOCUMENT",
@@ -666,6 +667,7 @@ class Document(Record):
     ingestion_source: Literal[
         "BOX",
         "DROPBOX",
+        "GITHUB",
         "GOOGLE_DRIVE",
         "LOCAL_FILE",
         "NOTION",

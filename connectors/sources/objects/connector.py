@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from connectors.http import responses
+from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError
 from connectors.sources.objects.location import Location, open_location, parse_location
 from connectors.sources.objects.storage import Batch, Storage, StoredObject
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
 from retrieval.settings import Settings
 
@@ -38,27 +39,6 @@ def read_config(config: Mapping[str, Any], settings: Settings) -> Tokens:
     """Check the `config` of a connection and return it as its tokens. ValueError as in `parse_location`."""
     location = parse_location(config, settings)
     return Tokens(json.dumps(dict(config)), account=location.root + location.prefix)
-
-
-class NoAuthorizer:
-    """An `Authorizer` of connections that have their credentials from a request."""
-
-    pkce = False
-
-    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:  # noqa: ARG002
-        raise Fatal(NOT_AUTHORIZED)
-
-    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:  # noqa: ARG002
-        raise Fatal(NOT_AUTHORIZED)
-
-    def refresh(self, tokens: Tokens) -> Tokens:  # noqa: ARG002
-        raise Fatal(NOT_AUTHORIZED)
-
-    def revoke(self, tokens: Tokens) -> None:
-        """Nothing to tell: the credentials are the storage's own."""
-
-
-NOT_AUTHORIZED: Final = "The storage refuses the credentials: send the connection's config again."
 
 
 @dataclass(frozen=True, slots=True)

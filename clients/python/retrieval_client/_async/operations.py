@@ -586,7 +586,7 @@ class AsyncOperations:
         cursor: str | None = None,
         page_size: int | None = None,
         namespace_id: str,
-        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+        connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
         | None = None,
     ) -> models.ConnectionsData:
         """List connections: `GET /v1/connections`."""

@@ -560,7 +560,7 @@ class Operations:
         cursor: str | None = None,
         page_size: int | None = None,
         namespace_id: str,
-        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+        connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
         | None = None,
     ) -> models.ConnectionsData:
         """List connections: `GET /v1/connections`."""

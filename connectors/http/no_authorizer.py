@@ -1,0 +1,30 @@
+"""An `Authorizer` of connections that have their credentials from a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from retrieval.errors import Fatal
+
+if TYPE_CHECKING:
+    from retrieval.ports import Tokens
+
+REFUSED: Final = "The service refuses the credentials: send the connection's config again."
+
+
+class NoAuthorizer:
+    """Refuse to authorize: nothing but another config helps."""
+
+    pkce = False
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:  # noqa: ARG002
+        raise Fatal(REFUSED)
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:  # noqa: ARG002
+        raise Fatal(REFUSED)
+
+    def refresh(self, tokens: Tokens) -> Tokens:  # noqa: ARG002
+        raise Fatal(REFUSED)
+
+    def revoke(self, tokens: Tokens) -> None:
+        """Keep the credentials as they are: they are the service's own."""

@@ -1,0 +1,1 @@
+"""Services that are read by a description: one YAML file each, and an engine that executes it."""

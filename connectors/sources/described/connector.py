@@ -1,0 +1,292 @@
+"""Engine of described services: lists by page, follows changes by time, fetches content.
+
+Once a day everything is listed, so that deletions are found; in between, streams with a change field are asked for
+changes alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http import responses
+from connectors.http.no_authorizer import NoAuthorizer
+from connectors.http.responses import Cursors
+from connectors.http.retries import ServicePolicy
+from connectors.sources.described.description import (
+    Comments,
+    Description,
+    Paging,
+    Stream,
+    fill_address,
+    fill_known,
+    fill_text,
+    is_kept,
+    read_description,
+    read_field,
+)
+from connectors.sources.described.paging import next_address
+from connectors.sources.described.service import Service, Site, check_address, open_site
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.network.service_urls import require_url
+from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
+
+if TYPE_CHECKING:
+    import httpx
+
+    from retrieval.ports import Authorizer
+    from retrieval.settings import Settings
+
+OVERLAP: Final = timedelta(minutes=5)
+"""Changes are asked for from before the last listing began: clocks differ, and lists lag behind."""
+FULL_LISTING: Final = timedelta(days=1)
+COMMENT_PAGES: Final = 100
+"""Pages of comments that one document may have."""
+
+
+def make_described(name: str, settings: Settings) -> Described:
+    """The connector of all connections to a described service."""
+    about = read_description(name)
+    policy = ServicePolicy(about.title, per_minute=about.rate.per_minute, burst=about.rate.burst)
+    return Described(about, Service(name, about, settings, policy), settings.max_file_bytes)
+
+
+def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tokens:
+    """Check the `config` of a connection. ValueError with the field and what is wrong."""
+    about, url = read_description(name), str(config.get("url") or "").rstrip("/")
+    try:
+        require_url(url, ("https", "http"))
+    except ValueError as error:
+        raise ValueError("url", str(error)) from None
+    if (site := open_site(name, about, url, settings)) is None:
+        raise ValueError("url", f"must be the address of what to read, such as {about.example}")
+    if unknown := config.keys() - {"url", "credentials"}:
+        raise ValueError(min(unknown), "is not for this connector")
+    needed, names = site.edition.credentials, set(config.get("credentials") or {})
+    if names != needed and (names or not site.edition.public):
+        raise ValueError("credentials", f"must hold {' and '.join(sorted(needed))}, and nothing beside")
+    check_address(site, settings)
+    return Tokens(json.dumps({**config, "url": url}), account=url)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Edition in a listing. `since`: start of the listing before; `full_at`: start of the last full one, this one if it
+    is `full`; `began`: start of this one, "" between listings; `stream` and `next`: its page; `url`: of the
+    connection."""
+
+    url: str
+    since: str = ""
+    full_at: str = ""
+    began: str = ""
+    full: bool = True
+    stream: int = 0
+    next: str = ""
+
+    def begin(self) -> Position:
+        """Return the start of the next listing, or this place of one that has begun."""
+        if self.began:
+            return self
+        began = datetime.now(UTC).isoformat()
+        full = not self.full_at or datetime.fromisoformat(self.full_at) < datetime.now(UTC) - FULL_LISTING
+        return replace(self, began=began, full=full, full_at=began if full else self.full_at, stream=0, next="")
+
+    def end(self) -> Position:
+        return Position(self.url, since=self.began, full_at=self.full_at)
+
+    @property
+    def changed_after(self) -> datetime | None:
+        """Time from which on changes are listed; None where everything is."""
+        return None if self.full else datetime.fromisoformat(self.since) - OVERLAP
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A `Connector`. `max_bytes`: bytes that one document may have."""
+
+    about: Description
+    service: Service
+    max_bytes: int
+    authorizer: Authorizer = field(default_factory=NoAuthorizer)
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        site = self.service.find_site(tokens.token())
+        streams, pages = self._streams(site), Cursors(f"{self.about.title}'s list")
+        position = _read_position(cursor, site.location["url"]).begin()
+        resumed = bool(position.next)
+        while True:
+            stream = streams[position.stream]
+            url = position.next or _list_url(stream, site, position.changed_after)
+            answer = self.service.get(tokens, url, passing=(*stream.empty, *(stream.expired if resumed else ())))
+            if resumed and answer.status_code in stream.expired:
+                position, resumed = Position(position.url).begin(), False
+                continue
+            resumed = False
+            entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+            items = [_item(stream, site, entry) for entry in entries if is_kept(entry, stream.keep, site.location)]
+            following = self._next_page(stream.paging, site, answer, entries)
+            if following and not _ends_before(stream, entries, position.changed_after):
+                pages.follow(following, brought=bool(items))
+                position = replace(position, next=following)
+            else:
+                position = replace(position, stream=position.stream + 1, next="")
+            done = position.stream == len(streams)
+            is_whole = done and position.full
+            yield Page(items, str(position.end() if done else position), done=done, whole=is_whole)
+            if done:
+                return
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        """List the streams as folders; their items are not listed one by one."""
+        if parent is not None or cursor is not None:
+            raise Skippable("There is no such folder.")
+        streams = self._streams(self.service.find_site(tokens.token()))
+        return Level([Entry(stream.name, stream.name, is_folder=True, path=stream.name) for stream in streams])
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        site, stream, values = self._find(tokens, item.external_id)
+        content = stream.content
+        headers = {"Accept": content.accept} if content.accept else {}
+        url = site.base + fill_address(content.get, values)
+        answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers)
+        if answer.status_code in self.about.missing:
+            raise Skippable("It is no longer there, or may not be read with these credentials.")
+        data = answer.content
+        if content.body:
+            fields, is_html = self.service.read_json(answer), content.media_type == "text/html"
+            parts = [_heading(1, str(read_field(fields, content.title)), is_html=is_html)] if content.title else []
+            parts.append(str(read_field(fields, content.body)))
+            if content.comments is not None:
+                parts += self._comments(tokens, site, content.comments, values, fields, is_html=is_html)
+            data = "\n\n".join(part for part in parts if part).encode()
+        if len(data) > self.max_bytes:
+            raise responses.too_large(self.max_bytes)
+        to.write_bytes(data)
+        return RawContent(to, item.name, content.media_type, len(data))
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        try:
+            site, stream, values = self._find(tokens, external_id)
+        except Skippable:
+            return True
+        url = site.base + fill_address(stream.exists.get, values)
+        answer = self.service.get(tokens, url, passing=self.about.missing)
+        if answer.status_code in self.about.missing:
+            return True
+        return bool(stream.exists.keep) and not is_kept(self.service.read_json(answer), stream.exists.keep, values)
+
+    def _streams(self, site: Site) -> list[Stream]:
+        return [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
+
+    def _find(self, tokens: TokenSource, external_id: str) -> tuple[Site, Stream, dict[str, str]]:
+        site = self.service.find_site(tokens.token())
+        for stream in self._streams(site):
+            if (values := stream.parse_id(external_id, site.location)) is not None:
+                return site, stream, values
+        raise Skippable("The connection names another place than the one that this document is from.")
+
+    def _comments(
+        self,
+        tokens: TokenSource,
+        site: Site,
+        comments: Comments,
+        values: Mapping[str, str],
+        fields: Any,
+        *,
+        is_html: bool,
+    ) -> Iterator[str]:
+        """Yield the texts of the comments, each below its author."""
+        if comments.count and not read_field(fields, comments.count):
+            return
+        following = site.base + fill_address(comments.get, values) if comments.get else ""
+        pages = Cursors(f"{self.about.title}'s list of comments")
+        for _ in range(COMMENT_PAGES):
+            entries = read_field(fields, comments.items) if not following else ()
+            if following:
+                answer = self.service.get(tokens, following)
+                entries = _as_list(self.about.title, self.service.read_json(answer), comments.items)
+                following = self._next_page(comments.paging, site, answer, entries)
+            for entry in entries:
+                if comments.author:
+                    yield _heading(2, str(read_field(entry, comments.author)), is_html=is_html)
+                yield str(read_field(entry, comments.body))
+            if not following:
+                return
+            pages.follow(following, brought=True)
+
+    def _next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
+        """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
+        if answer.status_code != 200 or paging == Paging():
+            return ""
+        following = next_address(paging, site.base, answer, entries, self.service.read_json)
+        if following and not following.startswith((f"{site.base}/", f"{site.base}?")):
+            raise Retryable(f"{self.about.title}'s list leads to another address.")
+        return following
+
+    def _entries(self, stream: Stream, answer: httpx.Response) -> list[Any]:
+        document = self.service.read_json(answer)
+        if stream.incomplete and read_field(document, stream.incomplete):
+            raise Fatal(f"{self.about.title} does not list all {stream.name}: there are too many.")
+        return _as_list(self.about.title, document, stream.items)
+
+
+def _read_position(cursor: str | None, url: str) -> Position:
+    """Return the place that a cursor names, the start for that of another address."""
+    position = Position(**json.loads(cursor)) if cursor else Position(url)
+    return position if position.url == url else Position(url)
+
+
+def _as_list(title: str, document: Any, name: str) -> list[Any]:
+    entries = read_field(document, name) if name else document
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise Retryable(str(responses.unreadable_answer(title)))
+    return entries
+
+
+def _list_url(stream: Stream, site: Site, changed_after: datetime | None) -> str:
+    import httpx
+
+    query, moment = dict(stream.query), dict[str, str]()
+    if changed_after is not None:
+        query |= stream.since
+        minutes = (datetime.now(UTC) - changed_after) // timedelta(minutes=1) + 1
+        time, unix = changed_after.strftime("%Y-%m-%dT%H:%M:%SZ"), str(int(changed_after.timestamp()))
+        moment = {"time": time, "unix": unix, "minutes": str(minutes)}
+    values = {name: fill_known(text, {**site.location, **moment}) for name, text in query.items()}
+    return str(httpx.URL(site.base + fill_address(stream.list, site.location), params=values or None))
+
+
+def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:
+    """Tell if a list that begins with the newest has come to what was listed before."""
+    if not stream.newest or changed_after is None or not entries:
+        return False
+    return all(datetime.fromisoformat(str(read_field(entry, stream.newest))) < changed_after for entry in entries)
+
+
+def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
+    values = {**site.location, **{name: str(read_field(entry, path)) for name, path in stream.fields.items()}}
+    external_id = fill_address(stream.id, values)
+    about = {name: value for name, path in stream.properties.items() if (value := read_field(entry, path))}
+    path = fill_text(stream.path, values)
+    name = str(read_field(entry, stream.item_name)).rpartition("/")[2] or path
+    properties = {"url": external_id, "path": path, **about}
+    version = str(read_field(entry, stream.version)) if stream.version else _digest(entry)
+    media_type = stream.content.media_type
+    return SourceItem(external_id, name, media_type, version, properties=properties, above=(stream.name,))
+
+
+def _digest(entry: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
+
+
+def _heading(level: int, text: str, *, is_html: bool) -> str:
+    return f"<h{level}>{html.escape(text)}</h{level}>" if is_html else f"{'#' * level} {text}"

@@ -1,0 +1,204 @@
+"""Description of a service: its addresses, lists, paging, change field, content and rate limit, read from YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from connectors.info import ConnectorInfo
+
+_FIELD = re.compile(r"\{(\w+)(:all)?\}")
+
+
+class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rate limit. `busy`: statuses that mean it where the header `remaining` is 0, Retry-After is sent or the body
+    holds `words`; `reset`: header with the Unix time of its end."""
+
+    per_minute: float = 600
+    burst: int = 10
+    busy: tuple[int, ...] = ()
+    remaining: str = ""
+    reset: str = ""
+    words: str = ""
+
+
+class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Edition of a service, such as its cloud. `url`: pattern of a connection's URL, whose groups are names in
+    templates; `api`: base of all requests, which the fetch guard dials if it begins with a group; `headers` and
+    `basic`: credentials of each request, where `basic` is the text that is encoded; `public`: whether it is also read
+    without credentials."""
+
+    url: str
+    api: str
+    name: str = ""
+    headers: Mapping[str, str] = {}
+    basic: str = ""
+    public: bool = False
+
+    @property
+    def credentials(self) -> set[str]:
+        """Names of the credentials that a connection sends."""
+        return {found[1] for text in (self.basic, *self.headers.values()) for found in _FIELD.finditer(text)}
+
+
+class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The next page: by the header `Link`, by the address in a field, or by the query parameter `parameter`, which
+    takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries before it. `first`:
+    the value of the first page; `continues`: field that is empty on the last page; `total`: field with the number of
+    pages or entries. Without both, the last page is one without entries."""
+
+    link: bool = False
+    address: str = ""
+    cursor: str = ""
+    parameter: str = ""
+    offset: bool = False
+    first: int = 0
+    continues: str = ""
+    total: str = ""
+
+
+class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """List of comments below the body: in the answer itself, or in that of `get`, which is not sent where the field
+    `count` is 0."""
+
+    body: str
+    items: str = ""
+    author: str = ""
+    get: str = ""
+    count: str = ""
+    paging: Paging = Paging()
+
+
+class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it."""
+
+    get: str
+    media_type: str
+    body: str = ""
+    title: str = ""
+    accept: str = ""
+    comments: Comments | None = None
+
+
+class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request that tells if an item still exists: its answer has the fields `keep`."""
+
+    get: str
+    keep: Mapping[str, str] = {}
+
+
+class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """List of items. `edition`: the one that has it, "" for all; `items`: field of the list in the answer; `since`:
+    query of a list of changes, with {time}, {unix} or {minutes} of the listing before; `newest`: field with the time
+    of the last change of a list that begins with the newest; `incomplete`: field that is true where items are left
+    out; `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields
+    of items that are taken; `fields`: names in templates, and their fields of an item; `version`: field that changes
+    with the content, all of the entry without it."""
+
+    name: str
+    list: str
+    id: str
+    fields: Mapping[str, str]
+    item_name: str
+    path: str
+    content: Content
+    exists: Exists
+    version: str = ""
+    edition: str = ""
+    query: Mapping[str, str] = {}
+    items: str = ""
+    since: Mapping[str, str] = {}
+    newest: str = ""
+    paging: Paging = Paging()
+    incomplete: str = ""
+    empty: tuple[int, ...] = ()
+    expired: tuple[int, ...] = (404, 410, 422)
+    keep: Mapping[str, str] = {}
+    properties: Mapping[str, str] = {}
+
+    def parse_id(self, external_id: str, location: Mapping[str, str]) -> dict[str, str] | None:
+        """Return the values of an item's template fields; None for the id of another stream or location."""
+        pieces = _FIELD.split(self.id)
+        pattern = re.escape(pieces[0])
+        for name, tail in zip(pieces[1::3], pieces[3::3], strict=True):
+            value = re.escape(_quote(name, location[name])) if name in location else f"(?P<{name}>.+)"
+            pattern += value + re.escape(tail)
+        parsed = re.fullmatch(pattern, external_id)
+        values = {name: unquote(value) for name, value in parsed.groupdict().items()} if parsed else {}
+        return {**location, **values} if parsed else None
+
+
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection."""
+
+    title: str
+    account: str
+    documents: str
+    example: str
+    editions: tuple[Edition, ...]
+    streams: tuple[Stream, ...]
+    headers: Mapping[str, str] = {}
+    rate: Rate = Rate()
+    missing: tuple[int, ...] = (404, 410)
+
+    def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
+        """Return the edition of a connection's URL with the values of its groups."""
+        for edition in self.editions:
+            if (parsed := re.fullmatch(edition.url, url)) is not None:
+                return edition, {"url": url, **{name: unquote(value) for name, value in parsed.groupdict("").items()}}
+        return None
+
+
+@lru_cache
+def read_description(name: str) -> Description:
+    """Read the description of a service."""
+    import yaml
+
+    text = (Path(__file__).parent / f"{name.lower()}.yaml").read_text(encoding="utf-8")
+    return msgspec.convert(yaml.safe_load(text), Description)
+
+
+def read_info(name: str) -> ConnectorInfo:
+    """Words for people about a described service."""
+    about = read_description(name)
+    return ConnectorInfo(title=about.title, account=about.account, documents=about.documents)
+
+
+def fill_address(template: str, values: Mapping[str, str]) -> str:
+    """Fill a template of a URL: values are quoted; slashes stay, unless it says {name:all}."""
+    return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], all_of_it=bool(found[2])), template)
+
+
+def fill_text(template: str, values: Mapping[str, str]) -> str:
+    """Fill a template of a text."""
+    return _FIELD.sub(lambda found: values[found[1]], template)
+
+
+def read_field(item: Any, name: str) -> Any:
+    """Return a field by its dotted name, "" where there is none."""
+    for part in name.split(".") if name else ():
+        item = item.get(part) if isinstance(item, Mapping) else None
+    return "" if item is None else item
+
+
+def is_kept(item: Any, keep: Mapping[str, str], location: Mapping[str, str]) -> bool:
+    """Tell if the fields of an item match their patterns, in which names of the location are filled in."""
+    names = {name: re.escape(value) for name, value in location.items()}
+    return all(re.fullmatch(fill_known(text, names), str(read_field(item, name))) for name, text in keep.items())
+
+
+def fill_known(template: str, values: Mapping[str, str]) -> str:
+    """Fill the names that have a value; `{2}` of a pattern stays."""
+    return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
+
+
+def _quote(name: str, value: str, *, all_of_it: bool = False) -> str:
+    """Quote a value of a URL; addresses stay as they are."""
+    is_address = name in {"url", "site"} and not all_of_it
+    return value if is_address else quote(value, "" if all_of_it else "/")

@@ -1,0 +1,37 @@
+"""Address of the next page of a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.sources.described.description import Paging, read_field
+
+if TYPE_CHECKING:
+    import httpx
+
+_NEXT: Final = re.compile(r'<([^<>]*)>\s*;[^<]*\brel="?next"?')
+
+
+def next_address(
+    paging: Paging, base: str, answer: httpx.Response, entries: Sequence[Any], read: Callable[[httpx.Response], Any]
+) -> str:
+    """Return the address of the page behind an answer with these entries, "" behind the last one."""
+    if paging.link:
+        link = _NEXT.search(answer.headers.get("link", ""))
+        return str(answer.url.join(link[1])) if link else ""
+    document, url = read(answer), answer.url
+    is_last = bool(paging.continues) and not read_field(document, paging.continues)
+    if paging.address and not is_last:
+        address = str(read_field(document, paging.address))
+        return base + address if address.startswith("/") else address
+    if paging.cursor and not is_last:
+        cursor = str(read_field(document, paging.cursor))
+        return str(url.copy_set_param(paging.parameter, cursor)) if cursor else ""
+    if is_last or not entries:
+        return ""
+    number = int(url.params.get(paging.parameter, str(paging.first)))
+    total = read_field(document, paging.total) if paging.total else ""
+    following = number + (len(entries) if paging.offset else 1)
+    return "" if total != "" and following >= int(total) else str(url.copy_set_param(paging.parameter, str(following)))

@@ -1,0 +1,157 @@
+"""Requests to a described service: address, credentials, rate limit and errors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http import responses, sessions
+from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
+from connectors.sources.described.description import Description, Edition, fill_address, fill_text
+from retrieval.errors import Fatal, Retryable
+from retrieval.network import bounded_answers, fetch_guard
+
+if TYPE_CHECKING:
+    import httpx
+
+    from retrieval.ports import TokenSource
+    from retrieval.settings import Settings
+
+SECONDS: Final = 60.0
+BUSY_SECONDS: Final = 60.0
+"""Pause after a rate limit that does not say its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Edition that a connection names, with the values of its URL and the base of its requests. Those to a site whose
+    host the URL names are `guarded`."""
+
+    edition: Edition
+    location: dict[str, str]
+    base: str
+    guarded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A described service, spoken to with the credentials of a connection."""
+
+    name: str
+    about: Description
+    settings: Settings
+    policy: ServicePolicy
+    clients: dict[bool, httpx.Client] = field(default_factory=dict, repr=False)
+
+    def find_site(self, token: str) -> Site:
+        """Return what a connection reads. Fatal if its URL cannot be read."""
+        url = json.loads(token)["url"]
+        if (site := open_site(self.name, self.about, url, self.settings)) is None:
+            raise Fatal("The connection's URL cannot be read: send its config again.")
+        return site
+
+    def get(
+        self, tokens: TokenSource, url: str, *, passing: Iterable[int] = (), headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send a request. Fatal for any status but 200 and those that are `passing` on to the caller."""
+
+        def ask(token: str) -> httpx.Response:
+            site, secrets = self.find_site(token), json.loads(token).get("credentials") or {}
+            client = self._client(site)
+            signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
+            with responses.translate_failures(self.about.title, SECONDS):
+                answer = client.get(url, headers=signed)
+            self._check(answer)
+            return answer
+
+        answer = self.policy.call(tokens, ask)
+        if answer.status_code != 200 and answer.status_code not in set(passing):
+            raise Fatal(
+                f"{self.about.title} answers {answer.status_code}: the address does not exist, or the credentials may"
+                " not read it."
+            )
+        return answer
+
+    def read_json(self, answer: httpx.Response) -> Any:
+        """Read the answer. Retryable if it is no JSON."""
+        try:
+            return answer.json()
+        except ValueError:
+            raise Retryable(str(responses.unreadable_answer(self.about.title))) from None
+
+    def _client(self, site: Site) -> httpx.Client:
+        """Return the client for a site. Fatal where the credentials would be readable on the public internet."""
+        if site.guarded:
+            guard = fetch_guard.make_guard(self.settings)
+            sessions.require_private_without_tls(guard, site.base, title=self.about.title, field="config.url")
+        if site.guarded not in self.clients:
+            self.clients[site.guarded] = self._make_client(guarded=site.guarded)
+        return self.clients[site.guarded]
+
+    def _make_client(self, *, guarded: bool) -> httpx.Client:
+        from retrieval.network.transport import Transport
+
+        endpoint = self.settings.endpoints.get(self.name)
+        certificates = sessions.trusted_certificates(endpoint, self.name)
+        transport = (
+            Transport(fetch_guard.make_guard(self.settings), verify=certificates, most=responses.MAX_BODY_BYTES)
+            if guarded
+            else bounded_answers.bounded_transport()(certificates, most=responses.MAX_BODY_BYTES)
+        )
+        return sessions.httpx_client(certificates, seconds=SECONDS, transport=transport)
+
+    def _check(self, answer: httpx.Response) -> None:
+        rate, status, title = self.about.rate, answer.status_code, self.about.title
+        if status == 401:
+            raise Unauthorized
+        if status in {429, *rate.busy}:
+            end = answer.headers.get(rate.reset, "") if rate.reset else ""
+            if answer.headers.get(rate.remaining or "-") == "0" and end.isdecimal():
+                raise RateLimited(max(1.0, float(end) - time.time()))
+            if rate.words and "retry-after" not in answer.headers and rate.words in answer.text.lower():
+                raise RateLimited(BUSY_SECONDS)
+        error = responses.transient_error(title, status, answer.headers, busy_if_asked=frozenset(rate.busy))
+        if error is not None:
+            raise error
+
+
+def open_site(name: str, about: Description, url: str, settings: Settings) -> Site | None:
+    """Read a connection's URL; None if it names no edition of the service. The operator's endpoint takes the place of
+    the vendor's API, and is trusted."""
+    if (parsed := about.find_edition(url)) is None:
+        return None
+    edition, location = parsed
+    base, endpoint = fill_address(edition.api, location), settings.endpoints.get(name)
+    configured = sessions.base_url(endpoint, "")
+    if edition.api.startswith("{"):
+        return Site(edition, location, base, guarded=not (configured and f"{base}/".startswith(f"{configured}/")))
+    return Site(edition, location, configured or base, guarded=False)
+
+
+def check_address(site: Site, settings: Settings) -> None:
+    """Raise ValueError for an address that the guard refuses; a name that cannot be looked up now is no reason."""
+    if not site.guarded:
+        return
+    guard = fetch_guard.make_guard(settings)
+    try:
+        guard.check_url(site.base)
+        sessions.require_private_without_tls(guard, site.base, title="service", field="url")
+    except Fatal as error:
+        raise ValueError("url", f"cannot be used: {error}".rstrip(".")) from error
+    except (Retryable, TransientError):
+        return
+
+
+def _sign(edition: Edition, secrets: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the credentials, none for a connection without them."""
+    if not secrets:
+        return {}
+    headers = {name: fill_text(text, secrets) for name, text in edition.headers.items()}
+    if edition.basic:
+        encoded = base64.b64encode(fill_text(edition.basic, secrets).encode()).decode()
+        headers["Authorization"] = f"Basic {encoded}"
+    return headers

@@ -1,0 +1,268 @@
+"""Described services against their stand-ins: listing, resuming, changes, content, deletions, trouble."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from connectors.sources.described import description
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.settings import Settings
+from retrieval.sources import DESCRIBED
+from tests.standins import faults, github
+
+SITE = f"https://github.com/{github.REPOSITORY}"
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    with github.serving() as account:
+        account.opened = []
+        yield account
+        for clients in account.opened:
+            for client in clients.values():
+                client.close()
+
+
+class Tokens:
+    """A `TokenSource` of a connection with a config."""
+
+    def __init__(self, account, settings=None):
+        self.connection_id = f"conn_{id(account)}"
+        self.failed = ""
+        self._token = registry.read_config(account.connector, account.config, settings or account.settings).access_token
+
+    def token(self):
+        return self._token
+
+    def renewed(self, refused):
+        return refused
+
+    def ended(self, reason, _refused):
+        self.failed = reason
+        return Fatal(reason)
+
+
+def opened(account):
+    connector = registry.make_connector(account.connector, {}, account.settings)
+    account.opened.append(connector.service.clients)
+    return connector, Tokens(account)
+
+
+def pages(account, cursor=None):
+    connector, tokens = opened(account)
+    return list(connector.iter_changes(tokens, cursor))
+
+
+def listed(account, cursor=None):
+    """The items by their external id, and the last page."""
+    found = pages(account, cursor)
+    assert [page.done for page in found] == [False] * (len(found) - 1) + [True]
+    return {item.external_id: item for page in found for item in page.items}, found[-1]
+
+
+def fill(hub, issues=5):
+    for number in range(1, issues + 1):
+        hub.put_issue(f"Issue {number}", f"text of issue {number}")
+    hub.files = {"README.md": "# Handbook", "docs/ü a#?.md": "Owls hunt at night.", "main.py": "pass"}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_has_at_most_120_lines_and_can_be_read(name):
+    file = Path(description.__file__).parent / f"{name.lower()}.yaml"
+    assert len(file.read_text().splitlines()) <= 120
+    about = description.read_description(name)
+    assert registry.read_config(
+        name, {"url": about.example, "credentials": {"token": "t"}}, Settings(_env_file=None)
+    ).account
+
+
+def test_everything_is_listed_and_fetched(hub, tmp_path):
+    fill(hub)
+    hub.page = 2
+    items, last = listed(hub)
+    assert last.whole
+    assert len(items) == 7
+    issue, file = items[f"{SITE}/issues/3"], items[f"{SITE}/blob/HEAD/docs/%C3%BC%20a%23%3F.md"]
+    assert (issue.name, issue.properties["path"], issue.properties["owner"]) == ("Issue 3", "issues/3", "octocat")
+    assert (file.name, file.properties["path"]) == ("ü a#?.md", "docs/ü a#?.md")
+    connector, tokens = opened(hub)
+    assert connector.fetch(tokens, issue, tmp_path / "a").path.read_text() == "# Issue 3\n\ntext of issue 3"
+    assert connector.fetch(tokens, file, tmp_path / "b").path.read_text() == "Owls hunt at night."
+
+
+def test_a_listing_goes_on_after_any_page_in_another_process(hub):
+    fill(hub)
+    hub.page = 2
+    found = pages(hub)
+    for number, page in enumerate(found[:-1]):
+        seen = {item.external_id for page in found[: number + 1] for item in page.items}
+        rest, last = listed(hub, page.cursor)
+        assert len(seen | rest.keys()) == 7
+        assert not seen & rest.keys()
+        assert last.whole
+
+
+def test_later_listings_ask_for_changes_and_once_a_day_for_everything(hub):
+    fill(hub)
+    _, last = listed(hub)
+    hub.requests.clear()
+    hub.change_issue(2, title="Renamed")
+    hub.put_issue("old", "of long ago")
+    items, after = listed(hub, last.cursor)
+    assert hub.requests == [f"GET /repos/{github.REPOSITORY}/{path}" for path in ("issues", "git/trees/HEAD")]
+    assert [item.name for item in items.values() if "/issues/" in item.external_id] == ["Renamed"]
+    assert not after.whole
+    position = json.loads(after.cursor)
+    old = (datetime.now(UTC) - timedelta(days=1, minutes=1)).isoformat()
+    everything, last = listed(hub, json.dumps({**position, "full_at": old}))
+    assert len(everything) == 8
+    assert last.whole
+
+
+def test_unchanged_content_keeps_its_version(hub):
+    fill(hub)
+    before, _ = listed(hub)
+    hub.change_issue(1, body="new")
+    hub.files["README.md"] = "# New"
+    after, _ = listed(hub)
+    changed = {name for name in before if before[name].version != after[name].version}
+    assert changed == {f"{SITE}/issues/1", f"{SITE}/blob/HEAD/README.md"}
+
+
+def test_what_was_deleted_is_gone_and_cannot_be_fetched(hub, tmp_path):
+    fill(hub)
+    before, _ = listed(hub)
+    del hub.issues[4], hub.files["README.md"]
+    after, last = listed(hub)
+    assert last.whole
+    connector, tokens = opened(hub)
+    missing = sorted(before.keys() - after.keys())
+    assert missing == [f"{SITE}/blob/HEAD/README.md", f"{SITE}/issues/4"]
+    assert all(connector.gone(tokens, name) for name in missing)
+    assert not connector.gone(tokens, f"{SITE}/issues/1")
+    for name in (*missing, "https://github.com/octo-org/other/issues/1"):
+        with pytest.raises(Skippable):
+            connector.fetch(tokens, before.get(name, before[f"{SITE}/issues/1"]).__class__(name, "x"), tmp_path / "x")
+
+
+def test_comments_follow_the_text_of_an_issue(hub, tmp_path):
+    fill(hub, 1)
+    hub.page = 1
+    hub.put_comment(1, "mona", "First.")
+    hub.put_comment(1, "hubot", "Second.")
+    connector, tokens = opened(hub)
+    issue = listed(hub)[0][f"{SITE}/issues/1"]
+    text = connector.fetch(tokens, issue, tmp_path / "a").path.read_text()
+    assert text == "# Issue 1\n\ntext of issue 1\n\n## mona\n\nFirst.\n\n## hubot\n\nSecond."
+
+
+def test_a_host_that_the_url_names_is_dialled_by_the_guard(hub):
+    fill(hub)
+    hub.config = {**hub.config, "url": f"{hub.base}/{github.REPOSITORY}"}
+    plain = Settings(_env_file=None)
+    with pytest.raises(ValueError, match="RETRIEVAL_FETCH_ALLOW"):
+        registry.read_config("GITHUB", hub.config, plain)
+    allowed = Settings(_env_file=None, fetch_allow="127.0.0.0/8")
+    connector = registry.make_connector("GITHUB", {}, allowed)
+    hub.opened.append(connector.service.clients)
+    tokens = Tokens(hub, allowed)
+    found = {item.external_id for page in connector.iter_changes(tokens, None) for item in page.items}
+    assert len(found) == 7
+    assert f"{hub.base}/{github.REPOSITORY}/issues/1" in found
+    with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
+        list(registry.make_connector("GITHUB", {}, plain).iter_changes(tokens, None))
+
+
+def test_a_cursor_of_another_address_begins_anew(hub):
+    fill(hub)
+    _, last = listed(hub)
+    position = json.loads(last.cursor)
+    assert (position["url"], position["full"]) == (SITE, True)
+    items, last = listed(hub, json.dumps({**position, "url": "https://github.com/octo-org/other", "next": "http://x/"}))
+    assert (len(items), last.whole) == (7, True)
+
+
+def test_an_empty_repository_is_listed_whole_and_a_cut_tree_is_an_error(hub):
+    items, last = listed(hub)
+    assert (items, last.whole) == ({}, True)
+    fill(hub)
+    hub.truncated = True
+    with pytest.raises(Fatal):
+        pages(hub)
+
+
+def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(hub):
+    fill(hub)
+    reset = str(int(time.time()) + 1)
+    faulty = [
+        faults.status(403, x_ratelimit_remaining="0", x_ratelimit_reset=reset),
+        faults.status(403, Retry_After="0"),
+    ]
+    hub.fault = lambda _request: faulty.pop() if faulty else None
+    assert len(listed(hub)[0]) == 7
+    hub.fault = lambda _request: faults.status(403)
+    hub.requests.clear()
+    with pytest.raises(Fatal, match="403"):
+        pages(hub)
+    assert len(hub.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [faults.cut, faults.reset, faults.html, faults.status(502)])
+def test_half_an_answer_is_no_listing(hub, fault):
+    fill(hub)
+    hub.page = 2
+    hub.fault = lambda request: fault if "trees" in request else None
+    with pytest.raises(Retryable):
+        pages(hub)
+
+
+def test_a_refused_token_ends_the_connection_and_is_not_shown(hub):
+    fill(hub)
+    connector, tokens = opened(hub)
+    hub.expire()
+    with pytest.raises(Fatal) as refused:
+        list(connector.iter_changes(tokens, None))
+    assert tokens.failed == str(refused.value)
+    assert "canary" not in tokens.failed
+
+
+@pytest.mark.parametrize("elsewhere", ["{base}/repos/octo-org/handbook/issues?page=2", "http://127.0.0.2:9/issues"])
+def test_a_list_that_leads_in_a_circle_or_elsewhere_ends(hub, elsewhere):
+    fill(hub)
+
+    def fault(request):
+        if not request.endswith("/issues"):
+            return None
+        link = {"Link": f'<{elsewhere.format(base=hub.base)}>; rel="next"'}
+        return lambda handler: handler.reply(200, [hub.issues[1]], link) or True
+
+    hub.fault = fault
+    with pytest.raises(Retryable):
+        pages(hub)
+    assert len(hub.requests) <= 8
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"url": "https://github.com/octo-org"}, "url"),
+        ({"url": "http://127.0.0.1/octo-org/handbook", "credentials": {"token": "t"}}, "url"),
+        ({"url": "https://169.254.169.254/octo-org/handbook", "credentials": {"token": "t"}}, "url"),
+        ({"url": "https://user:t@git.example.com/octo-org/handbook"}, "url"),
+        ({"url": SITE}, "credentials"),
+        ({"url": SITE, "credentials": {"token": "t", "accessKeyId": "k"}}, "credentials"),
+        ({"url": SITE, "credentials": {"token": "t"}, "region": "r"}, "region"),
+    ],
+)
+def test_a_config_that_cannot_be_used_names_the_field(config, field):
+    with pytest.raises(ValueError, match=field) as refused:
+        registry.read_config("GITHUB", config, Settings(_env_file=None))
+    assert refused.value.args[0] == field

@@ -1,0 +1,116 @@
+"""GitHub's REST API on loopback, for issues and files of one repository.
+
+https://docs.github.com/en/rest/issues/issues#list-repository-issues (state, sort, direction, since, per_page)
+https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api (Link)
+https://docs.github.com/en/rest/git/trees#get-a-tree (recursive, truncated; 409 for an empty repository)
+https://docs.github.com/en/rest/repos/contents#get-repository-content (raw media type)
+https://docs.github.com/en/rest/issues/comments#list-issue-comments
+https://docs.github.com/en/enterprise-server@3.14/rest/enterprise-admin (/api/v3)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlencode
+
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+
+if TYPE_CHECKING:
+    from tests.standins.faults import Handler
+
+REPOSITORY = "octo-org/handbook"
+_START = datetime.now(UTC) - timedelta(days=30)
+
+
+class GitHub(Served):
+    """A repository with issues by number, and files by path."""
+
+    connector = "GITHUB"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.issues: dict[int, dict[str, Any]] = {}
+        self.comments: dict[int, list[dict[str, Any]]] = {}
+        self.files: dict[str, str] = {}
+        self.truncated = False
+        self.config = {"url": f"https://github.com/{REPOSITORY}", "credentials": {"token": self.token()}}
+
+    def put_issue(self, title: str, body: str | None) -> int:
+        number = len(self.issues) + 1
+        moment = _stamp(_START + timedelta(minutes=number))
+        about = {"number": number, "title": title, "body": body, "user": {"login": "octocat"}, "state": "open"}
+        self.issues[number] = {**about, "created_at": moment, "updated_at": moment}
+        return number
+
+    def change_issue(self, number: int, **fields: Any) -> None:
+        self.issues[number] |= {**fields, "updated_at": _stamp(datetime.now(UTC))}
+
+    def put_comment(self, number: int, login: str, body: str) -> None:
+        self.comments.setdefault(number, []).append({"user": {"login": login}, "body": body})
+        self.change_issue(number, comments=len(self.comments[number]))
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        repository, _, rest = path.removeprefix("/api/v3").removeprefix("/repos/").partition(REPOSITORY)
+        area, _, name = rest.strip("/").partition("/")
+        if repository or method != "GET":
+            return handler.reply(404, {"message": "Not Found"})
+        if area == "issues":
+            return self._answer_issues(handler, path, query, name)
+        if (area, name) == ("git", "trees/HEAD"):
+            return self._tree(handler)
+        if area == "contents" and unquote(name) in self.files:
+            raw = "application/vnd.github.raw+json" in handler.headers["accept"]
+            text = self.files[unquote(name)]
+            return handler.reply(200, text.encode() if raw else {"path": unquote(name)})
+        return handler.reply(404, {"message": "Not Found"})
+
+    def _answer_issues(self, handler: Handler, path: str, query: dict[str, str], name: str) -> None:
+        if not name:
+            return self._list(handler, path, query)
+        if name.endswith("/comments"):
+            return self._page(handler, path, query, self.comments.get(int(name.partition("/")[0]), []))
+        issue = self.issues.get(int(name), {"message": "This issue was deleted"})
+        return handler.reply(200 if "number" in issue else 410, issue)
+
+    def _list(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        issues = [issue for issue in self.issues.values() if issue["updated_at"] >= query.get("since", "")]
+        issues.sort(key=lambda issue: issue[{"created": "created_at"}[query["sort"]]])
+        self._page(handler, path, query, issues)
+
+    def _page(self, handler: Handler, path: str, query: dict[str, str], entries: list[Any]) -> None:
+        size, number = min(int(query.get("per_page", 30)), self.page), int(query.get("page", 1))
+        headers = {}
+        if number * size < len(entries):
+            following = urlencode({**query, "page": number + 1})
+            headers["Link"] = (
+                f'<{self.base}{path}?{query}>; rel="first", <{self.base}{path}?{following}>; rel="next"'
+            ).replace(str(query), "page=1")
+        handler.reply(200, entries[(number - 1) * size : number * size], headers)
+
+    def _tree(self, handler: Handler) -> None:
+        if not self.files:
+            return handler.reply(409, {"message": "Git Repository is empty."})
+        tree = [{"path": name, "type": "blob", "sha": _sha(text)} for name, text in sorted(self.files.items())]
+        tree.append({"path": "folder.md", "type": "tree", "sha": "0" * 40})
+        return handler.reply(200, {"sha": "1" * 40, "tree": tree, "truncated": self.truncated})
+
+
+def _sha(text: str) -> str:
+    data = text.encode()
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextmanager
+def serving() -> Iterator[GitHub]:
+    account = GitHub()
+    with served(account):
+        yield account
