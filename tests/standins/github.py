@@ -31,6 +31,7 @@ class GitHub(Served):
     """A repository with issues by number, and files by path."""
 
     connector = "GITHUB"
+    changes = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +50,21 @@ class GitHub(Served):
 
     def change_issue(self, number: int, **fields: Any) -> None:
         self.issues[number] |= {**fields, "updated_at": _stamp(datetime.now(UTC))}
+
+    def put(self, title: str, text: str) -> str:
+        return str(self.put_issue(title, text))
+
+    def change(self, key: str, text: str) -> None:
+        self.change_issue(int(key), body=text)
+
+    def rename(self, key: str, title: str) -> None:
+        self.change_issue(int(key), title=title)
+
+    def delete(self, key: str) -> None:
+        del self.issues[int(key)]
+
+    def locate(self, key: str) -> str:
+        return f"https://github.com/{REPOSITORY}/issues/{key}"
 
     def put_comment(self, number: int, login: str, body: str) -> None:
         self.comments.setdefault(number, []).append({"user": {"login": login}, "body": body})

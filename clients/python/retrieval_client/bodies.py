@@ -93,7 +93,23 @@ class CreateConnection(TypedDict):
 
     namespaceId: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal[
+        "BOX",
+        "CONFLUENCE",
+        "DISCOURSE",
+        "DROPBOX",
+        "GITHUB",
+        "GITLAB",
+        "GOOGLE_DRIVE",
+        "JIRA",
+        "NOTION",
+        "OBJECTS",
+        "ONEDRIVE",
+        "SHAREPOINT",
+        "SLACK",
+        "WORDPRESS",
+        "ZENDESK",
+    ]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
     permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
@@ -955,7 +971,7 @@ class SourceIngestion(TypedDict):
 
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["GITHUB", "OBJECTS"]
+    source: Literal["CONFLUENCE", "DISCOURSE", "GITHUB", "GITLAB", "JIRA", "OBJECTS", "SLACK", "WORDPRESS", "ZENDESK"]
 
 
 class StartRun(TypedDict):

@@ -263,7 +263,23 @@ class Connection(Record):
 
     id: str
     name: str
-    connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+    connector: Literal[
+        "BOX",
+        "CONFLUENCE",
+        "DISCOURSE",
+        "DROPBOX",
+        "GITHUB",
+        "GITLAB",
+        "GOOGLE_DRIVE",
+        "JIRA",
+        "NOTION",
+        "OBJECTS",
+        "ONEDRIVE",
+        "SHAREPOINT",
+        "SLACK",
+        "WORDPRESS",
+        "ZENDESK",
+    ]
     status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
     status_reason: str | None
     config: ConnectionConfig
@@ -652,32 +668,46 @@ class Document(Record):
     name: str
     document_type: Literal[
         "BOX_DOCUMENT",
+        "CONFLUENCE_DOCUMENT",
+        "DISCOURSE_DOCUMENT",
         "DROPBOX_DOCUMENT",
         "FILE",
         "GITHUB_DOCUMENT",
+        "GITLAB_DOCUMENT",
         "GOOGLE_DRIVE_DOCUMENT",
+        "JIRA_DOCUMENT",
         "NOTION_DOCUMENT",
         "OBJECTS_DOCUMENT",
         "ONEDRIVE_DOCUMENT",
         "SHAREPOINT_DOCUMENT",
+        "SLACK_DOCUMENT",
         "TEXT",
         "URL",
+        "WORDPRESS_DOCUMENT",
+        "ZENDESK_DOCUMENT",
     ]
     metadata: dict[str, Any]
     ingestion_source: Literal[
         "BOX",
+        "CONFLUENCE",
+        "DISCOURSE",
         "DROPBOX",
         "GITHUB",
+        "GITLAB",
         "GOOGLE_DRIVE",
+        "JIRA",
         "LOCAL_FILE",
         "NOTION",
         "OBJECTS",
         "ONEDRIVE",
         "SHAREPOINT",
         "SITEMAP",
+        "SLACK",
         "TEXT",
         "URLS_LIST",
         "WEBSITE",
+        "WORDPRESS",
+        "ZENDESK",
     ]
     ingestion_status: Literal["BACKLOG", "CANCELLED", "FAILED", "PROCESSING", "QUEUED", "QUEUED_FOR_RESYNC", "SUCCESS"]
     ingestion_error: str | None

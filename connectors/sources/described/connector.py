@@ -21,6 +21,7 @@ from connectors.http.responses import Cursors
 from connectors.http.retries import ServicePolicy
 from connectors.sources.described.description import (
     Comments,
+    Content,
     Description,
     Paging,
     Stream,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 OVERLAP: Final = timedelta(minutes=5)
 """Changes are asked for from before the last listing began: clocks differ, and lists lag behind."""
 FULL_LISTING: Final = timedelta(days=1)
+NAME: Final = 200
+"""Characters of a name."""
 COMMENT_PAGES: Final = 100
 """Pages of comments that one document may have."""
 
@@ -122,7 +125,7 @@ class Described:
         site = self.service.find_site(tokens.token())
         streams, pages = self._streams(site), Cursors(f"{self.about.title}'s list")
         position = _read_position(cursor, site.location["url"]).begin()
-        resumed = bool(position.next)
+        resumed, ids = bool(position.next), set[str]()
         while True:
             stream = streams[position.stream]
             url = position.next or _list_url(stream, site, position.changed_after)
@@ -135,7 +138,8 @@ class Described:
             items = [_item(stream, site, entry) for entry in entries if is_kept(entry, stream.keep, site.location)]
             following = self._next_page(stream.paging, site, answer, entries)
             if following and not _ends_before(stream, entries, position.changed_after):
-                pages.follow(following, brought=bool(items))
+                pages.follow(following, brought=not ids.issuperset(item.external_id for item in items))
+                ids.update(item.external_id for item in items)
                 position = replace(position, next=following)
             else:
                 position = replace(position, stream=position.stream + 1, next="")
@@ -161,13 +165,10 @@ class Described:
         if answer.status_code in self.about.missing:
             raise Skippable("It is no longer there, or may not be read with these credentials.")
         data = answer.content
-        if content.body:
-            fields, is_html = self.service.read_json(answer), content.media_type == "text/html"
-            parts = [_heading(1, str(read_field(fields, content.title)), is_html=is_html)] if content.title else []
-            parts.append(str(read_field(fields, content.body)))
-            if content.comments is not None:
-                parts += self._comments(tokens, site, content.comments, values, fields, is_html=is_html)
-            data = "\n\n".join(part for part in parts if part).encode()
+        if content.pages:
+            data = b"".join(self._read_pages(tokens, answer, content.pages))
+        if content.body or content.comments:
+            data = "\n\n".join(self._texts(tokens, site, content, values, answer)).encode()
         if len(data) > self.max_bytes:
             raise responses.too_large(self.max_bytes)
         to.write_bytes(data)
@@ -194,34 +195,51 @@ class Described:
                 return site, stream, values
         raise Skippable("The connection names another place than the one that this document is from.")
 
-    def _comments(
-        self,
-        tokens: TokenSource,
-        site: Site,
-        comments: Comments,
-        values: Mapping[str, str],
-        fields: Any,
-        *,
-        is_html: bool,
+    def _read_pages(self, tokens: TokenSource, first: httpx.Response, parameter: str) -> Iterator[bytes]:
+        """Yield the pages of a text up to an empty one."""
+        yield first.content
+        for number in range(2, COMMENT_PAGES):
+            url = str(first.url.copy_set_param(parameter, str(number)))
+            answer = self.service.get(tokens, url, passing=self.about.missing)
+            if answer.status_code != 200 or not answer.content:
+                return
+            yield answer.content
+
+    def _texts(
+        self, tokens: TokenSource, site: Site, content: Content, values: Mapping[str, str], answer: httpx.Response
     ) -> Iterator[str]:
-        """Yield the texts of the comments, each below its author."""
-        if comments.count and not read_field(fields, comments.count):
+        """Yield title, body and comments, each below its author."""
+        fields, is_html = self.service.read_json(answer), content.media_type == "text/html"
+        if content.title:
+            yield _heading(1, str(read_field(fields, content.title)), is_html=is_html)
+        if body := read_field(fields, content.body) if content.body else "":
+            yield str(body)
+        comments = content.comments
+        for entry in self._comments(tokens, site, comments, values, answer) if comments else ():
+            if comments and comments.author:
+                yield _heading(2, str(read_field(entry, comments.author)), is_html=is_html)
+            yield str(read_field(entry, comments.body if comments else ""))
+
+    def _comments(
+        self, tokens: TokenSource, site: Site, comments: Comments, values: Mapping[str, str], answer: httpx.Response
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the comments that follow the body in this answer, or have a list of their own."""
+        if comments.count and not read_field(self.service.read_json(answer), comments.count):
             return
-        following = site.base + fill_address(comments.get, values) if comments.get else ""
+        if comments.get:
+            answer = self.service.get(tokens, site.base + fill_address(comments.get, values))
         pages = Cursors(f"{self.about.title}'s list of comments")
         for _ in range(COMMENT_PAGES):
-            entries = read_field(fields, comments.items) if not following else ()
-            if following:
-                answer = self.service.get(tokens, following)
-                entries = _as_list(self.about.title, self.service.read_json(answer), comments.items)
-                following = self._next_page(comments.paging, site, answer, entries)
-            for entry in entries:
-                if comments.author:
-                    yield _heading(2, str(read_field(entry, comments.author)), is_html=is_html)
-                yield str(read_field(entry, comments.body))
+            document = self.service.read_json(answer)
+            entries = read_field(document, comments.items) if comments.items else document
+            for entry in entries or ():
+                if is_kept(entry, comments.keep, values):
+                    yield entry
+            following = self._next_page(comments.paging, site, answer, entries)
             if not following:
                 return
             pages.follow(following, brought=True)
+            answer = self.service.get(tokens, following)
 
     def _next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
         """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
@@ -269,7 +287,8 @@ def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime
     """Tell if a list that begins with the newest has come to what was listed before."""
     if not stream.newest or changed_after is None or not entries:
         return False
-    return all(datetime.fromisoformat(str(read_field(entry, stream.newest))) < changed_after for entry in entries)
+    times = [datetime.fromisoformat(str(read_field(entry, stream.newest))) for entry in entries]
+    return all(time.replace(tzinfo=time.tzinfo or UTC) < changed_after for time in times)
 
 
 def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
@@ -277,11 +296,15 @@ def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
     external_id = fill_address(stream.id, values)
     about = {name: value for name, path in stream.properties.items() if (value := read_field(entry, path))}
     path = fill_text(stream.path, values)
-    name = str(read_field(entry, stream.item_name)).rpartition("/")[2] or path
+    name = " ".join(str(read_field(entry, stream.item_name)).split())
+    name = name.rpartition("/")[2] if name == path else name
     properties = {"url": external_id, "path": path, **about}
     version = str(read_field(entry, stream.version)) if stream.version else _digest(entry)
     media_type = stream.content.media_type
-    return SourceItem(external_id, name, media_type, version, properties=properties, above=(stream.name,))
+    name = html.unescape(name) if media_type == "text/html" else name
+    return SourceItem(
+        external_id, name[:NAME] or path, media_type, version, properties=properties, above=(stream.name,)
+    )
 
 
 def _digest(entry: Mapping[str, Any]) -> str:
@@ -289,4 +312,4 @@ def _digest(entry: Mapping[str, Any]) -> str:
 
 
 def _heading(level: int, text: str, *, is_html: bool) -> str:
-    return f"<h{level}>{html.escape(text)}</h{level}>" if is_html else f"{'#' * level} {text}"
+    return f"<h{level}>{html.escape(html.unescape(text))}</h{level}>" if is_html else f"{'#' * level} {text}"

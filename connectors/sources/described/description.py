@@ -72,17 +72,20 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     author: str = ""
     get: str = ""
     count: str = ""
+    keep: Mapping[str, str] = {}
     paging: Paging = Paging()
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it."""
+    """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it, which
+    then has pages up to an empty one, where `pages` names their query parameter."""
 
     get: str
     media_type: str
     body: str = ""
     title: str = ""
     accept: str = ""
+    pages: str = ""
     comments: Comments | None = None
 
 
@@ -134,6 +137,16 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {**location, **values} if parsed else None
 
 
+class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Errors of a service that answers 200 to everything: the `field` with their name, and the names that mean a
+    refused credential, a missing item and a rate limit."""
+
+    field: str
+    unauthorized: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
+
+
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection."""
 
@@ -145,6 +158,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams: tuple[Stream, ...]
     headers: Mapping[str, str] = {}
     rate: Rate = Rate()
+    errors: Errors | None = None
     missing: tuple[int, ...] = (404, 410)
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import responses, sessions
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
-from connectors.sources.described.description import Description, Edition, fill_address, fill_text
+from connectors.sources.described.description import Description, Edition, fill_address, fill_text, read_field
 from retrieval.errors import Fatal, Retryable
 from retrieval.network import bounded_answers, fetch_guard
 
@@ -65,11 +65,12 @@ class Service:
             signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
             with responses.translate_failures(self.about.title, SECONDS):
                 answer = client.get(url, headers=signed)
-            self._check(answer)
-            return answer
+            self._check(answer, codes)
+            return self._read_error(answer) if self.about.errors else answer
 
+        codes = frozenset(passing)
         answer = self.policy.call(tokens, ask)
-        if answer.status_code != 200 and answer.status_code not in set(passing):
+        if answer.status_code != 200 and answer.status_code not in codes:
             raise Fatal(
                 f"{self.about.title} answers {answer.status_code}: the address does not exist, or the credentials may"
                 " not read it."
@@ -104,9 +105,25 @@ class Service:
         )
         return sessions.httpx_client(certificates, seconds=SECONDS, transport=transport)
 
-    def _check(self, answer: httpx.Response) -> None:
+    def _read_error(self, answer: httpx.Response) -> httpx.Response:
+        """Return the answer, as 404 for a missing item. Raises as `_check` for errors that it names."""
+        import httpx
+
+        names, title = self.about.errors, self.about.title
+        error = str(read_field(self.read_json(answer), names.field)) if names else ""
+        if not names or not error:
+            return answer
+        if error in names.unauthorized:
+            raise Unauthorized
+        if error in names.busy:
+            raise RateLimited(BUSY_SECONDS)
+        if error in names.missing:
+            return httpx.Response(404, request=answer.request)
+        raise Fatal(f"{title} refuses the request: {error if error.isidentifier() else 'it names no reason'}.")
+
+    def _check(self, answer: httpx.Response, passing: frozenset[int]) -> None:
         rate, status, title = self.about.rate, answer.status_code, self.about.title
-        if status == 401:
+        if status == 401 and status not in passing:
             raise Unauthorized
         if status in {429, *rate.busy}:
             end = answer.headers.get(rate.reset, "") if rate.reset else ""

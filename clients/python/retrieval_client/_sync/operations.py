@@ -560,7 +560,23 @@ class Operations:
         cursor: str | None = None,
         page_size: int | None = None,
         namespace_id: str,
-        connector: Literal["BOX", "DROPBOX", "GITHUB", "GOOGLE_DRIVE", "NOTION", "OBJECTS", "ONEDRIVE", "SHAREPOINT"]
+        connector: Literal[
+            "BOX",
+            "CONFLUENCE",
+            "DISCOURSE",
+            "DROPBOX",
+            "GITHUB",
+            "GITLAB",
+            "GOOGLE_DRIVE",
+            "JIRA",
+            "NOTION",
+            "OBJECTS",
+            "ONEDRIVE",
+            "SHAREPOINT",
+            "SLACK",
+            "WORDPRESS",
+            "ZENDESK",
+        ]
         | None = None,
     ) -> models.ConnectionsData:
         """List connections: `GET /v1/connections`."""

@@ -1,0 +1,145 @@
+"""One suite for every service that is read by a description, against its stand-in on loopback."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from connectors.http import responses, retries
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.sources import DESCRIBED
+from tests.connectors.sources.test_described import listed, opened, pages
+from tests.standins import described_services, faults, github
+
+
+@pytest.fixture(params=["GITHUB", *described_services.SERVICES])
+def account(request, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(responses, "IDLE_PAGES", 3)
+    served = github.serving() if request.param == "GITHUB" else described_services.serving(request.param)
+    with served as account:
+        account.opened = []
+        yield account
+        for clients in account.opened:
+            for client in clients.values():
+                client.close()
+
+
+def test_every_service_has_a_stand_in():
+    connectors = {service.connector for service in described_services.SERVICES.values()}
+    assert connectors | {"GITHUB"} == set(DESCRIBED)
+
+
+def fill(account, count=5):
+    return [account.put(f"Title {number}", f"text of {number}") for number in range(count)]
+
+
+def of_items(account, items):
+    """Those of the listed that were put, without a wiki or files beside them."""
+    urls = {account.locate(key): key for key in getattr(account, "items", None) or map(str, account.issues)}
+    return {urls[name]: item for name, item in items.items() if name in urls}
+
+
+def test_everything_is_listed_behind_any_page_and_fetched(account, tmp_path):
+    keys, account.page = fill(account), 2
+    whole = pages(account)
+    assert [page.whole for page in whole] == [False] * (len(whole) - 1) + [True]
+    items = {item.external_id: item for page in whole for item in page.items}
+    assert len(whole) >= 3
+    assert set(of_items(account, items)) == set(keys)
+    for number, page in enumerate(whole[:-1]):
+        seen = {item.external_id for page in whole[: number + 1] for item in page.items}
+        rest, last = listed(account, page.cursor)
+        assert seen | rest.keys() == items.keys()
+        assert last.whole
+    connector, tokens = opened(account)
+    text = connector.fetch(tokens, items[account.locate(keys[3])], tmp_path / "a").path.read_text()
+    assert "Title 3" in text
+    assert "text of 3" in text
+    for item in items.values():
+        assert connector.fetch(tokens, item, tmp_path / "a").size
+    with pytest.raises(Skippable):
+        connector.fetch(tokens, items[account.locate(keys[3])].__class__("https://elsewhere.example/1", "x"), tmp_path)
+
+
+def test_changes_are_asked_for_and_once_a_day_everything(account):
+    keys = fill(account, 9)
+    before, last = listed(account)
+    account.change(keys[1], "other words")
+    account.rename(keys[2], "Renamed")
+    new = account.put("new", "x")
+    if hasattr(account, "items"):
+        account.items[new].updated = datetime.now(UTC)
+    else:
+        account.change(new, "y")
+    account.page = 2
+    items, later = listed(account, last.cursor)
+    changed = {keys[1], keys[2], new} if account.changes else {new}
+    listed_keys = set(of_items(account, items))
+    assert changed <= listed_keys
+    assert len(listed_keys) <= 6
+    assert not later.whole
+    position = json.loads(later.cursor)
+    yesterday = (datetime.now(UTC) - timedelta(days=1, minutes=1)).isoformat()
+    everything, last = listed(account, json.dumps({**position, "full_at": yesterday}))
+    after = of_items(account, everything)
+    assert (set(after), last.whole) == ({*keys, new}, True)
+    assert "Renamed" in after[keys[2]].name
+    versions = {key: item.version for key, item in of_items(account, before).items()}
+    assert {key for key in keys if after[key].version != versions[key]} == {keys[1], keys[2]}
+
+
+def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account, tmp_path):
+    keys = fill(account)
+    before, _ = listed(account)
+    account.delete(keys[4])
+    after, last = listed(account)
+    assert (set(of_items(account, after)), last.whole) == (set(keys[:4]), True)
+    connector, tokens = opened(account)
+    assert [connector.gone(tokens, account.locate(key)) for key in (keys[4], keys[0])] == [True, False]
+    with pytest.raises(Skippable):
+        connector.fetch(tokens, before[account.locate(keys[4])], tmp_path / "x")
+    account.page, requests = 2, []
+
+    def fault(request):
+        requests.append(request)
+        return faults.status(502) if len(requests) > 1 else None
+
+    account.fault = fault
+    seen = []
+    with pytest.raises(Retryable):
+        seen.extend(connector.iter_changes(tokens, None))
+    assert not any(page.whole for page in seen)
+
+
+def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account):
+    keys = fill(account)
+    limits = [faults.status(429, Retry_After="0")]
+    account.fault = lambda _request: limits.pop() if limits else None
+    assert set(of_items(account, listed(account)[0])) == set(keys)
+    account.fault = lambda _request: faults.status(403)
+    account.requests.clear()
+    with pytest.raises(Fatal, match="403"):
+        pages(account)
+    assert len(account.requests) == 1
+
+
+def test_a_circle_ends_and_a_refused_credential_is_not_shown(account, capsys, caplog):
+    fill(account)
+    if hasattr(account, "circular"):
+        account.page, account.circular = 2, True
+        with pytest.raises(Retryable, match="circle"):
+            pages(account)
+        assert len(account.requests) <= 10
+        account.circular = False
+    connector, tokens = opened(account)
+    account.expire()
+    with pytest.raises(Fatal) as refused:
+        list(connector.iter_changes(tokens, None))
+    assert tokens.failed == str(refused.value)
+    written = capsys.readouterr()
+    for text in (tokens.failed, repr(connector), written.out, written.err, caplog.text):
+        assert "canary" not in text
+        assert "SECRET" not in text

@@ -1,0 +1,392 @@
+"""Services that are read by a description, on loopback: as much of each API as its description requests.
+
+The pages of the documentation that each follows are named by the class.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
+
+from retrieval.setting_values import Endpoint
+from retrieval.settings import Settings
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+
+if TYPE_CHECKING:
+    from tests.standins.faults import Handler
+
+_START = datetime.now(UTC) - timedelta(days=30)
+
+
+@dataclass
+class Item:
+    title: str
+    text: str
+    created: datetime
+    updated: datetime
+
+
+class DescribedService(Served):
+    """A place with items by key. `circular`: each page of a list leads to itself; `changes`: whether a change of an
+    item is listed at once; `hosted`: whether the URL of a connection names the server itself."""
+
+    config_url = ""
+    hosted: ClassVar[bool] = False
+    changes: ClassVar[bool] = True
+    names: ClassVar[tuple[str, ...]] = ("token",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.items: dict[str, Item] = {}
+        self.circular = False
+        self._count = 0
+        self._token = self.token()
+
+    @property
+    def settings(self) -> Settings:
+        if self.hosted:
+            return Settings(_env_file=None, fetch_allow="127.0.0.0/8")
+        return Settings(_env_file=None, endpoints={self.connector: Endpoint(base_url=self.base + self.prefix)})
+
+    prefix: ClassVar[str] = ""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        credentials = {"user": "ann@example.com", "token": self._token}
+        url = self.config_url.format(base=self.base)
+        return {"url": url, "credentials": {name: credentials[name] for name in self.names}}
+
+    def put(self, title: str, text: str) -> str:
+        self._count += 1
+        moment = _START + timedelta(minutes=self._count)
+        self.items[key := self.make_key(self._count)] = Item(title, text, moment, moment)
+        return key
+
+    def make_key(self, number: int) -> str:
+        return str(number)
+
+    def change(self, key: str, text: str) -> None:
+        self.items[key].text, self.items[key].updated = text, datetime.now(UTC)
+
+    def rename(self, key: str, title: str) -> None:
+        self.items[key].title, self.items[key].updated = title, datetime.now(UTC)
+
+    def delete(self, key: str) -> None:
+        del self.items[key]
+
+    def locate(self, key: str) -> str:
+        raise NotImplementedError
+
+    def cut(self, entries: list[Any], start: int, size: int) -> tuple[list[Any], int | None]:
+        """A page of entries and where the next begins."""
+        size = min(size, self.page)
+        if self.circular:
+            return entries[:size], start
+        following = start + size
+        return entries[start:following], following if following < len(entries) else None
+
+    def _bearer(self, handler: Handler) -> str:
+        sent = handler.headers.get("authorization") or ""
+        if sent.startswith("Basic "):
+            return base64.b64decode(sent.removeprefix("Basic ")).decode().rpartition(":")[2]
+        return handler.headers.get("api-key") or super()._bearer(handler)
+
+
+class Jira(DescribedService):
+    """https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-search/ (nextPageToken, null at the
+    end; bounded JQL) and https://docs.atlassian.com/software/jira/docs/api/REST/9.17.0/#api/2/search (startAt, total)
+    """
+
+    connector, config_url = "JIRA", "https://acme.atlassian.net/browse/HAND"
+    names = ("user", "token")
+
+    def make_key(self, number: int) -> str:
+        return f"HAND-{number}"
+
+    def locate(self, key: str) -> str:
+        return f"https://acme.atlassian.net/browse/{key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        area, _, key = path.removeprefix("/rest/api/2/").partition("/")
+        if area == "search" and (key == "jql") != self.hosted:
+            return handler.reply(200, self._search(query))
+        if area == "issue" and key in self.items:
+            return handler.reply(200, self._describe(key))
+        return handler.reply(404, {"errorMessages": ["Issue does not exist or you do not have permission to see it."]})
+
+    def _search(self, query: dict[str, str]) -> dict[str, Any]:
+        assert 'project = "HAND"' in query["jql"]
+        minutes = re.search(r'updated >= "-(\d+)m"', query["jql"])
+        since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else _START
+        keys = [key for key, item in self.items.items() if item.updated >= since]
+        position = "startAt" if self.hosted else "nextPageToken"
+        start = int(query.get(position, 0))
+        part, following = self.cut(keys, start, int(query["maxResults"]))
+        paging = {"startAt": start, "total": len(keys) + (self.circular and 10**6)}
+        token = {"nextPageToken": None if following is None else str(following)}
+        return {"issues": [self._describe(key) for key in part], **(paging if self.hosted else token)}
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item, comment = self.items[key], {"author": {"displayName": "Bob"}, "body": "<p>A comment.</p>"}
+        about = {"summary": item.title, "created": _stamp(item.created), "updated": item.updated.isoformat()}
+        rendered = {"description": f"<p>{item.text}</p>", "comment": {"comments": [comment]}}
+        return {"key": key, "fields": about, "renderedFields": rendered}
+
+
+class JiraDataCenter(Jira):
+    hosted, config_url, names = True, "{base}/browse/HAND", ("token",)
+
+    def locate(self, key: str) -> str:
+        return f"{self.base}/browse/{key}"
+
+
+class Confluence(DescribedService):
+    """https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content/ (CQL, _links.next relative to the
+    base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search"""
+
+    connector, config_url = "CONFLUENCE", "https://acme.atlassian.net/wiki/spaces/HAND"
+    prefix = "/wiki"
+    names = ("user", "token")
+
+    def locate(self, key: str) -> str:
+        return f"https://acme.atlassian.net/wiki/pages/viewpage.action?pageId={key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        key = path.removeprefix(self.prefix).removeprefix("/rest/api/content/")
+        if key == "search":
+            assert 'space = "HAND"' in query["cql"]
+            minutes = re.search(r'lastmodified >= now\("-(\d+)m"\)', query["cql"])
+            since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else _START
+            keys = [key for key, item in self.items.items() if item.updated >= since]
+            part, following = self.cut(keys, int(query.get("start", 0)), int(query["limit"]))
+            address = f"/rest/api/content/search?{urlencode({**query, 'start': following})}"
+            links = {} if following is None else {"next": address}
+            return handler.reply(200, {"results": [self._describe(key) for key in part], "_links": links})
+        if key in self.items:
+            return handler.reply(200, self._describe(key))
+        return handler.reply(404, {"message": "No content found with id"})
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        number = int(item.updated.timestamp() * 1000)
+        about = {"id": key, "title": item.title, "status": "current", "space": {"key": "HAND"}}
+        body = {"export_view": {"value": f"<p>{item.text}</p>"}}
+        return about | {"version": {"number": number, "when": _stamp(item.updated)}, "body": body}
+
+
+class ConfluenceDataCenter(Confluence):
+    hosted, config_url, names, prefix = True, "{base}/display/HAND", ("token",), ""
+
+    def locate(self, key: str) -> str:
+        return f"{self.base}/pages/viewpage.action?pageId={key}"
+
+
+class GitLab(DescribedService):
+    """https://docs.gitlab.com/api/issues/#list-project-issues (updated_after), https://docs.gitlab.com/api/wikis/,
+    https://docs.gitlab.com/api/repositories/#list-repository-tree, https://docs.gitlab.com/api/rest/#pagination"""
+
+    connector, config_url, hosted = "GITLAB", "{base}/acme/handbook", True
+
+    def locate(self, key: str) -> str:
+        return f"{self.base}/acme/handbook/-/issues/{key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        project, _, place = path.removeprefix("/api/v4/projects/").partition("/")
+        assert project == "acme%2Fhandbook"
+        if place == "issues":
+            since = query.get("updated_after", "")
+            keys = [key for key, item in self.items.items() if _stamp(item.updated) >= since]
+            part, following = self.cut(keys, int(query.get("page", 0)), int(query["per_page"]))
+            address = f"{self.base}{path}?{urlencode({**query, 'page': following})}"
+            links = {} if following is None else {"Link": f'<{address}>; rel="next"'}
+            return handler.reply(200, [self._describe(key) for key in part], links)
+        area, _, key = place.partition("/")
+        if area == "issues" and key in self.items:
+            return handler.reply(200, self._describe(key))
+        others: dict[str, Any] = {
+            "wikis": [{"slug": "a/b", "title": "b", "content": "wiki", "format": "markdown"}],
+            "wikis/a%2Fb": {"title": "b", "content": "wiki"},
+            "repository/tree": [{"path": "docs/a.md", "type": "blob", "id": "1"}],
+            "repository/files/docs%2Fa.md/raw": b"text of a file",
+        }
+        return handler.reply(200 if place in others else 404, others.get(place, {"message": "404 Not found"}))
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        about = {"iid": int(key), "title": item.title, "description": item.text, "user_notes_count": 0}
+        return {**about, "created_at": _stamp(item.created), "updated_at": item.updated.isoformat()}
+
+
+class Zendesk(DescribedService):
+    """https://developer.zendesk.com/api-reference/help_center/help-center-api/articles/ (sort_by, sort_order) and
+    https://developer.zendesk.com/api-reference/introduction/pagination/ (page[size], links.next, meta.has_more)"""
+
+    connector, config_url = "ZENDESK", "https://acme.zendesk.com"
+    names = ("user", "token")
+
+    def locate(self, key: str) -> str:
+        return f"https://acme.zendesk.com/hc/articles/{key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        key = path.removeprefix("/api/v2/help_center/articles").strip("/")
+        if key in self.items:
+            return handler.reply(200, {"article": self._describe(key)})
+        if key:
+            return handler.reply(404, {"error": "RecordNotFound"})
+        keys = sorted(self.items, key=lambda key: self.items[key].updated, reverse=True)
+        part, following = self.cut(keys, int(query.get("page[after]", 0)), int(query["page[size]"]))
+        address = f"{self.base}{path}?{urlencode({**query, 'page[after]': following})}"
+        paging = {"meta": {"has_more": following is not None}, "links": {"next": address}}
+        return handler.reply(200, {"articles": [self._describe(key) for key in part], **paging})
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        about = {"id": int(key), "title": item.title, "body": f"<p>{item.text}</p>", "draft": False}
+        return {**about, "created_at": _stamp(item.created), "updated_at": item.updated.isoformat()}
+
+    def _bearer(self, handler: Handler) -> str:
+        user = base64.b64decode((handler.headers.get("authorization") or "").removeprefix("Basic ")).decode()
+        return super()._bearer(handler) if user.startswith("ann@example.com/token:") else ""
+
+
+class Discourse(DescribedService):
+    """https://docs.discourse.org/#tag/Topics/operation/listLatestTopics (page from 0, more_topics_url; Api-Key) and
+    https://meta.discourse.org/t/22706 (raw texts of topics, 100 posts on a page)"""
+
+    connector, config_url, hosted = "DISCOURSE", "{base}", True
+    names = ("user", "token")
+
+    def locate(self, key: str) -> str:
+        return f"{self.base}/t/{key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        key = path.rpartition("/")[2].removesuffix(".json")
+        if path == "/latest.json":
+            keys = sorted(self.items, key=lambda key: self.items[key].updated, reverse=True)
+            number = int(query.get("page", 0))
+            part, following = self.cut(keys, number * self.page, self.page)
+            more = {} if following is None else {"more_topics_url": f"/latest?page={number + 1}"}
+            topics = {"topics": [self._describe(key) for key in part], "per_page": 30, **more}
+            return handler.reply(200, {"topic_list": topics})
+        if key not in self.items:
+            return handler.reply(404, {"errors": ["The requested URL or resource could not be found."]})
+        if path.startswith("/raw/"):
+            item = self.items[key]
+            text = f"ann | 2026 | #1\n\n{item.title} {item.text}" if query.get("page", "1") == "1" else ""
+            return handler.reply(200, text.encode())
+        return handler.reply(200, self._describe(key) | {"deleted_at": None})
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        bumped = item.updated.isoformat().replace("+00:00", "Z")
+        return {"id": int(key), "title": item.title, "created_at": _stamp(item.created), "bumped_at": bumped}
+
+
+class WordPress(DescribedService):
+    """https://developer.wordpress.org/rest-api/reference/posts/ (orderby, rendered texts) and
+    https://developer.wordpress.org/rest-api/using-the-rest-api/pagination/ (page, Link)"""
+
+    connector, config_url, hosted = "WORDPRESS", "{base}", True
+    names = ("user", "token")
+
+    def locate(self, key: str) -> str:
+        return f"{self.base}/?p={key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        area, _, key = path.removeprefix("/wp-json/wp/v2/").partition("/")
+        items = self.items if area == "posts" else {}
+        if key in items:
+            return handler.reply(200, self._describe(key))
+        if key:
+            return handler.reply(404, {"code": "rest_post_invalid_id"})
+        assert (query["orderby"], query["order"], query["status"]) == ("modified", "desc", "publish")
+        keys = sorted(items, key=lambda key: items[key].updated, reverse=True)
+        number = int(query.get("page", 1))
+        part, following = self.cut(keys, (number - 1) * self.page, int(query["per_page"]))
+        following = number if self.circular else number + 1 if following else None
+        address = f"{self.base}{path}?{urlencode({**query, 'page': following})}"
+        links = {"Link": f'<{address}>; rel="next"'} if following else {}
+        return handler.reply(200, [self._describe(key) for key in part], links)
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        updated = item.updated.isoformat().removesuffix("+00:00")
+        about = {"id": int(key), "title": {"rendered": item.title}, "status": "publish", "modified_gmt": updated}
+        return {**about, "content": {"rendered": f"<p>{item.text}</p>"}, "date_gmt": _stamp(item.created)[:-1]}
+
+
+class Slack(DescribedService):
+    """https://docs.slack.dev/reference/methods/conversations.history (oldest, next_cursor, errors in answers of 200)
+    and https://docs.slack.dev/reference/methods/conversations.replies"""
+
+    connector, config_url = "SLACK", "https://acme.slack.com/archives/C0123456789"
+    changes = False
+
+    def make_key(self, number: int) -> str:
+        return f"{int(_START.timestamp())}.{number:06}"
+
+    def locate(self, key: str) -> str:
+        return f"{self.config_url}/p{key}"
+
+    def put(self, title: str, text: str) -> str:
+        key = super().put(title, text)
+        if title == "new":
+            self.items[new := f"{datetime.now(UTC).timestamp():.6f}"] = self.items.pop(key)
+            return new
+        return key
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if query["channel"] != "C0123456789":
+            return handler.reply(200, {"ok": False, "error": "channel_not_found"})
+        if path == "/conversations.replies":
+            if query["ts"] not in self.items:
+                return handler.reply(200, {"ok": False, "error": "thread_not_found"})
+            messages = [self._describe(query["ts"]), {"type": "message", "text": "A reply."}]
+            return handler.reply(200, {"ok": True, "messages": messages})
+        keys = [key for key in self.items if float(key) > float(query.get("oldest", 0))]
+        part, following = self.cut(keys, int(query.get("cursor", 0)), int(query["limit"]))
+        messages = [self._describe(key) for key in part] + [{"type": "message", "subtype": "channel_join", "ts": "1.0"}]
+        cursor = "" if following is None else str(following)
+        paging = {"has_more": following is not None, "response_metadata": {"next_cursor": cursor}}
+        return handler.reply(200, {"ok": True, "messages": messages, **paging})
+
+    def handle(self, handler: Handler, method: str) -> None:
+        if self._bearer(handler) in self.good:
+            return super().handle(handler, method)
+        self.requests.append(f"{method} {handler.path}")
+        return handler.reply(200, {"ok": False, "error": "invalid_auth"})
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        return {"type": "message", "ts": key, "text": f"{item.title} {item.text}", "user": "U1"}
+
+
+SERVICES = {
+    "JIRA": Jira,
+    "JIRA_DATA_CENTER": JiraDataCenter,
+    "CONFLUENCE": Confluence,
+    "CONFLUENCE_DATA_CENTER": ConfluenceDataCenter,
+    "GITLAB": GitLab,
+    "ZENDESK": Zendesk,
+    "DISCOURSE": Discourse,
+    "WORDPRESS": WordPress,
+    "SLACK": Slack,
+}
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@contextmanager
+def serving(name: str) -> Iterator[DescribedService]:
+    account = SERVICES[name]()
+    with served(account):
+        yield account
