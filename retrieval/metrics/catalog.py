@@ -11,7 +11,7 @@ from typing import Final
 from retrieval.sources import CONNECTED
 from retrieval.statuses import DocumentStatus, RunStatus
 
-MOST_SERIES: Final = 300
+MOST_SERIES: Final = 350
 OTHER: Final = "other"
 """The value of a label for everything that has none of its own."""
 TOP: Final = 5
