@@ -4,7 +4,7 @@
 
 Each benchmark is a module of this folder that writes its figures to `bench/results/NAME.json`; started by itself
 (`python -m bench.NAME`) it has larger sizes. Without names the suite runs: those with a `*` in the list that an
-unknown name prints.
+unknown name prints. `python -m bench table` writes the tables of docs/benchmarks.md from bench/figures.toml.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench import table
 from bench.harness import DATA, PROJECT, RESULTS, end_in_order
 
 
@@ -130,6 +131,8 @@ def read_figures(name: str, since: float) -> dict[str, Any]:
 def main() -> int:
     by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     names = sys.argv[1:]
+    if names == ["table"]:
+        return table.main()
     if not set(names) <= set(by_name):
         print(__doc__)
         for benchmark in BENCHMARKS:
