@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
+import gc
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -91,7 +92,8 @@ async def _refuse(kind: str, receive: Receive, send: Send) -> None:
 
 
 def main() -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT. No collector runs while Prefect is imported: that saves a quarter of the time."""
+    gc.disable()
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
@@ -103,8 +105,11 @@ def main() -> None:
     parser.add_argument("--names", default="", help="hosts under which it answers besides this machine's, by commas")
     options = parser.parse_args()
     server = get_current_settings().server
+    app = create_app(final=True)
+    gc.freeze()
+    gc.enable()
     uvicorn.run(
-        OwnAddress(create_app(final=True), [name for name in options.names.split(",") if name]),
+        OwnAddress(app, [name for name in options.names.split(",") if name]),
         host=options.host,
         port=options.port,
         timeout_keep_alive=server.api.keepalive_timeout,

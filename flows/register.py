@@ -105,6 +105,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
         work_pool_name=pool,
         parameter_openapi_schema=flow.parameters.model_dump(),
         enforce_parameter_schema=True,
+        version=allowed_flows.compute_version(),
     )
 
 

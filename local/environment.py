@@ -51,7 +51,6 @@ NEEDS: Mapping[str, Needs] = {
     "migrate": Needs(secrets=_DATA),
     "register": Needs(prefect=True),
     "metrics": Needs(secrets=frozenset({"database_url", "metrics_token"})),
-    "model": Needs(secrets=frozenset({"egress_proxy"})),
     "prefect": Needs(settings=False),
     "postgres": Needs(settings=False),
 }

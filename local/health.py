@@ -14,7 +14,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -47,6 +47,15 @@ _STARTED_ROLE = "role"
 """The file of the home with the name of the role that was started there by its own command."""
 
 
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Names that Prefect has to have, and the version of its deployments."""
+
+    queues: frozenset[str]
+    deployments: frozenset[str]
+    version: str
+
+
 def answers(url: str) -> bool:
     """Tell whether a GET is answered with 200."""
     return _request("GET", url, {})[0] == 200
@@ -65,6 +74,18 @@ def listens(host: str, port: int) -> bool:
 def pool_exists(prefect_api_url: str, pool: str, login: Mapping[str, str]) -> bool:
     """Tell whether Prefect has the work pool."""
     return _request("GET", f"{prefect_api_url}/work_pools/{pool}", _authorize(login))[0] == 200
+
+
+def is_registered(prefect_api_url: str, pool: str, login: Mapping[str, str], plan: Registration) -> bool:
+    """Tell whether Prefect has the queues of the plan in the pool, and its deployments in its version."""
+    headers = _authorize(login)
+    status, queues = _request("POST", f"{prefect_api_url}/work_pools/{pool}/queues/filter", headers, {})
+    if status != 200 or not plan.queues <= {queue["name"] for queue in queues}:
+        return False
+    status, deployments = _request("POST", f"{prefect_api_url}/deployments/filter", headers, {"limit": 200})
+    return status == 200 and plan.deployments <= {
+        deployment["name"] for deployment in deployments if deployment["version"] == plan.version
+    }
 
 
 def worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:

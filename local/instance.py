@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from local.processes import Process
 Phase = Literal["starting", "ready", "stopping"]
 ANOTHER = "Delete it, and `retrieval up` makes another one."
 """The remedy for a damaged file that may be lost."""
+_NEXT_PORTS = 20
 RoleState = Literal["waiting", "starting", "up", "stalled", "restarting", "done", "stopped"]
 
 
@@ -123,10 +124,26 @@ def read_service(home: Path) -> dict[str, Any]:
     return read_json(home / "service.json") or read_json(home / "service.last.json")
 
 
-def settle_ports(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
-    """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken."""
+def settle_ports(addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = ()) -> dict[str, int]:
+    """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken.
+
+    `movable`: names of settings whose port gives way to one of the next `_NEXT_PORTS` if it is taken."""
+    ports = {}
     with ExitStack() as stack:
-        return {name: _hold_port(stack, name, host, port) for name, (host, port) in addresses.items()}
+        for name, (host, port) in addresses.items():
+            candidates = range(port, port + 1 + _NEXT_PORTS) if name in movable and port else [port]
+            free = (candidate for candidate in candidates[:-1] if _is_free(host, candidate))
+            ports[name] = _hold_port(stack, name, host, next(free, candidates[-1]))
+    return ports
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        with ExitStack() as stack:
+            _hold_port(stack, "", host, port)
+    except LocalError:
+        return False
+    return True
 
 
 def build_url(host: str, port: int) -> str:

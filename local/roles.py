@@ -67,7 +67,6 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
         "metrics": ["local.metrics_server"],
         "migrate": ["local.run_role", "migrate"],
         "register": ["local.run_role", "register"],
-        "model": ["local.run_role", "model"],
     }
     return {role: [sys.executable, "-m", *module] for role, module in modules.items()}
 
@@ -127,8 +126,6 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
     login = environment.build_variables("worker", settings, resolved)
     has_pool = partial(health.pool_exists, at.prefect, settings.work_pool, login)
     roles += [build_setup_step("migrate", *database), build_setup_step("register", "migrate", ready=has_pool)]
-    if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
-        roles.append(build_setup_step("model", "migrate"))
     started = [datetime.now(UTC)]
     roles += [
         Role(

@@ -1,16 +1,17 @@
 """One role in the foreground, on the database and Prefect that it finds: how machines and containers run it.
 
-python -m local.run_role migrate|register|model   # what `retrieval up` runs once at every start
+python -m local.run_role migrate|register   # what `retrieval up` runs once at every start
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
 import time
 from argparse import Namespace
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 from psycopg import OperationalError, errors
@@ -205,27 +206,35 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
     return api_keys.create(db, ring, installation.organization_id, "default").api_key
 
 
-def register_deployments() -> None:
-    """Register work pool and deployments once Prefect answers; imports are done while Prefect still starts."""
-    from flows import register
+def register_deployments(settings: Settings) -> None:
+    """Register work pool and deployments once Prefect answers; imports are done while Prefect still starts.
 
+    A home that has registered this version before compares only: importing Prefect and the flows takes seconds.
+    """
+    from flows.warm_worker import allowed_flows
+    from retrieval.jobs import fair_queue
+
+    version, mark = allowed_flows.compute_version(), settings.home / "registered"
+    was_registered = mark.exists() and mark.read_text() == version
+    if not was_registered:
+        importlib.import_module("flows.register")
     deadline = time.monotonic() + _PREFECT_SECONDS
     while not health.answers(os.environ["PREFECT_API_URL"] + "/health"):
         if time.monotonic() > deadline:
             raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
         time.sleep(0.1)
+    names = frozenset(deployment["name"] for deployment in allowed_flows.read_plan()["deployments"])
+    plan = health.Registration(frozenset(fair_queue.QUEUES), names, version)
+    if was_registered and health.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
+        return
+    from flows import register
+
     try:
         register.main()
     except register.RegistrationError as error:
         raise SystemExit(str(error)) from None
-
-
-def build_model(settings: Settings) -> None:
-    """Build the local embedding model's file in the home, so that the first request for it need not wait."""
-    from connectors.embedders import local as models
-    from retrieval.ingestion.chunking import tokenizer
-
-    models.load_model(tokenizer.MINILM, settings.home).check()
+    with suppress(OSError):  # a read-only home: registered again the next time
+        mark.write_text(version)
 
 
 def main(name: str) -> None:
@@ -235,9 +244,7 @@ def main(name: str) -> None:
             case "migrate":
                 bootstrap_installation(service_settings.load_settings())
             case "register":
-                register_deployments()
-            case "model":
-                build_model(service_settings.load_settings())
+                register_deployments(service_settings.load_settings())
     except LocalError as error:
         print(error, file=sys.stderr)
         raise SystemExit(REFUSED) from None

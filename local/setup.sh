@@ -44,7 +44,7 @@ pip_install() {
 install_uv() {
     echo "setup: installing uv $pinned into .uv/"
     rm -rf .uv
-    if "$python" -m pip --version >/dev/null 2>&1 && PIP_TARGET=.uv pip_install "$python" -m pip; then
+    if "$python" -c 'import pip' 2>/dev/null && PIP_TARGET=.uv pip_install "$python" -m pip; then
         return
     fi
     rm -rf .uv
@@ -52,7 +52,7 @@ install_uv() {
         return
     fi
     rm -rf .uv
-    "$python" -c 'import ensurepip' 2>/dev/null || "$python" -m pip --version >/dev/null 2>&1 ||
+    "$python" -c 'import ensurepip' 2>/dev/null || "$python" -c 'import pip' 2>/dev/null ||
         fail "$python has neither pip nor venv. On Debian or Ubuntu: apt-get install python3-pip python3-venv"
     fail "uv could not be installed by pip: see the lines above (no network, no package index, or another hash?)."
 }

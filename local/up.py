@@ -117,7 +117,7 @@ def _already_running(home: Path) -> str:
 
 
 def _settle(settings: Settings) -> Settings:
-    """Settings with every port of this instance checked, and 0 replaced."""
+    """Settings with every port of this instance checked, and 0 replaced; a default that is taken gives way."""
     addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
         addresses["prefect_port"] = (settings.prefect_host, settings.prefect_port)
@@ -126,7 +126,13 @@ def _settle(settings: Settings) -> Settings:
     if settings.metrics_port is not None:
         metrics_server.require_a_token(settings)
         addresses["metrics_port"] = (settings.metrics_host, settings.metrics_port)
-    ports = instance.settle_ports({f"RETRIEVAL_{name.upper()}": address for name, address in addresses.items()})
+    by_variable = {f"RETRIEVAL_{name.upper()}": address for name, address in addresses.items()}
+    defaults = [f"RETRIEVAL_{name.upper()}" for name in addresses if name not in settings.model_fields_set]
+    ports = instance.settle_ports(by_variable, movable=defaults)
+    for variable in defaults:
+        host, port = by_variable[variable]
+        if ports[variable] != port:
+            say(f"Port {port} on {host} is taken by another program: {variable} is {ports[variable]} this time.")
     settled = {"home": settings.home.resolve(), **dict(zip(addresses, ports.values(), strict=True))}
     return settings.model_copy(update=settled)
 

@@ -7,6 +7,7 @@ no variables. What it refuses ends as Failed, named Refused, with the reason.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,14 @@ def read_plan() -> dict[str, Any]:
     """prefect.yaml: the work pool, and the deployments with their entrypoints; those of content services beside it."""
     found: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
     return {**found, "deployments": [*found["deployments"], *_connectors(found["work_pool"]["name"])]}
+
+
+@lru_cache(maxsize=1)
+def compute_version() -> str:
+    """Version of the deployments: a hash of what they are made from, the code of the flows included."""
+    files = [settings.PROJECT / "prefect.yaml", *sorted((settings.PROJECT / "flows").rglob("*.py"))]
+    names = ",".join(deployment["name"] for deployment in read_plan()["deployments"])
+    return hashlib.sha256(b"".join([names.encode(), *(file.read_bytes() for file in files)])).hexdigest()[:12]
 
 
 def _connectors(pool: str) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -19,6 +20,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 from flows import dispatch, prefect_client, register
 from flows.register import RegistrationError
 from flows.warm_worker import allowed_flows
+from local import health
 from retrieval import settings
 from retrieval.jobs import fair_queue
 
@@ -55,6 +57,19 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
     assert variables["grace_seconds"]["default"] == 120
     assert "labels" in variables
     assert (there.concurrency_limit, there.is_paused, there.description) == (3, True, "ours")
+
+
+def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, prefect_server):
+    names = frozenset(asyncio.run(register.register_deployments()))
+    plan = health.Registration(
+        frozenset(fair_queue.QUEUES),
+        frozenset(name.partition("/")[0] for name in names),
+        allowed_flows.compute_version(),
+    )
+    assert health.is_registered(prefect_server, pool, {}, plan)
+    assert not health.is_registered(prefect_server, pool, {}, replace(plan, version="another"))
+    assert not health.is_registered(prefect_server, pool, {}, replace(plan, deployments=plan.deployments | {"lost"}))
+    assert not health.is_registered(prefect_server, "another", {}, plan)
 
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):

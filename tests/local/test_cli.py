@@ -69,6 +69,15 @@ def test_a_taken_port_is_refused_with_the_setting_to_change(
     assert not (home / "postgres").exists(), "something was started"
 
 
+def test_a_default_port_that_is_taken_gives_way_to_the_next() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        moved = instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"])["A"]
+    assert port < moved <= port + 20
+
+
 def test_port_zero_picks_different_free_ports() -> None:
     ports = instance.settle_ports(dict.fromkeys(("A", "B", "C"), ("127.0.0.1", 0)))
     assert len(set(ports.values())) == 3

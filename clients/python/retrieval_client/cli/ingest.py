@@ -68,7 +68,11 @@ class IngestCommand:
     def _show_progress(self, head: str, run: JobRunData) -> None:
         ready = len(run.documents.completed) + len(run.documents.failed)
         reasons = "".join(f" {notice.reason}" for notice in run.notices)
-        self._output.progress(f"{head}: {run.status}, {ready} of {run.progress.found} documents.{reasons}")
+        if run.status == "QUEUED":
+            state = ": queued"
+        else:
+            state = f": {ready} of {run.progress.found} documents" if run.progress.found > 1 else ""
+        self._output.progress(f"{head}{state}{'.' if reasons else ''}{reasons}")
 
     def _send(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the name and the job run of each request that the service accepted."""
