@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import jsonschema
 import uvicorn
 
 from api.app import create_app
@@ -60,6 +61,25 @@ class Organization:
         )
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
+
+
+class Failures:
+    """Collects what fails in a loop, so that one test names all of it at its end."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    @contextmanager
+    def of(self, *case: Any) -> Iterator[None]:
+        """Note the failure of a case and go on."""
+        try:
+            yield
+        except (AssertionError, jsonschema.ValidationError) as error:
+            self.texts.append(f"{' '.join(map(str, case))}: {error}"[:1000])
+
+    def report(self) -> None:
+        """Fail with all that was noted."""
+        assert not self.texts, "\n".join([f"{len(self.texts)} cases", *self.texts])
 
 
 def wait_for_fresh_minute(seconds_needed: float = 12) -> None:

@@ -205,14 +205,6 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
 
 
-def test_counts_of_addresses_do_not_pile_up(org):
-    org.db.rows("insert into rate_windows (caller, minute, requests) values ('address:10.9.9.9', 5, 3)")
-    org.db.rows("insert into rate_windows (caller, minute, requests) values ('org_old', 5, 3)")
-    garbage.delete_expired(org.db)
-    left = org.db.rows("select caller from rate_windows where caller in ('address:10.9.9.9', 'org_old')")
-    assert [row["caller"] for row in left] == ["org_old"]
-
-
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
     asked = IdempotentRequest(org.id, "k", b"hash")

@@ -6,7 +6,6 @@ import re
 
 import jsonschema
 import openapi_spec_validator
-import pytest
 
 from api.app import HANDLERS
 from api.openapi import describe_handlers
@@ -14,6 +13,7 @@ from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
 from retrieval.namespaces.validation import LOCAL_MODELS, MODELS
 from tests.api.description import DOCUMENT
+from tests.api.support import Failures
 
 OPERATIONS = [
     (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
@@ -184,27 +184,30 @@ def all_references(node, above=()):
         yield from all_references(inner, (*above, reference))
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
-def test_examples_validate(method, path, operation):
-    contents = [operation.get("requestBody", {}), *operation["responses"].values()]
-    for content in contents:
-        for media in content.get("content", {}).values():
-            examples = [media["example"]] if "example" in media else []
-            examples += [one["value"] for one in media.get("examples", {}).values()]
-            for example in examples:
-                jsonschema.validate(example, resolved(media["schema"]))
+def test_examples_validate():
+    failures = Failures()
+    for (_, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
+        for content in (operation.get("requestBody", {}), *operation["responses"].values()):
+            for media in content.get("content", {}).values():
+                examples = [media["example"]] if "example" in media else []
+                examples += [example["value"] for example in media.get("examples", {}).values()]
+                for example in examples:
+                    with failures.of(name):
+                        jsonschema.validate(example, resolved(media["schema"]))
+    failures.report()
 
 
-@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
-def test_every_operation_documents_its_errors(method, path, operation):
-    if not path.startswith("/v1/"):
-        return
-    if operation.get("security") == []:
-        assert {"429", "500", "503"} <= set(operation["responses"])
-        return
-    statuses = set(operation["responses"])
-    assert {"401", "403", "429", "500", "503"} <= statuses
-    assert ("requestBody" in operation) == ({"408", "413", "415"} <= statuses)
+def test_every_operation_documents_its_errors():
+    failures = Failures()
+    for (_, path, operation), name in zip(OPERATIONS, NAMES, strict=True):
+        if path.startswith("/v1/"):
+            with failures.of(name):
+                statuses = set(operation["responses"])
+                assert {"429", "500", "503"} <= statuses
+                if operation.get("security") != []:
+                    assert {"401", "403"} <= statuses
+                    assert ("requestBody" in operation) == ({"408", "413", "415"} <= statuses)
+    failures.report()
 
 
 def test_success_is_200_with_a_body_everywhere_but_in_scim():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -172,22 +171,6 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
     assert probed.client.post("/v1/namespaces", json={"name": "after", **VENDORS}).status_code == 200
 
 
-def test_a_call_that_never_ends_keeps_no_process():
-    code = (
-        "import asyncio, threading\n"
-        "from api.services import ProbeThreads\n"
-        "async def main():\n"
-        "    try:\n"
-        "        async with asyncio.timeout(0.2):\n"
-        "            await ProbeThreads(1).run(threading.Event().wait)\n"
-        "    except TimeoutError:\n"
-        "        print('given up')\n"
-        "asyncio.run(main())\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert ended.stdout == "given up\n"
-
-
 @pytest.mark.parametrize("model", validation.LOCAL_MODELS)
 def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
     monkeypatch.setattr(registry, "_made", {})
@@ -273,21 +256,3 @@ def test_a_part_of_the_service_that_is_too_busy_is_no_fault_of_the_config(probed
     setattr(ports, port, lambda: None)
     answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS, area: EMBEDDED[area]})
     assert answer.status_code == 200, answer.text
-
-
-def test_a_check_that_found_no_thread_says_nothing_of_the_config(probed, ports):
-    """What hangs are other people's buckets; this one was not asked at all."""
-    released = threading.Event()
-    ports.files = ports.vectors = ports.model = released.wait
-    try:
-        with ThreadPoolExecutor(4) as clients:
-            hanging = [
-                clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **VENDORS}) for _ in range(4)
-            ]
-            wait_until(lambda: len(ports.asked) == PROBES)
-            answer = probed.client.post("/v1/namespaces", json={"name": "b", **VENDORS})
-            assert all(one.result().status_code == 400 for one in hanging)
-    finally:
-        released.set()
-    assert_error(answer, 503, "SERVICE_UNAVAILABLE")
-    assert len(ports.asked) == PROBES

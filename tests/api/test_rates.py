@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,9 @@ import httpx
 import pytest
 
 from api.auth import Authenticator
-from api.rates import RateLeases
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from retrieval.database import database as databases
-from retrieval.database.database import Database
 from tests.api.process import running
 from tests.api.support import assert_error, client_of, wait_for_fresh_minute
 
@@ -151,35 +148,6 @@ def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database,
         if len(here) > limit + 50:
             assert len(allowed) == limit
     assert {answer.status_code for answer in answers} <= {200, 429}
-
-
-def test_a_process_ends_in_time_while_the_database_is_away():
-    """Whoever has lent to many organizations must not wait for the database once for each of them."""
-
-    async def work() -> float:
-        db = Database("postgresql://nobody@127.0.0.1:1/nothing", role="api")
-        leases = RateLeases(db)
-        for number in range(4):
-            leases.lend(f"org_{number}", 1, 10, 10, 10_000)
-        began = time.monotonic()
-        await leases.close()
-        took = time.monotonic() - began
-        await db.async_close()
-        return took
-
-    assert asyncio.run(work()) < 2 * databases.WAIT
-
-
-def test_places_of_another_limit_are_not_kept():
-    """They would go back as places of the new one, and let in more than it."""
-    leases = RateLeases(Database("postgresql://nobody@127.0.0.1:1/nothing"))
-
-    async def work() -> None:
-        leases.lend("org", 1, 64, 64, 6_400)
-        leases.lend("org", 1, 70, 1, 100)
-
-    asyncio.run(work())
-    assert leases.take("org") is None
 
 
 def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):

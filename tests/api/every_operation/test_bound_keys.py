@@ -17,7 +17,7 @@ from retrieval.accounts.api_keys import SCOPES
 from retrieval.ingestion import reembedding
 from retrieval.ports import Scope
 from tests.api.every_operation.test_isolation import APP, ROUTES, TENANT_OWNED, Worlds, case_name, holds
-from tests.api.support import EMBEDDED, assert_error
+from tests.api.support import EMBEDDED, Failures, assert_error
 from tests.library import Library
 
 KINDS = {"organization": (), "namespace": ("namespace",), "tenant": ("tenant",), "both": ("namespace", "tenant")}
@@ -26,7 +26,6 @@ KINDS = {"organization": (), "namespace": ("namespace",), "tenant": ("tenant",),
 NAMED = {"id", "identifier", "name"}
 """What a bound key sees of a namespace."""
 
-CASES = [(kind, route) for kind in KINDS for route in ROUTES]
 FOREIGN = [
     (kind, outside, route)
     for kind, outsides in {
@@ -108,16 +107,28 @@ def test_every_operation_has_a_row_and_every_row_an_operation():
         find_permission("POST", "/v1/new")
 
 
-@pytest.mark.parametrize("operation", sorted(name for name, permission in PERMISSIONS.items() if permission.scope))
-def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, operation):
-    method, path = operation.split(" ")
-    with org.key(scopes=sorted(set(SCOPES) - {PERMISSIONS[operation].scope})) as client:
-        answer = client.request(method, re.sub(r"{\w+}", "1", path))
-    assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "missing_scope"
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, scope):
+    failures = Failures()
+    with org.key(scopes=sorted(set(SCOPES) - {scope})) as client:
+        for operation in (name for name, permission in PERMISSIONS.items() if permission.scope == scope):
+            method, path = operation.split(" ")
+            with failures.of(operation):
+                answer = client.request(method, re.sub(r"{\w+}", "1", path))
+                assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "missing_scope"
+    failures.report()
 
 
-@pytest.mark.parametrize(("kind", "route"), CASES, ids=case_name)
-def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind, route):
+@pytest.mark.parametrize("kind", KINDS)
+def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind):
+    failures = Failures()
+    for route in ROUTES:
+        with failures.of(case_name(route)):
+            check_within(bounds, spent, kind, route)
+    failures.report()
+
+
+def check_within(bounds, spent, kind, route):
     answer = (bounds if KINDS[kind] else spent).world(kind).send(route)
     assert answer.status_code < 500, answer.text
     reach = reach_of(kind, route)
@@ -137,8 +148,17 @@ def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind, r
         assert answer.json()["data"]["key"]["name"] == kind
 
 
-@pytest.mark.parametrize(("kind", "outside", "route"), FOREIGN, ids=case_name)
-def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, kind, outside, route):
+@pytest.mark.parametrize("bound", ["namespace", "tenant", "both"])
+def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, bound):
+    failures = Failures()
+    for kind, outside, route in FOREIGN:
+        if kind == bound:
+            with failures.of(outside, case_name(route)):
+                check_beyond(worlds, bounds, kind, outside, route)
+    failures.report()
+
+
+def check_beyond(worlds, bounds, kind, outside, route):
     """Each id of what lies outside, and all of them at once; under the tenant's own name and under the key's."""
     beyond = bounds.outside[outside]
     before = state(worlds.db, beyond)

@@ -14,7 +14,7 @@ from tests.api import raw
 from tests.api.description import DOCUMENT
 from tests.api.process import running
 from tests.api.routes.test_access import names
-from tests.api.support import assert_error
+from tests.api.support import Failures, assert_error
 
 NAMES = [
     "/staff",
@@ -49,6 +49,8 @@ NAMES = [
     "...",
     "https://id.example.com/groups/1?a=b#c",
 ]
+KINDS = ["/staff", "a//b/", "../keys", "a?b=c", "%2F", "größe", "a\\b", "a\tb\r\nc"]
+"""One of each kind: tests of all operations and of all that becomes of a group take these."""
 DOTS = [".", ".."]
 PARAMETERS = sorted(
     (path, method.upper(), name)
@@ -70,7 +72,7 @@ def process(api_database, ring, tmp_path_factory):
         yield address
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
     path, query = f"/v1/groups/{quote(name, safe='')}", {"namespaceId": space}
     body = {"namespaceId": space, "members": {"users": ["ada"], "groups": [name]}}
@@ -146,10 +148,17 @@ def filled(path, method, name, value, space):
     return target, body, query
 
 
-@pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
-def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(path, method, name, org, space):
+def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(organization):
     """What holds a slash is answered as any other unknown name is, by the same operation."""
+    org, failures = organization(requests_per_minute=100_000), Failures()
+    space = org.namespace()
+    for path, method, name in PARAMETERS:
+        with failures.of(method, path, name):
+            check_parameter(path, method, name, org, space)
+    failures.report()
 
+
+def check_parameter(path, method, name, org, space):
     def asked(value):
         target, body, query = filled(path, method, name, value, space)
         found = org.client.request(method, target, json=body, params=query)
@@ -158,7 +167,7 @@ def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(path, method, n
 
     plain = asked("unknown-2")
     assert plain[0] < 500
-    for value in NAMES:
+    for value in KINDS:
         assert asked(value) == plain, value
 
 

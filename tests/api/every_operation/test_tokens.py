@@ -11,8 +11,8 @@ from api.permissions import find_permission
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from retrieval.setting_values import OidcRole
-from tests.api.every_operation.test_isolation import ROUTES, Worlds, case_name, holds
-from tests.api.support import Organization, assert_error, client_of, serve
+from tests.api.every_operation.test_isolation import PLACES, ROUTES, Worlds, case_name, holds
+from tests.api.support import Failures, Organization, assert_error, client_of, serve
 from tests.standins import oidc_provider
 from tests.standins.oidc_provider import Provider
 
@@ -46,9 +46,16 @@ def worlds(served, api_db, ring):
     made.close()
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=case_name)
 @pytest.mark.parametrize("role", ROLES)
-def test_a_person_gets_what_the_role_allows(worlds, role, route):
+def test_a_person_gets_what_the_role_allows(worlds, role):
+    failures = Failures()
+    for route in ROUTES:
+        with failures.of(case_name(route)):
+            check_role(worlds, role, route)
+    failures.report()
+
+
+def check_role(worlds, role, route):
     permission = find_permission(route.method, route.path)
     allowed = permission.on_behalf or role != "viewer"
     allowed = allowed and (role == "admin" or not permission.admins)
@@ -65,13 +72,14 @@ def test_a_person_gets_what_the_role_allows(worlds, role, route):
         assert reason in {"missing_scope", "on_behalf", "admins_only"}
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=case_name)
-def test_an_admin_of_another_organization_reaches_nothing(worlds, route):
+def test_an_admin_of_another_organization_reaches_nothing(worlds):
     """With each id that is somebody else's, under the name that has all rights there."""
-    world = worlds["strangers"]
-    for place in route.places():
+    world, failures = worlds["strangers"], Failures()
+    for route, place in PLACES:
         if place.kind in world.own:
-            answer = world.send(route, place=place, value=world.own[place.kind])
-            assert answer.status_code < 500, answer.text
-            told = {kind: one for kind, one in world.own.items() if kind not in {place.kind, "tenant"}}
-            assert holds(answer, replace(world, own=told)) == []
+            with failures.of(case_name(route), case_name(place)):
+                answer = world.send(route, place=place, value=world.own[place.kind])
+                assert answer.status_code < 500, answer.text
+                unnamed = {kind: value for kind, value in world.own.items() if kind not in {place.kind, "tenant"}}
+                assert holds(answer, replace(world, own=unnamed)) == []
+    failures.report()

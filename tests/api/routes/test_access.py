@@ -10,7 +10,7 @@ import pytest
 from api import permissions
 from retrieval.ports import Scope
 from tests.api.routes.test_files import path, upload
-from tests.api.support import assert_error
+from tests.api.support import Failures, assert_error
 from tests.library import Library
 
 BOB = {"X-On-Behalf-Of": "bob"}
@@ -223,21 +223,23 @@ READ_FOR_USERS = {
 }
 
 
-@pytest.mark.parametrize("operation", sorted(permissions.PERMISSIONS))
-def test_requests_on_behalf_of_a_user_only_read(org, operation):
+def test_requests_on_behalf_of_a_user_only_read(organization):
     """With the header, and with a key that acts as a user, whatever scopes it holds."""
-    method, _, route = operation.partition(" ")
+    org, failures = organization(requests_per_minute=100_000), Failures()
     made = org.client.post("/v1/keys", json={"name": "bobs", "principal": "bob"}).json()["data"]["apiKey"]
-    for headers in ({"X-On-Behalf-Of": "ada"}, {"Authorization": f"Bearer {made}"}):
-        answer = org.client.request(
-            method, re.sub("{page}", "1", re.sub(r"{(?!page)\w+}", "x", route)), headers=headers
-        )
-        if operation in READ_FOR_USERS:
-            assert answer.status_code != 403 or "on_behalf" not in answer.text, answer.text
-        elif route == "/metrics":
-            assert answer.status_code == 403
-        else:
-            assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "on_behalf"
+    for operation in sorted(permissions.PERMISSIONS):
+        method, _, route = operation.partition(" ")
+        path = re.sub("{page}", "1", re.sub(r"{(?!page)\w+}", "x", route))
+        for headers in ({"X-On-Behalf-Of": "ada"}, {"Authorization": f"Bearer {made}"}):
+            with failures.of(operation):
+                answer = org.client.request(method, path, headers=headers)
+                if operation in READ_FOR_USERS:
+                    assert answer.status_code != 403 or "on_behalf" not in answer.text, answer.text
+                elif route == "/metrics":
+                    assert answer.status_code == 403
+                else:
+                    assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "on_behalf"
+    failures.report()
 
 
 def test_a_refused_write_on_behalf_of_a_user_changes_nothing(org, space):
