@@ -57,6 +57,7 @@ def run(copied, *command):
     )
 
 
+@pytest.mark.slow
 def test_a_connector_that_follows_the_guide_passes_the_suite(copied):
     tests = ("tests/connectors/sources/test_connectors.py", "tests/architecture/test_connectors_everywhere.py")
     options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "(MEMORY or every_list) and not stands_in")

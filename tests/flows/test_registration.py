@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -105,32 +104,6 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert woken
     assert made.work_pool_name == pool
     assert set(fair_queue.QUEUES) <= queues
-
-
-def test_a_registration_that_failed_is_tried_again(db, monkeypatch):
-    """Prefect is back and away again: nothing else would ask for the deployments while no job run waits."""
-    monkeypatch.setattr(dispatch, "REGISTER_SECONDS", 0.0)
-    answers = [httpx.ConnectError("away"), None]
-
-    async def answer():
-        if error := answers.pop(0):
-            raise error
-
-    monkeypatch.setattr(register, "register_deployments", answer)
-
-    async def story():
-        looking = dispatch.Dispatcher(settings.load_settings(), db)
-        looking.missed.set()
-        missed = []
-        for _ in range(2):
-            with contextlib.suppress(httpx.ConnectError):
-                await looking.register_again(looking.threads[dispatch.REGISTER])
-            missed.append(looking.missed.is_set())
-        for thread in looking.threads.values():
-            thread.close()
-        return missed
-
-    assert asyncio.run(story()) == [True, False]
 
 
 def test_several_register_at_the_same_moment(pool, monkeypatch):

@@ -8,9 +8,9 @@ from connectors import registry
 from flows import context, ingest, report, time_slice
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
-from retrieval.ingestion import discover, fetch, poison_detection
+from retrieval.ingestion import discover, fetch
 from retrieval.ingestion.queries import listings
-from retrieval.jobs import fair_queue, levers, runs
+from retrieval.jobs import levers, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import batches, job_queue
@@ -110,31 +110,6 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
     assert TimeSlice(db, lease).is_over()
 
 
-def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_way_for(db, space, monkeypatch):
-    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
-    post(db, space.scope, "one")
-    lease = held(space)
-    assert batches.hand_back(db, lease) == 1
-    db.rows("update batches set lease_until = now() - interval '1 minute' where id = %(id)s", {"id": lease.batch_id})
-    for batch in batches.open_batches(db):
-        poison_detection.start_again(db, batch, weight=poison_detection.LOSS)
-    assert batches.in_flight(db) == 0
-    assert not job_queue.count_open(db, size=64).organizations
-
-
-def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_scope, monkeypatch):
-    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
-    post(db, space.scope, "first")
-    lease = held(space)
-    theirs = new_scope()
-    post(db, theirs, "second")
-    batches.hand_back(db, lease)
-    chosen = fair_queue.choose_groups(
-        job_queue.list_groups(db), job_queue.count_open(db, size=64), room=1 - fair_queue.OWN_AT_ONCE
-    )
-    assert [group.organization for group, _ in chosen] == [theirs.organization]
-
-
 def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
     monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
     listed(space)
@@ -145,14 +120,6 @@ def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_othe
     assert TimeSlice(db, listing).is_over()
     db.rows("update batches set lease_until = null where id = %(id)s", {"id": listing.batch_id})
     assert not TimeSlice(db, text).is_over()
-
-
-def test_a_turn_lasts_some_seconds_whoever_waits(db, space, new_scope):
-    post(db, space.scope, "one")
-    lease = held(space)
-    post(db, new_scope(), "theirs")
-    batches.form_batches(db, size=64, batches=8)
-    assert not TimeSlice(db, lease).is_over()
 
 
 def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):
@@ -225,68 +192,6 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
         left.append(turn.hand_back(circuits))
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
-
-
-def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch):
-    taken = []
-
-    async def recorded(step, work):
-        taken.append(step.name)
-        step.fn(work)
-
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(ingest, "run_step", recorded)
-    for expected in (["fetch", "parse", "chunk", "embed", "upsert"], ["fetch"]):
-        taken.clear()
-        post(db, space.scope, "one", "two")
-        lease = held(space)
-        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
-        batches.finish_batch(db, lease)
-        assert taken == expected
-        assert not open_runs(space)
-
-
-def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch):
-    """Those that changed go on in usual windows, beside what is new."""
-    taken = []
-
-    async def recorded(step, work):
-        taken.append((step.name, len(work.window)))
-        step.fn(work)
-
-    monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 3)
-    monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(ingest, "run_step", recorded)
-    names = [f"text {number}" for number in range(8)]
-    for sent, changed, expected in (
-        (names, (), [("fetch", 3), ("fetch", 3), ("fetch", 2)]),
-        (names, (), [("fetch", 8)]),
-        (["new", *names], names[2:6], [("fetch", 1), ("fetch", 8), ("fetch", 3), ("fetch", 1)]),
-    ):
-        taken.clear()
-        post(db, space.scope, *(name for name in sent if name not in changed))
-        if changed:
-            post_changed(db, space.scope, *changed)
-        lease = held(space)
-        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
-        batches.finish_batch(db, lease)
-        assert [step for step in taken if step[0] == "fetch"] == expected
-        assert not open_runs(space)
-    assert set(space.search("about text", top_k=20)) == {"new", *names}
-
-
-def post_changed(db, scope, *names):
-    async def accept():
-        for name in names:
-            await runs.accept_text(db, scope, text=f"more about {name}", name=name, ingestion=Ingestion())
-        await db.async_close()
-
-    asyncio.run(accept())
 
 
 def open_runs(space):

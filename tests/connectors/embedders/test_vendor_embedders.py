@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from connectors.embedders import cohere, jina, openai
-from connectors.embedders.vendor import Limits, Meter, VendorEmbedder, pack_texts
+from connectors.embedders.vendor import Limits, Meter, VendorEmbedder
 from connectors.http import retries
 from connectors.http.retries import Bucket
 from retrieval.errors import Fatal, Retryable
@@ -226,11 +226,6 @@ def test_wrong_vectors_are_refused(vendor, impatient, change, kind, words):
         made(vendor).embed(["one", "two", "three"], "document")
 
 
-def test_a_server_that_sends_floats_is_understood(openai_server):
-    openai_server.as_floats = True
-    assert made(openai_server).embed(["one", "two"], "document").shape == (2, 1536)
-
-
 def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_whole(openai_server):
     long = "supercalifragilistic " * 12_000
     vectors = made(openai_server).embed(["before", long, "after"], "document")
@@ -246,16 +241,6 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
     vectors = made(openai_server).embed(texts, "document")
     assert vectors.shape == (90, 1536)
     assert sum(len(taken) for taken in openai_server.inputs) == 90
-
-
-def test_requests_are_as_few_as_the_limits_allow(openai_server):
-    """Within 5 %, as the stand-in counts tokens."""
-    text = "the boundary layer on a flat plate in a supersonic flow " * 180
-    texts = [f"{text} {number}" for number in range(170)]
-    made(openai_server).embed(texts, "document")
-    fewest = max(-(-sum(map(tokens, texts)) // 300_000), -(-len(texts) // 2048))
-    assert fewest > 1
-    assert len(openai_server.times) <= fewest * 1.05
 
 
 def test_requests_travel_beside_each_other(openai_server):
@@ -280,13 +265,6 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
     assert KEYS[vendor.name] not in caplog.text
     assert KEYS[vendor.name] not in repr(embedder)
     assert KEYS[vendor.name] not in str(vars(embedder))
-
-
-def test_packing_fills_a_request_before_the_next():
-    assert pack_texts([3, 3, 3, 3], Limits(texts=10, tokens=6)) == [[0, 1], [2, 3]]
-    assert pack_texts([3, 3, 3], Limits(texts=2, tokens=None)) == [[0, 1], [2]]
-    assert pack_texts([9, 1], Limits(texts=10, tokens=6)) == [[0], [1]]
-    assert pack_texts([], Limits(texts=10, tokens=6)) == []
 
 
 def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:

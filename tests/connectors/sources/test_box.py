@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import time
@@ -21,7 +20,6 @@ from retrieval.ports import SourceItem
 from retrieval.setting_values import Endpoint
 from tests.standins import box, faults
 from tests.standins.place import APP
-from tests.standins.secure import secured
 
 CONNECTOR, STANDIN = "BOX", box
 
@@ -96,37 +94,6 @@ def test_files_of_a_moved_folder_have_their_new_path_and_no_new_version(account,
     assert not page.whole
 
 
-def test_a_folder_renamed_around_one_that_was_trashed_hides_nothing(account, connector, tokens):
-    gone, kept = account.put("around/inner/a.txt", "a"), account.put("around/b.txt", "b")
-    _, last = listed(connector, tokens)
-    account.delete(account.folder("around/inner"))
-    account.rename(account.folder("around"), "renamed")
-    after, page = listed(connector, tokens, last.cursor)
-    assert page.whole
-    assert set(after) == {kept}
-    assert connector.gone(tokens, gone)
-
-
-def test_a_new_tree_of_folders_is_walked_once(account, connector, tokens):
-    _, last = listed(connector, tokens)
-    ids = {account.put(f"a/b{number % 5}/c{number}/{number}.txt", "x") for number in range(10)}
-    account.requests.clear()
-    after, _ = listed(connector, tokens, last.cursor)
-    assert set(after) == ids
-    assert len(asked(account, "/items")) == 16
-    assert not asked(account, "/files/")
-
-
-def test_a_folder_that_leaves_while_it_waits_is_left_out(account, connector, tokens):
-    kept, gone = account.put("a/kept.txt", "x"), account.put("b/gone.txt", "x")
-    pages = connector.iter_changes(tokens, None)
-    seen = list(next(pages).items)
-    account.delete(account.folder("b"))
-    seen += [item for page in pages for item in page.items]
-    assert {item.external_id for item in seen} == {kept}
-    assert connector.gone(tokens, gone)
-
-
 def test_a_folder_without_access_is_counted(account, connector, tokens):
     account.put("closed/a.txt", "x")
     account.close(account.folder("closed"))
@@ -151,50 +118,7 @@ def test_web_links_are_counted_and_left_out(account, connector, tokens):
     assert dict(pages[-1].skipped) == {"web link": 1}
 
 
-def test_the_cursor_stays_small_in_a_wide_account(account, connector, tokens):
-    account.page = 3
-    for number in range(60):
-        account.put(f"{number % 20}/{number}/a.txt", "x")
-    pages = list(connector.iter_changes(tokens, None))
-    assert max(len(page.cursor) for page in pages) < 400
-    assert sum(len(page.items) for page in pages) == 60
-
-
 # Events
-
-
-def test_a_file_that_many_things_happened_to_is_asked_for_once_and_listed_as_it_is(account, connector, tokens):
-    one = account.put("a.txt", "first")
-    _, last = listed(connector, tokens)
-    account.delete(one)
-    account.restore(one)
-    account.change(one, "second")
-    account.rename(one, "b.txt")
-    account.requests.clear()
-    after, _ = listed(connector, tokens, last.cursor)
-    assert (after[one].name, after[one].deleted) == ("b.txt", False)
-    assert len(asked(account, f"/files/{one}")) == 1
-
-
-def test_a_trashed_file_needs_no_listing_of_everything(account, connector, tokens):
-    one = account.put("a/b/c.txt", "first")
-    _, last = listed(connector, tokens)
-    account.delete(one)
-    account.requests.clear()
-    after, page = listed(connector, tokens, last.cursor)
-    assert after[one].deleted
-    assert not page.whole
-    assert not asked(account, "/items")
-
-
-def test_what_happens_during_a_listing_is_told_by_the_next(account, connector, tokens):
-    account.put("z/first.txt", "x")
-    pages = connector.iter_changes(tokens, None)
-    next(pages)
-    late = account.put("late.txt", "x")
-    last = [*pages][-1]
-    after, _ = listed(connector, tokens, last.cursor)
-    assert late in after
 
 
 def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
@@ -210,14 +134,6 @@ def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch)
     assert page.whole
     _, page = listed(connector, tokens, page.cursor)
     assert not page.whole
-
-
-@pytest.mark.parametrize("position", [0, -1, None, "", "later"])
-def test_a_position_that_makes_no_sense_is_no_place_to_go_on_from(account, connector, tokens, position):
-    account.put("a.txt", "x")
-    when(account, "/events", instead(200, {"entries": [], "next_stream_position": position}))
-    with pytest.raises(Retryable, match="position"):
-        listed(connector, tokens)
 
 
 def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
@@ -257,23 +173,6 @@ def test_events_about_nothing_of_ours_are_passed_over(account, connector, tokens
     first = next(connector.iter_changes(tokens, last.cursor))
     assert not first.items
     assert not first.done
-
-
-def test_an_event_that_names_its_item_the_other_way_counts(account, connector, tokens):
-    one = account.put("a.txt", "x")
-    _, last = listed(connector, tokens)
-    event = {"event_type": "UPLOAD", "source": {"item_type": "file", "item_id": one, "item_name": "a.txt"}}
-    when(account, "/events", instead(200, {"entries": [event], "next_stream_position": box.FIRST + 1}))
-    first = next(connector.iter_changes(tokens, last.cursor))
-    assert [item.external_id for item in first.items] == [one]
-
-
-def test_a_page_of_another_kind_in_place_of_who_may_see_a_file_is_no_answer(account, connector, tokens):
-    """A proxy's or a sign-in's page with status 200: it does not say that the file is shown to nobody."""
-    one = account.put("one.txt", "One.")
-    when(account, "/collaborations", instead(200, b"<html>Sign in</html>", content_type="text/html"))
-    with pytest.raises(Retryable):
-        connector.access(tokens, one)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -340,24 +239,6 @@ def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypa
         listed(connector, tokens)
 
 
-def test_a_marker_that_box_no_longer_takes_is_told(account, connector, tokens):
-    account.page = 1
-    account.put("a.txt", "x")
-    account.put("b.txt", "x")
-    first = next(connector.iter_changes(tokens, None))
-    when(account, "/items", faults.status(400))
-    with pytest.raises(Fatal, match="ingest again"):
-        list(connector.iter_changes(tokens, first.cursor))
-
-
-@pytest.mark.parametrize("cursor", ["", "{", "[]", '{"at": "5"}', '{"old": 1}', '{"at":"1","since":1,"waiting":[5]}'])
-def test_a_cursor_that_cannot_be_read_begins_anew(account, connector, tokens, cursor):
-    one = account.put("a.txt", "x")
-    after, page = listed(connector, tokens, cursor)
-    assert set(after) == {one}
-    assert page.whole
-
-
 # Content
 
 
@@ -399,80 +280,11 @@ def test_what_box_sends_otherwise_than_it_keeps_it_is_taken(account, connector, 
     assert raw.version == items[one].version
 
 
-@pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "file:///etc/passwd", "gopher://x", "http:"])
-def test_content_is_fetched_over_http_alone(account, connector, tokens, tmp_path, to):
-    one = account.put("a.txt", "x")
-    items, _ = listed(connector, tokens)
-    when(account, "/content", instead(302, b"", Location=to))
-    with pytest.raises(Retryable):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-    assert not (tmp_path / "raw").exists()
-
-
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
     client = box_client.BoxSession(Endpoint(base_url="https://api.box.example"), 1000)
     with pytest.raises(retries.TransientError):
         client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests
-
-
-def test_content_that_drips_is_not_waited_for(account, connector, tokens, tmp_path, monkeypatch):
-    one = account.put("a.txt", "x" * 100)
-    items, _ = listed(connector, tokens)
-    monkeypatch.setattr(box_client, "DOWNLOAD_SECONDS", 0.2)
-
-    def drips(handler):
-        handler.send_response(200)
-        handler.send_header("Content-Length", "100")
-        handler.end_headers()
-        for _ in range(20):
-            handler.wfile.write(b"x")
-            time.sleep(0.05)
-        return faults.reset(handler)
-
-    when(account, "/dl/", drips)
-    with pytest.raises(Retryable, match="did not send the file within"):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-
-
-def test_packed_content_is_unpacked(account, connector, tokens, tmp_path):
-    words = "the same words again and again " * 10_000
-    one = account.put("a.txt", words)
-    items, _ = listed(connector, tokens)
-    when(account, "/dl/", instead(200, gzip.compress(words.encode()), Content_Encoding="gzip"))
-    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == words
-
-
-def test_content_comes_under_tls_by_the_operators_certificate_alone(account, tokens, tmp_path, monkeypatch):
-    (tmp_path / "tls").mkdir()
-    with secured(tmp_path / "tls") as secure:
-        one = account.put("a.txt", secure.text)
-        when(account, "/content", instead(302, b"", Location=secure.base + "/signed"))
-        endpoint = account.settings.endpoints["BOX"]
-        trusting = endpoint.model_copy(update={"ca_bundle": secure.certificate})
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(secure.certificate))
-        with pytest.raises(Retryable):
-            fetched(account, endpoint, tokens, one, tmp_path)
-        assert not secure.seen
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
-        assert fetched(account, trusting, tokens, one, tmp_path) == secure.text
-    assert secure.seen == [("/signed", None)]
-
-
-def fetched(account, endpoint, tokens, its, tmp_path):
-    there = account.settings.model_copy(update={"endpoints": {"BOX": endpoint}})
-    return (
-        registry.make_connector("BOX", APP, there).fetch(tokens, SourceItem(its, ""), tmp_path / "raw").path.read_text()
-    )
-
-
-def test_content_that_only_ever_lies_elsewhere_is_left(account, connector, tokens, tmp_path):
-    one = account.put("a.txt", "x")
-    items, _ = listed(connector, tokens)
-    when(account, "/dl/", instead(302, b"", Location="/dl/again"))
-    with pytest.raises(Retryable, match="cannot be read"):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-    assert len(asked(account, "/dl/")) == 4 * 5
 
 
 def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector, tokens, tmp_path):
@@ -498,39 +310,12 @@ def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
     assert not asked(account, "/content")
 
 
-def test_more_than_was_announced_is_not_written(account, tokens, tmp_path):
-    account.put("a.txt", "x")
-    connector = registry.make_connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 100_000}))
-    items, _ = listed(connector, tokens)
-    when(account, "/dl/", instead(200, b"y" * 3_000_000))
-    with pytest.raises(Skippable, match="larger than"):
-        connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
-    assert (tmp_path / "raw").stat().st_size <= 100_000
-
-
 def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, connector, tokens, tmp_path):
     one = account.put("a.txt", "x")
     items, _ = listed(connector, tokens)
     account.close(one)
     with pytest.raises(Skippable, match="preview"):
         connector.fetch(tokens, items[one], tmp_path / "raw")
-
-
-def test_content_that_box_refuses_in_another_way_is_left_out_alone(account, connector, tokens, tmp_path):
-    one = account.put("a.txt", "x")
-    items, _ = listed(connector, tokens)
-    when(account, "/content", faults.status(412))
-    with pytest.raises(Skippable, match="412"):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-
-
-def test_content_may_come_at_once(account, connector, tokens, tmp_path):
-    """Without a redirect, as a proxy before Box may answer."""
-    one = account.put("a.txt", "words")
-    items, _ = listed(connector, tokens)
-    when(account, "/content", instead(200, b"words", Content_Type="text/plain; charset=utf-8"))
-    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
-    assert (raw.path.read_bytes(), raw.size, raw.media_type) == (b"words", 5, "text/plain")
 
 
 def test_a_download_host_in_trouble_is_asked_again(account, connector, tokens, tmp_path):
@@ -565,23 +350,6 @@ def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
 
 
 # What is sent
-
-
-@pytest.mark.parametrize(("status", "times"), [(500, 4), (502, 4), (404, 1), (418, 1)])
-def test_the_sdk_tries_nothing_again_by_itself(account, connector, tokens, status, times):
-    when(account, "/2.0/", faults.status(status))
-    with pytest.raises((Retryable, Fatal)) as raised:
-        listed(connector, tokens)
-    assert len(asked(account, "/2.0/")) == times
-    assert "SECRET" not in str(raised.value)
-
-
-def test_a_refused_token_is_tried_once_and_no_token_is_asked_for_by_the_sdk(account, connector, tokens):
-    account.expire()
-    listed(connector, tokens)
-    assert tokens.renewals == 1
-    assert account.requests[0] == account.requests[1] == "GET /2.0/events"
-    assert not asked(account, "/oauth")
 
 
 @pytest.mark.parametrize(
@@ -622,13 +390,6 @@ def test_an_account_that_is_not_told_loses_no_authorization(account, connector, 
     assert made.account is None
     assert made.access_token
     assert len(asked(account, "/users/me")) == 1
-
-
-def test_a_token_of_another_token_endpoint_is_not_shown_to_boxs_own_api(account):
-    elsewhere = account.settings.model_copy(update={"endpoints": {}})
-    made = exchanged(account, registry.make_connector("BOX", APP, elsewhere))
-    assert made.access_token
-    assert not asked(account, "/users/me")
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 503])

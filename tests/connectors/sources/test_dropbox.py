@@ -80,13 +80,6 @@ def test_a_moved_file_is_not_taken_for_deleted(account, connector, tokens):
     assert not page.whole
 
 
-def test_a_file_that_came_and_went_between_two_listings_is_no_trouble(account, connector, tokens):
-    _, _, last = listed(connector, tokens)
-    account.delete(account.put("short.txt", "x"))
-    after, _, _ = listed(connector, tokens, last.cursor)
-    assert all(item.deleted for item in after.values())
-
-
 def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     below, kept = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
     _, _, last = listed(connector, tokens)
@@ -95,20 +88,6 @@ def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     assert set(after) == {kept}
     assert page.whole
     assert connector.gone(tokens, below)
-
-
-def test_many_changes_have_everything_listed(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(listing, "LOOKUPS", 3)
-    account.page = 2
-    _, _, last = listed(connector, tokens)
-    few = {account.put(f"few{number}.txt", "x") for number in range(3)}
-    after, _, page = listed(connector, tokens, last.cursor)
-    assert set(after) == few
-    assert not page.whole
-    many = {account.put(f"many{number}.txt", "x") for number in range(4)}
-    after, _, page = listed(connector, tokens, page.cursor)
-    assert set(after) == few | many
-    assert page.whole
 
 
 def test_a_file_deleted_while_everything_is_listed_is_told(account, connector, tokens):
@@ -219,25 +198,6 @@ def test_content_that_is_not_what_was_announced_is_not_taken(account, connector,
     assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == "what it should be"
 
 
-@pytest.mark.parametrize("sent", [b"", b"what", b"what it should be and more"])
-def test_content_of_another_length_is_not_taken(sent, account, connector, tokens, tmp_path):
-    one = account.put("one.txt", "what it should be")
-    items, _, _ = listed(connector, tokens)
-    about = {name: value for name, value in account._untagged(one).items() if name != "content_hash"}
-    failing(account, "download", saying(200, sent, Dropbox_API_Result=json.dumps(about)))
-    with pytest.raises(Retryable):
-        connector.fetch(tokens, items[one], tmp_path / "raw")
-
-
-def test_an_export_that_is_not_ready_is_tried_again(account, connector, tokens, tmp_path):
-    paper = account.put_document("a.paper", {"markdown": "ready"})
-    items, _, _ = listed(connector, tokens)
-    left = [saying(409, {"error_summary": "retry_error/", "error": {".tag": "retry_error"}})]
-    account.fault = lambda request: left.pop() if left and "export" in request else None
-    assert connector.fetch(tokens, items[paper], tmp_path / "raw").path.read_text() == "ready"
-    assert not left
-
-
 @pytest.mark.parametrize(
     ("reason", "words"),
     [("restricted_content", "restricted"), ("locked", "locked"), ("a_reason_of_tomorrow", "does not give out")],
@@ -286,13 +246,6 @@ def test_a_member_who_joins_a_team_is_followed_there(account, connector, tokens)
     assert shared in items
 
 
-def test_an_app_that_sees_one_folder_only_lists_that(account, connector, tokens):
-    account.team, account.one_folder_only = True, True
-    own = account.put("Ann/own.txt", "mine")
-    items, _, _ = listed(connector, tokens)
-    assert set(items) == {own}
-
-
 # Refusals
 
 
@@ -314,15 +267,6 @@ def test_a_token_that_dropbox_calls_malformed_is_renewed(account, connector, tok
     account.fault = lambda _request: left.pop() if left else None
     assert len(listed(connector, tokens)[0]) == 1
     assert tokens.renewals == 1
-
-
-def test_a_cursor_that_dropbox_calls_invalid_starts_a_whole_listing(account, connector, tokens):
-    one = account.put("one.txt", "x")
-    _, _, last = listed(connector, tokens)
-    failing(account, "continue", saying(400, b'Invalid "cursor" parameter', Content_Type="text/plain"))
-    after, _, page = listed(connector, tokens, last.cursor)
-    assert set(after) == {one}
-    assert page.whole
 
 
 def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, tokens):
@@ -351,15 +295,6 @@ def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, 
     with pytest.raises(Retryable, match="end"):
         listed(connector, tokens)
     assert next(numbers) < 30
-
-
-def test_a_full_rate_is_waited_for_as_long_as_dropbox_says(account, connector, tokens):
-    error = {"error_summary": "SECRET", "error": {"reason": {".tag": "too_many_requests"}, "retry_after": 1}}
-    left = [saying(429, error, Retry_After="1")]
-    account.fault = lambda _request: left.pop() if left else None
-    begun = time.monotonic()
-    listed(connector, tokens)
-    assert time.monotonic() - begun >= 1
 
 
 def test_a_token_goes_to_dropbox_alone():

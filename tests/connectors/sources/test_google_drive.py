@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
@@ -16,11 +15,10 @@ from connectors import registry
 from connectors.sources.google_drive import listing, transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
-from retrieval.setting_values import Endpoint
 from tests.standins import faults, google_drive
 from tests.standins.account import Served
 from tests.standins.account import serving as served
-from tests.standins.google_drive_files import ROOT, Refusal
+from tests.standins.google_drive_files import Refusal
 from tests.standins.place import APP
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -166,21 +164,6 @@ def test_a_page_that_asks_to_sign_in_is_no_document(account, fetch, content):
             fetch(one)
 
 
-def test_forms_and_sites_are_counted_with_their_reason(account, listed, fetch):
-    one = account.put_native("Survey", "form", {})
-    account.put_native("Intranet", "site", {})
-    account.put_native("Diagram", "drive-sdk.796396377186", {})
-    items, skipped, _ = listed()
-    assert items == {}
-    assert skipped == {
-        "a Google Form": 1,
-        "a Google Site": 1,
-        "a kind of Google's own that cannot be exported": 1,
-    }
-    with pytest.raises(Skippable, match="Google Form"):
-        fetch(one)
-
-
 def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
     monkeypatch.setattr(transport, "PIECE", 1000)
     text = "".join(f"line {number}\n" for number in range(500))
@@ -188,17 +171,6 @@ def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
     assert fetch(one).path.read_text() == text
     assert len([said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]) == 5
     assert fetch(account.put("empty.txt", "")).size == 0
-
-
-def test_a_download_that_ends_early_or_is_of_another_content_is_tried_again(account, fetch):
-    one = account.put("one.txt", "x" * 2000)
-    account.fault = lambda request, seen=[]: seen.append(request) or (faults.cut if len(seen) > 1 else None)
-    with pytest.raises(Retryable):
-        fetch(one)
-    account.fault = lambda _request: None
-    account.contents[one] = b"y" * 2000
-    with pytest.raises(Retryable):
-        fetch(one)
 
 
 def test_a_file_larger_than_the_limit_is_not_downloaded(account, tokens, tmp_path):
@@ -210,17 +182,6 @@ def test_a_file_larger_than_the_limit_is_not_downloaded(account, tokens, tmp_pat
     grown = account.put_native("Plan", "document", {"text/markdown": b"x" * 2000})
     with pytest.raises(Skippable, match="larger than"):
         small.fetch(tokens, SourceItem(grown, ""), tmp_path / "raw")
-
-
-def test_threads_that_fetch_at_once_get_each_its_own_file(account, connector, tokens, tmp_path):
-    ids = {account.put(f"{number}.txt", f"text {number} " * 500): number for number in range(24)}
-
-    def fetched(external_id):
-        raw = connector.fetch(tokens, SourceItem(external_id, ""), tmp_path / external_id)
-        return raw.path.read_text().split()[1]
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(fetched, ids)) == [str(number) for number in ids.values()]
 
 
 def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, listed):
@@ -310,30 +271,7 @@ def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, conne
     assert connector.gone(tokens, inside)
 
 
-def test_paths_cost_few_requests_however_many_folders_there_are(account, listed):
-    for number in range(60):
-        account.put(f"top/folder {number}/file.txt", "x")
-    _, _, page = listed()
-    assert len(account.requests) < 10
-    account.requests.clear()
-    for node in list(account.nodes.values()):
-        if node["mimeType"] == "text/plain":
-            account.change(node["id"], "changed")
-    after, _, _ = listed(page.cursor)
-    assert {item.properties["path"] for item in after.values()} == {f"top/folder {n}/file.txt" for n in range(60)}
-    assert len(account.requests) < 30
-
-
 # Changes
-
-
-def test_nothing_new_costs_two_requests(account, listed):
-    account.put("a/one.txt", "x")
-    _, _, page = listed()
-    account.requests.clear()
-    after, _, _ = listed(page.cursor)
-    assert after == {}
-    assert account.requests == ["GET /drive/v3/drives", "GET /drive/v3/changes"]
 
 
 def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, listed):
@@ -375,22 +313,6 @@ def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version
     assert after[one].properties["path"] == "else/where/deep/one.txt"
 
 
-def test_a_folder_that_people_look_into_is_listed_no_more_than_once(account, listed):
-    account.put("old/one.txt", "x")
-    drive = account.shared_drive("Marketing")
-    account.put("inside.txt", "x", drive=drive)
-    _, _, page = listed()
-    account.visit_folder(ROOT)
-    account.visit_folder(drive)
-    after, _, page = listed(page.cursor)
-    assert after == {}
-    account.visit_folder(account.folder("old"))
-    _, _, page = listed(page.cursor)
-    account.visit_folder(account.folder("old"))
-    after, _, _ = listed(page.cursor)
-    assert after == {}
-
-
 def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
     one = account.put("one.txt", "x")
     _, _, page = listed()
@@ -421,22 +343,6 @@ def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(accou
     items, _, page = listed(cursor)
     assert set(items) == ids
     assert page.whole
-
-
-@pytest.mark.parametrize("cursor", ["", "no JSON", "[]", '{"tokens": 1}'])
-def test_a_cursor_that_makes_no_sense_starts_everything_anew(account, listed, cursor):
-    one = account.put("one.txt", "x")
-    items, _, page = listed(cursor)
-    assert set(items) == {one}
-    assert page.whole
-
-
-def test_pages_that_lead_back_to_each_other_end(account, listed):
-    account.put("one.txt", "x")
-    account.endless = True
-    with pytest.raises(Retryable, match="never end"):
-        listed()
-    assert len(account.requests) < 20
 
 
 # Refusals
@@ -492,23 +398,6 @@ def test_what_google_says_is_in_no_log_and_no_traceback(account, listed, fetch, 
     assert "canary" not in caplog.text + "".join(told)
 
 
-def test_a_404_of_some_other_server_is_no_deletion(account, connector, tokens, listed):
-    one = account.put("one.txt", "x")
-    _, _, page = listed()
-    account.fault = lambda _request: faults.status(404)
-    with pytest.raises(Retryable):
-        connector.gone(tokens, one)
-    with pytest.raises(Retryable):
-        listed(page.cursor)
-
-
-def test_an_answer_without_its_list_is_no_empty_listing(account, listed):
-    account.put("one.txt", "x")
-    account.fault = lambda request: (lambda handler: handler.reply(200, {}) or True) if "files" in request else None
-    with pytest.raises(Retryable):
-        listed()
-
-
 @pytest.mark.parametrize(
     "file",
     [
@@ -534,23 +423,6 @@ def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector
     if file is None or len(file) != 1:
         with pytest.raises(Retryable):
             connector.fetch(tokens, SourceItem("1", ""), tmp_path / "raw")
-
-
-def test_an_export_may_come_in_one_piece_of_unknown_length(account, fetch):
-    one = account.put_native("Plan", "document", {"text/markdown": b"never sent"})
-
-    def chunked(handler):
-        if "/export" not in handler.path:
-            return False
-        assert "range" not in handler.headers
-        handler.send_response(200)
-        handler.send_header("Transfer-Encoding", "chunked")
-        handler.end_headers()
-        handler.wfile.write(b"6\r\n# Plan\r\n5\r\n over\r\n0\r\n\r\n")
-        return True
-
-    account.fault = lambda _request: chunked
-    assert fetch(one).path.read_bytes() == b"# Plan over"
 
 
 def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, listed):
@@ -618,34 +490,6 @@ def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account
     assert set(after) == {mine}
     assert page.whole
     assert connector.gone(tokens, one)
-
-
-def test_a_folder_shared_by_its_link_is_found_by_a_shortcut_to_it(account, listed):
-    folder = account.share_folder("From Grace")
-    account.hidden.add(folder)  # not opened: only the shortcut leads there
-    one = account.put_inside(folder, "one.txt", "first")
-    account.put_shortcut("Grace's", folder)
-    account.put_shortcut("own", account.folder("a/b"))
-    items, skipped, _ = listed()
-    assert set(items) == {one}
-    assert skipped == {"a shortcut to a folder": 1}
-
-
-def test_folders_of_others_are_looked_into_in_bounds(account, listed, monkeypatch):
-    monkeypatch.setattr(listing, "SHARED", 3)
-    folders = [account.share_folder(f"Folder {number}") for number in range(5)]
-    inside = [account.put_inside(folder, "one.txt", "x") for folder in folders]
-    items, skipped, _ = listed()
-    assert set(items) == set(inside[:3])
-    assert skipped == {"a shared folder beyond those that are looked into": 2}
-
-
-@pytest.mark.parametrize("path", ["", "/", "/drive/v3", "/drive/v3/"])
-def test_the_endpoint_may_be_named_with_or_without_its_path(account, tokens, path):
-    one = account.put("one.txt", "x")
-    there = account.settings.model_copy(update={"endpoints": {"GOOGLE_DRIVE": Endpoint(base_url=account.base + path)}})
-    pages = registry.make_connector("GOOGLE_DRIVE", APP, there).iter_changes(tokens, None)
-    assert [item.external_id for page in pages for item in page.items] == [one]
 
 
 @pytest.fixture

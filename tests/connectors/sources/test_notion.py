@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from connectors import registry
 from connectors.http.retries import Bucket
-from connectors.sources.notion import content, listing, transport
+from connectors.sources.notion import listing, transport
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.setting_values import Endpoint
-from tests.standins import faults, notion
+from tests.standins import notion
 from tests.standins.notion import rich
 from tests.standins.place import APP
 
@@ -48,10 +45,6 @@ def fetched(connector, tokens, listed, tmp_path):
 
 def searches(account):
     return account.requests.count("POST /v1/search")
-
-
-def queries(account):
-    return [request for request in account.requests if request.endswith("/query")]
 
 
 def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, listed):
@@ -116,17 +109,6 @@ def test_more_rows_than_a_query_gives_are_all_listed(account, listed):
     assert last.whole
 
 
-def test_rows_of_one_minute_beyond_the_limit_end_the_query_and_not_the_listing(account, listed):
-    account.limit = 3
-    moment = datetime.now(UTC)
-    account.time = lambda: moment
-    for number in range(7):
-        account.things[account.put(f"plans/{number}.txt", "x")].is_searchable = False
-    items, _ = listed()
-    assert len(items) == 3
-    assert len(queries(account)) == 2
-
-
 def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, listed):
     account.limit, account.page = 4, 2
     pages = {account.add(f"page {number}") for number in range(7)}
@@ -145,21 +127,6 @@ def test_a_page_that_search_names_by_id_alone_is_asked_for(account, listed, monk
     monkeypatch.setattr(type(account), "_shown", partial)
     items, _ = listed()
     assert [(item.external_id, item.name) for item in items] == [(one, "named")]
-
-
-@pytest.mark.parametrize(
-    "broken", [{"next_cursor": "0-0", "has_more": True}, {"next_cursor": None, "has_more": True}, {"results": None}]
-)
-def test_a_listing_that_leads_nowhere_ends_with_words_and_is_never_whole(account, connector, tokens, broken):
-    account.add("page", "x")
-    listed_by = account._listed
-    account._listed = lambda *asked: (200, {**listed_by(*asked)[1], **broken})
-    account._judge.complaint_on_answer = lambda *_: ""
-    seen = []
-    with pytest.raises(Retryable, match="Notion"):
-        seen.extend(connector.iter_changes(tokens, None))
-    assert not any(page.done for page in seen)
-    assert len(account.requests) < 5
 
 
 @pytest.mark.parametrize("walked", ["search", "rows"])
@@ -184,24 +151,6 @@ def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, 
     assert len(account.requests) < 40
 
 
-def test_a_place_that_is_forgotten_within_a_walk_begins_it_again(account, connector, tokens):
-    account.page = 2
-    pages = {account.add(f"page {number}") for number in range(5)}
-    seen = []
-    for number, page in enumerate(connector.iter_changes(tokens, None)):
-        seen += [item.external_id for item in page.items]
-        if number == 0:
-            account.forget_cursors()
-    assert sorted(seen) == sorted(pages)
-    assert page.whole
-
-
-@pytest.mark.parametrize("cursor", ["", "{}", "[]", "nonsense", '{"other": 1}'])
-def test_a_cursor_of_nobody_lists_everything(account, listed, cursor):
-    one = account.add("page", "x")
-    assert [item.external_id for item in listed(cursor)[0]] == [one]
-
-
 def test_two_changes_within_a_minute_are_two_versions(account, listed):
     """Notion tells times by the minute: the second change bears the time of the first."""
     account.time = lambda: datetime.now(UTC)
@@ -218,15 +167,6 @@ def test_a_moved_page_is_fetched_again_for_its_path(account, listed):
     before = listed()[0][0]
     account.things[page].parent = account._inside("there")
     assert listed()[0][0].version != before.version
-
-
-def test_a_bundle_that_is_not_there_is_told(account, tokens):
-    there = Endpoint(base_url=account.base, ca_bundle=Path("/nowhere.pem"))
-    connector = registry.make_connector(
-        "NOTION", APP, account.settings.model_copy(update={"endpoints": {"NOTION": there}})
-    )
-    with pytest.raises(Fatal, match="ca_bundle"):
-        list(connector.iter_changes(tokens, None))
 
 
 def test_what_is_gone(account, connector, tokens):
@@ -255,12 +195,6 @@ def test_the_path_is_the_titles_of_what_a_page_is_in(account, fetched):
     assert said["title"] == "Trains"
     assert said["url"] == f"https://www.notion.so/{leaf.replace('-', '')}"
     assert said["createdAt"] <= said["modifiedAt"]
-
-
-def test_a_path_begins_below_what_is_not_shared(account, fetched):
-    top = account.add("Secret", is_shared=False)
-    leaf = account.add("Open", "x", {"type": "page_id", "page_id": top})
-    assert fetched(leaf)[1]["path"] == "Open"
 
 
 def test_a_row_bears_its_properties(account, fetched):
@@ -331,19 +265,6 @@ def test_what_notion_left_out_of_a_large_page_is_put_in_its_place(account, fetch
     assert fetched(page)[0] == "# Long\n\nBegin.\n\nPart one.\n\nPart two.\n\nEnd.\n"
 
 
-def test_what_is_not_shared_costs_one_request_and_pages_below_none(account, fetched, monkeypatch):
-    monkeypatch.setattr(content, "REQUESTS", 3)
-    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=100))
-    secrets, below = [str(uuid.uuid4()) for _ in range(6)], str(uuid.uuid4())
-    account.left_out = {**dict.fromkeys(secrets), below: "another document"}
-    lines = [unknown(one) for one in secrets]
-    page = account.add("Hub", "\n".join(["Begin.", *lines, unknown(below).replace("toggle", "child_page"), "End."]))
-    assert fetched(page)[0] == "# Hub\n\nBegin.\n\nEnd.\n"
-    assert len([request for request in account.requests if request.endswith("/markdown")]) == 7
-    listing = [request for request in account.requests if request.endswith("/children")]
-    assert listing == [f"GET /v1/blocks/{page}/children"], "of the listing, which looks into each page"
-
-
 def walked(account):
     """A page of blocks."""
     page = account.add("Blocks", "not this")
@@ -396,13 +317,6 @@ def test_a_page_that_notion_does_not_render_is_read_block_by_block(account, fetc
     assert fetched(page)[0] == WALKED
 
 
-def test_a_page_that_is_cut_and_does_not_say_where_is_read_block_by_block(account, fetched, monkeypatch):
-    page = walked(account)
-    rendered = account._rendered
-    account._rendered = lambda *of: (200, {**rendered(*of)[1], "truncated": True})
-    assert fetched(page)[0] == WALKED
-
-
 def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens, tmp_path):
     page = account.add("Long", "x" * 5000)
     connector = registry.make_connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 4000}))
@@ -412,17 +326,6 @@ def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens
         account.put_block(page, "paragraph", {"rich_text": rich("y" * 5000)})
         with pytest.raises(Skippable, match="too large"):
             connector.fetch(tokens, item, tmp_path / "raw")
-
-
-def test_a_page_of_ever_more_parts_is_given_up(account, fetched, monkeypatch):
-    monkeypatch.setattr(content, "REQUESTS", 10)
-    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=100))
-    ids = [str(uuid.uuid4()) for _ in range(30)]
-    account.left_out = dict.fromkeys(ids, "part")
-    page = account.add("Endless", "\n".join(unknown(one) for one in ids))
-    with pytest.raises(Skippable, match="too large"):
-        fetched(page)
-    assert len(account.requests) < 20
 
 
 def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
@@ -435,35 +338,6 @@ def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
     assert texts[0] == texts[1]
     assert "![plan](https://files.example/x/plan.png)" in texts[0]
     assert "[Plan](https://files.example/x/plan.png)" in texts[0]
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        faults.status(429, Retry_After="0"),
-        faults.status(529, Retry_After="0"),
-        faults.status(529),
-        faults.status(504),
-        faults.status(409),
-        faults.status(302, Location="https://elsewhere.example/v1/search"),
-        faults.cut,
-        faults.html,
-    ],
-)
-def test_a_search_is_asked_again(account, listed, trouble, capfd):
-    one, left = account.add("page"), [trouble]
-    account.fault = lambda request: left.pop() if left else None
-    assert [item.external_id for item in listed()[0]] == [one]
-    assert searches(account) == 2
-    assert "SECRET" not in "".join(capfd.readouterr())
-
-
-def test_a_long_wait_is_told_to_the_run(account, listed):
-    account.fault = lambda _request: faults.status(429, Retry_After="300")
-    with pytest.raises(Retryable) as raised:
-        listed()
-    assert 290 < raised.value.after <= 301
-    assert searches(account) == 1
 
 
 def test_a_page_that_may_not_be_read_is_skipped_alone(account, fetched):

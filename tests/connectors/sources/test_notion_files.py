@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from connectors import registry
-from connectors.sources.notion import blocks, listing
+from connectors.sources.notion import listing
 from retrieval.errors import Retryable, Skippable
 from tests.standins import faults, notion
 from tests.standins.account import Served
@@ -120,26 +120,6 @@ def test_pages_are_looked_into_once_until_they_change_and_each_week(account, lis
     account.requests.clear()
     listed(last.cursor)
     assert len([one for one in account.requests if one.endswith("/children")]) == 30
-
-
-def test_a_page_with_very_many_blocks_is_looked_into_in_bounds(account, listed, monkeypatch):
-    monkeypatch.setattr(blocks, "REQUESTS", 3)
-    top = account.add("Top")
-    for _ in range(5):
-        toggle = account.put_block(top, "toggle", {"rich_text": []})
-        account.put_block(toggle, "paragraph", {"rich_text": []})
-    items, skipped, _ = listed()
-    assert set(items) == {top}
-    assert skipped == {"page with more blocks than are looked into for files and pages": 1}
-
-
-def test_what_is_remembered_is_bounded(account, listed, monkeypatch):
-    monkeypatch.setattr(listing, "HIDDEN", 2)
-    top = account.add("Top")
-    children = [account.add(f"{number}", "x", inside(top), is_searchable=False) for number in range(3)]
-    items, skipped, _ = listed()
-    assert set(items) == {top, *children[:2]}
-    assert skipped == {"page in other pages beyond those that are remembered": 1}
 
 
 def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector, tokens):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from types import SimpleNamespace
 
 from hypothesis import given, settings
@@ -74,22 +73,3 @@ def walked(account, deaths, forgets):
                     account.forget_cursors()
                 break
     raise AssertionError("The listing never ended.")
-
-
-def test_many_databases_take_little_memory():
-    """Each place names all databases that are left: to keep every place would take their number squared."""
-    account = NotionAccount()
-    for number in range(800):
-        account.put(f"{number}/row", "x")
-    listing = NotionListing(asking(account))
-    pages = listing.pages(NotionCursor())
-    next(pages)
-    tracemalloc.start()
-    try:
-        for _ in pages:
-            pass
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(listing._listed) == 800
-    assert peak < 3_000_000

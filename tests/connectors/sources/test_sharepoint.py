@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from urllib.parse import unquote
 
 import pytest
 
 from connectors import registry
 from connectors.http import responses
-from connectors.microsoft_graph import changes
-from connectors.sources.sharepoint import sites
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, Retryable
 from retrieval.sync_filter import Choice
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
@@ -96,16 +93,6 @@ def test_a_deleted_folder_has_all_libraries_listed_again(account, connector, tok
     assert after[-1].whole
     assert [page.done for page in after].count(True) == 1
     assert not pages(connector, tokens, after[-1].cursor)[-1].whole
-
-
-def test_everything_is_listed_again_after_a_week(account, connector, tokens, monkeypatch):
-    account.follow(OTHER)
-    ids = {account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)}
-    before = pages(connector, tokens)
-    monkeypatch.setattr(changes, "WEEK", -1)
-    after = pages(connector, tokens, before[-1].cursor)
-    assert set(items(after)) == ids
-    assert after[-1].whole
 
 
 def test_a_new_site_and_a_new_library_are_listed_without_the_others(account, connector, tokens):
@@ -256,13 +243,6 @@ def test_a_link_of_a_site_listing_leads_to_no_other_server(account, connector, t
         pages(connector, tokens)
 
 
-def test_there_is_a_most_of_libraries(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(sites, "MOST", 2)
-    for number in range(3):
-        account.follow(f"sites/more{number}")
-    assert skipped(pages(connector, tokens)) == {"library beyond the most of one connection": 2}
-
-
 def test_a_listing_goes_on_in_the_library_that_it_had_come_to(account, tokens):
     account.page = 1
     account.follow(OTHER)
@@ -276,19 +256,3 @@ def test_a_listing_goes_on_in_the_library_that_it_had_come_to(account, tokens):
             break
     assert seen == ids
     assert page.whole
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "{}", "[]", "5", json.dumps({"left": 1})])
-def test_a_cursor_of_nobody_lists_everything(account, connector, tokens, cursor):
-    one = account.put("one.txt", "x")
-    assert set(items(pages(connector, tokens, cursor))) == {one}
-
-
-def test_a_file_that_is_too_large_and_one_with_malware_are_left_out(account, tokens, tmp_path):
-    one, bad = account.put("one.txt", "x" * 2000), account.put("bad.txt", "x")
-    account._of(bad).items[account._item(bad)]["more"] = {"malware": {}}
-    connector = registry.make_connector("SHAREPOINT", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
-    found = items(pages(connector, tokens))
-    assert "malware" in found[bad].error
-    with pytest.raises(Skippable, match="larger than"):
-        connector.fetch(tokens, found[one], tmp_path / "raw")

@@ -8,8 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +198,10 @@ def test_a_page_that_was_led_to_a_private_address_is_not_taken(vendor: Place, tm
         vendor.fetch("/inner", tmp_path)
 
 
-@pytest.mark.parametrize("how", ["seconds", "date"])
-def test_told_to_wait_it_waits_as_long_and_then_has_the_page(vendor: Place, tmp_path: Path, how: str) -> None:
+def test_told_to_wait_it_waits_as_long_and_then_has_the_page(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
     vendor.put("/tides", Seen(PAGE))
-    later = {"seconds": "1", "date": format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)}[how]
-    vendor.vendor.faults.append(faults.status(429, WORDS, Retry_After=later))
+    vendor.vendor.faults.append(faults.status(429, WORDS, Retry_After="1"))
     begun = time.monotonic()
     assert "full moon" in text(vendor.fetch("/tides", tmp_path))
     assert time.monotonic() - begun >= 0.9
@@ -222,31 +218,28 @@ def test_a_rate_that_stays_used_up_ends_in_time_and_says_how_long(vendor: Place,
     assert len(vendor.vendor.asked) == 1
 
 
-@pytest.mark.parametrize("fault", [faults.status(500), faults.status(502), faults.reset, faults.cut, faults.html])
-def test_trouble_that_passes_costs_no_page(vendor: Place, tmp_path: Path, fault: faults.Fault) -> None:
+@pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html])
+def test_trouble_that_passes_costs_no_page_and_what_stays_may_be_over_later(
+    vendor: Place, tmp_path: Path, fault: faults.Fault
+) -> None:
     assert vendor.vendor is not None
     vendor.put("/tides", Seen(PAGE))
     vendor.vendor.faults += [fault, fault]
     assert "full moon" in text(vendor.fetch("/tides", tmp_path))
     assert len(vendor.vendor.asked) == 3
-
-
-@pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html])
-def test_trouble_that_stays_may_be_over_later(vendor: Place, tmp_path: Path, fault: faults.Fault) -> None:
-    assert vendor.vendor is not None
     vendor.vendor.always.append(fault)
     with pytest.raises(Retryable) as caught:
         vendor.fetch("/tides", tmp_path)
     assert WORDS not in str(caught.value)
-    assert len(vendor.vendor.asked) == 3
+    assert len(vendor.vendor.asked) == 6
 
 
-@pytest.mark.parametrize("body", [b"[]", b'"text"', b'{"success": true, "data": 5}', b'{"data": null}', b"{"])
-def test_an_answer_of_another_shape_is_no_page(vendor: Place, tmp_path: Path, body: bytes) -> None:
+def test_an_answer_of_another_shape_is_no_page(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
-    vendor.vendor.always.append(lambda handler: handler.reply(200, body) is None)
-    with pytest.raises((Retryable, Skippable)):
-        vendor.fetch("/tides", tmp_path)
+    for body in (b'"text"', b'{"success": true, "data": 5}', b'{"data": null}', b"{"):
+        vendor.vendor.always[:] = [lambda handler, body=body: handler.reply(200, body) is None]
+        with pytest.raises((Retryable, Skippable)):
+            vendor.fetch("/tides", tmp_path)
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "refuses the key"), (402, "no credit left")])
@@ -263,21 +256,21 @@ def test_a_refused_key_and_an_empty_account_end_the_run_at_once(
     assert len(vendor.vendor.asked) == 2
 
 
-@pytest.mark.parametrize("status", [400, 403, 422, 451])
-def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path: Path, status: int) -> None:
+def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path: Path) -> None:
     assert vendor.vendor is not None
-    vendor.vendor.always.append(faults.status(status, WORDS))
-    with pytest.raises(Skippable) as caught:
-        vendor.fetch("/tides", tmp_path)
-    assert WORDS not in str(caught.value)
+    for status in (400, 403, 422, 451):
+        vendor.vendor.always[:] = [faults.status(status, WORDS)]
+        with pytest.raises(Skippable) as caught:
+            vendor.fetch("/tides", tmp_path)
+        assert WORDS not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(VENDORS))
-@pytest.mark.parametrize("key", ["", " ", "schlüssel", "two\nlines", "a\0b"])
-def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str, key: str) -> None:
-    with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:
-        VENDORS[name][0]({"provider": name, "apiKey": key}, settings())
-    assert caught.value.field == "webScraperConfig.apiKey"
+def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str) -> None:
+    for key in ("", " ", "schlüssel", "two\nlines", "a\0b"):
+        with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:
+            VENDORS[name][0]({"provider": name, "apiKey": key}, settings())
+        assert caught.value.field == "webScraperConfig.apiKey"
 
 
 def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
@@ -332,8 +325,7 @@ def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: P
     assert text(raw) == "Words of a file."
 
 
-@pytest.mark.parametrize("how", ["silent", "dripping"])
-@pytest.mark.parametrize("module", [jina, scrapingbee])
+@pytest.mark.parametrize(("module", "how"), [(jina, "silent"), (scrapingbee, "dripping")])
 def test_a_service_that_takes_for_ever_is_left_after_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, how: str
 ) -> None:

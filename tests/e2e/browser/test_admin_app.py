@@ -147,7 +147,7 @@ def test_the_page_may_not_be_framed_and_runs_no_foreign_code(browser: Browser, b
         assert headers["referrer-policy"] == "no-referrer"
     violations: list[str] = []
     namespace = org.namespace()
-    for path in ("", "search?q=seal", "documents", "runs", "connections", "keys", "namespaces"):
+    for path in ("search?q=seal", "documents", "namespaces"):
         page = browser.new_page()
         page.on(
             "console", lambda line: violations.append(line.text) if "Content Security Policy" in line.text else None

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from retrieval.connections import connected_source, queries_sync
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, Retryable
 from retrieval.jobs import control
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, SourceItem
-from tests.flows.connected import ConnectedSpace
 from tests.standins import memory
 
 
@@ -217,21 +216,6 @@ def test_a_token_that_ends_in_the_middle_of_a_listing_is_renewed(space, account,
     assert (run.failed, set(rows(space))) == ([], ids)
 
 
-def test_two_namespaces_with_the_same_account_do_not_touch_each_other(space, account):
-    ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(6)]
-    other = ConnectedSpace(space.db, account)
-    space.ingest()
-    other.ingest()
-    assert set(rows(space)) == set(rows(other)) == set(ids)
-    assert not {row["id"] for row in rows(space).values()} & {row["id"] for row in rows(other).values()}
-    account.delete(ids[0])
-    assert space.ingest().progress["removed"] == 1
-    assert ids[0] in rows(other)
-    space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
-    assert other.ingest().progress["removed"] == 1
-    assert ids[0] not in rows(other)
-
-
 def test_what_was_asked_for_reaches_every_document(space, account):
     for number in range(2):
         account.put(f"{number}.txt", " ".join(f"word{count}" for count in range(400)))
@@ -243,30 +227,6 @@ def test_what_was_asked_for_reaches_every_document(space, account):
         chunks = space.db.rows("select tokens from chunks where document_id = %(id)s", row)
         assert len(chunks) > 3
         assert max(chunk["tokens"] for chunk in chunks) <= 100
-
-
-def test_a_document_that_failed_and_left_is_no_failure_of_the_next_run(space, account, monkeypatch):
-    for number in range(6):
-        account.put(f"{number}.txt", f"text number {number}")
-    one = account.put("one.txt", "one more")
-    with monkeypatch.context() as once:
-        refuse(once, one)
-        assert len(space.ingest().failed) == 1
-    account.delete(one)
-    run = space.ingest()
-    assert (run.failed, run.progress["removed"]) == ([], 1)
-    assert one not in rows(space)
-
-
-def refuse(monkeypatch, external_id):
-    fetch = memory.Memory.fetch
-
-    def refusing(self, tokens, item, to):
-        if item.external_id == external_id:
-            raise Skippable("It cannot be had now.")
-        return fetch(self, tokens, item, to)
-
-    monkeypatch.setattr(memory.Memory, "fetch", refusing)
 
 
 def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(space, account):
@@ -293,15 +253,6 @@ def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, acco
     assert ["comes to no end" in entry.error for entry in run.failed] == [True]
     assert len(pages) == 7
     assert set(rows(space)) == {one}
-
-
-def test_items_that_waver_for_long_are_no_endless_listing(space, account, listing, monkeypatch):
-    monkeypatch.setattr(connected_source, "IDLE_PAGES", 5)
-    one, other = account.put("one.txt", "the first words"), account.put("two.txt", "the other words")
-    listing(*[[item(one)] for _ in range(5)], [item(other)], *[[item(one)] for _ in range(5)], *[[] for _ in range(20)])
-    run = space.ingest()
-    assert run.failed == []
-    assert set(rows(space)) == {one, other}
 
 
 def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
@@ -331,25 +282,6 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
     assert set(rows(space)) == set(kept)
     assert sorted(asked) == sorted(lost)
     assert len(before) == 4
-
-
-def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, listing, monkeypatch):
-    monkeypatch.setattr(connected_source, "ASKED", 2)
-    lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(20)]
-    space.ingest()
-    listing([], whole=True)
-    asked = []
-
-    def noted(_self, _tokens, external_id):
-        asked.append(external_id)
-        control.cancel_run(space.db, space.scope, asked_for)
-        return True
-
-    monkeypatch.setattr(memory.Memory, "gone", noted)
-    asked_for = space.request()
-    space.work()
-    assert len(asked) == 2
-    assert set(rows(space)) == set(lost)
 
 
 def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):

@@ -56,17 +56,6 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     assert listings.waiting_listings(space.db, lease) == []
 
 
-def test_waits_without_end_end(space, account, monkeypatch):
-    monkeypatch.setattr(backoff, "LONGEST", 2.5)
-    account.fault = lambda _request: faults.status(429, Retry_After="1")
-    space.request()
-    lease, step = listing(space)
-    began = time.monotonic()
-    with pytest.raises(Retryable, match="429"):
-        space.call(backoff.wait_and_repeat(space.db, lease, step))
-    assert 1.5 < time.monotonic() - began < 15
-
-
 def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     account.fault = lambda _request: faults.status(429, Retry_After="300")
     asked = space.request()

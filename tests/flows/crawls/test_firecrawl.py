@@ -1,9 +1,7 @@
 """Scraping services under the three web sources: limits, troubles, crawls that die, are cancelled, or never end."""
 
 import json
-import time
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -16,7 +14,6 @@ from flows import steps
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover
-from retrieval.ingestion.queries import frontier
 from retrieval.namespaces import namespaces
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.connectors.web.test_web_client import serving
@@ -136,15 +133,6 @@ def test_a_walked_site_is_found_with_what_its_pages_say_of_themselves(space, cra
     assert row["properties"].items() >= {"language": "en", "description": "About the sea"}.items()
     again = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
     assert space.run(again).progress["embedded"] == 0
-
-
-def test_pages_come_in_pieces_and_each_is_asked_for_once(space, crawler):
-    crawler.step, crawler.most = 3, 2
-    run = crawl(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
-    assert len(paths(space, run)) == 7
-    looks = [path for method, path, _ in crawler.asked if method == "GET" and path.endswith("crawl-1")]
-    assert 4 <= len(looks) <= 8
-    assert len({header["authorization"] for header in crawler.headers}) == 1
 
 
 def test_selectors_are_applied_and_the_service_is_asked_safely(space, crawler):
@@ -309,31 +297,6 @@ def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, cr
     assert crawler.starts() == 1
 
 
-def test_a_crawl_is_remembered_before_it_is_looked_at(space, crawler, monkeypatch):
-    record, asked = discover._record, []
-
-    def recorded(*given):
-        asked.append([method for method, _, _ in crawler.asked])
-        return record(*given)
-
-    monkeypatch.setattr(discover, "_record", recorded)
-    crawl(space, "WEBSITE", url=f"{SITE}/")
-    assert asked[0] == ["POST"]
-
-
-def test_limits_hold_over_the_death_of_a_worker(space, crawler, monkeypatch):
-    endless(crawler, 200)
-    run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=5)
-    found = listing(space)
-    revive = dying(monkeypatch, 2)
-    with pytest.raises(Killed):
-        steps.discover(found)
-    revive()
-    steps.discover(found)
-    assert len(paths(space, run)) == 5
-    assert (crawler.starts(), crawler.given_up) == (1, ["crawl-1"])
-
-
 @pytest.mark.parametrize("first", ["BUILTIN", "FIRECRAWL"])
 def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page(
     space, crawler, site, monkeypatch, first
@@ -404,51 +367,10 @@ def test_a_crawl_that_ends_badly_keeps_what_there_is(space, crawler, how, words)
     assert words in failed(space, run)["/"]
 
 
-def test_a_crawl_that_brings_nothing_says_so(space, crawler):
-    crawler.obedient, crawler.web = False, {}
-    run = crawl(space, "WEBSITE", url=f"{SITE}/")
-    assert "found no page" in failed(space, run)["/"]
-
-
 def test_a_start_that_robots_txt_forbids_is_a_failed_entry(space, crawler):
     crawler.blocked = [f"{SITE}/"]
     run = crawl(space, "WEBSITE", url=f"{SITE}/")
     assert "robots.txt" in failed(space, run)["/"]
-
-
-def test_words_that_the_sdk_does_not_know_lose_nothing(space, crawler):
-    crawler.web = {f"{SITE}/": page("/", ["/a"]), f"{SITE}/a": page("/a", [])}
-    odd = {
-        "success": True,
-        "status": "a new word",
-        "total": None,
-        "expiresAt": "soon",
-        "next": f"{SITE}/v2/crawl/crawl-1?skip=1",
-        "data": [
-            {
-                "markdown": "Words",
-                "links": [None],
-                "metadata": {"sourceURL": f"{SITE}/", "statusCode": 200, "title": 5},
-            },
-            {"markdown": None, "metadata": None},
-            "nothing",
-        ],
-    }
-    trouble = {"errors": [{"url": f"{SITE}/b", "id": None, "timestamp": "soon"}, 5], "robotsBlocked": [None]}
-    run = accept(space, "WEBSITE", url=f"{SITE}/")
-
-    def strange(handler):
-        return handler.reply(200, odd) is None
-
-    def worse(handler):
-        return handler.reply(200, trouble) is None
-
-    usual = [lambda _handler: False]
-    crawler.faults = [*usual, strange, *usual, worse]
-    steps.discover(listing(space))
-    assert paths(space, run) == ["/", "/a"]
-    assert failed(space, run) == {"/b": "Firecrawl could not read the page."}
-    assert {header["host"] for header in crawler.headers} == {f"127.0.0.1:{crawler.port}"}
 
 
 def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
@@ -459,13 +381,6 @@ def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
     assert "This is /c." in raw.path.read_text()
     with pytest.raises(Skippable, match="404"):
         source.fetch(SourceItem(f"{SITE}/gone", "gone"), request, tmp_path / "raw")
-
-
-def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
-    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert frontier.load_frontier(space.db, run)
-    frontier.delete_frontiers(space.db)
-    assert frontier.load_frontier(space.db, run) == []
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):
@@ -515,20 +430,6 @@ def test_a_list_is_fetched_by_each_service(service):
     assert "10.0.0.1" not in str(service.asked)
 
 
-def test_a_sitemap_is_read_by_us_and_its_pages_by_each_service(service, site):
-    service.web = web(site=site.url)
-    entries = "".join(f"<url><loc>{site.url}{path}</loc></url>" for path in [*TREE, "/private/x"])
-    site.pages = {
-        "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
-        "/sitemap.xml": answer(f"<urlset>{entries}</urlset>".encode(), content_type="application/xml"),
-    }
-    run = crawl(service.space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
-    assert paths(service.space, run, site.url) == sorted(TREE)
-    assert len(service.space.run(run).completed) == 7
-    assert site.paths() == ["/sitemap.xml"]
-    assert "private" not in str(service.asked)
-
-
 def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
     service.web = web(site=site.url)
     site.pages = {"/robots.txt": answer(b"User-agent: *\nDisallow: /b\n", content_type="text/plain")}
@@ -539,16 +440,6 @@ def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
     assert site.paths() == []
     assert list(service.space.run(run).progress["skippedReasons"].values()) == [1]
     assert service.space.run(run).failed == []
-
-
-def test_a_sites_delay_holds_for_pages_that_services_fetch(service, site):
-    service.web = {f"{site.url}/{number}": page(f"/{number}", []) for number in range(3)}
-    site.pages = {"/robots.txt": answer(b"User-agent: *\nCrawl-delay: 0.5\n", content_type="text/plain")}
-    begun = time.monotonic()
-    run = ingest(service.space, *service.web)
-    assert time.monotonic() - begun > 1
-    assert len(run.completed) == 3
-    assert min(later - sooner for sooner, later in pairwise(sorted(service.times))) > 0.4
 
 
 def test_a_busy_service_delays_a_walk_and_loses_nothing(service, site):

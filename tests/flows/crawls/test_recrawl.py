@@ -84,49 +84,6 @@ def test_a_page_without_a_mark_is_compared_by_its_content(space, site):
     assert len(site.paths()) == 2 * len(TREE)
 
 
-def test_a_mark_that_comes_later_or_changes_alone_is_remembered(space, site):
-    """Servers behind one name often send marks of their own for the same bytes."""
-    site.pages = {path: linked(path, links) for path, links in TREE.items()}
-    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    grow(site)
-    for _ in range(2):
-        assert did(space, crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")) == NOTHING_NEW
-    assert sent(site) == dict.fromkeys(TREE, 1)
-
-
-def test_a_mark_of_one_address_is_not_shown_to_another(space, site):
-    """The canonical page itself is never fetched here, so its mark is not known."""
-    head = '<link rel="canonical" href="/real">'
-    site.pages = {"/": linked("/", ["/twin"]), "/twin": Marked(linked("/real", [], head))}
-    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    site.pages = {"/": linked("/", ["/real"]), "/real": Marked(linked("/real", [], head))}
-    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert sent(site) == {"/real": 1}
-    assert "if-none-match" not in site.asked[-1][1]
-
-
-def test_other_selectors_take_another_part_of_the_page_as_it_was_stored(space, site):
-    site.pages = {"/tides": Marked(lists.PAGE)}
-    url = f"{site.url}/tides"
-    crawl(space, "WEBSITE", ingest=True, url=url)
-    assert "sofa" in lists.text_of(space, url)
-    crawl(space, "WEBSITE", ingest=True, url=url, scrapeOptions={"excludeSelectors": [".ad"]})
-    assert "sofa" not in lists.text_of(space, url)
-    assert sent(site) == {"/tides": 1}
-
-
-def test_a_stored_page_that_was_lost_is_fetched_again(space, site):
-    from connectors import registry
-
-    grow(site)
-    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    keys = space.db.rows("select raw_key from documents where external_id = %(url)s", {"url": f"{site.url}/a"})
-    registry.file_store(space.config).delete([row["raw_key"] for row in keys])
-    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
-    assert did(space, again)["done"] == 4
-    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
-
-
 def test_a_removed_page_comes_back_whole(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -150,20 +107,6 @@ def test_an_unchanged_sitemap_page_costs_no_more(space, site, kind):
     assert set(sent(site).values()) <= {1}
 
 
-def test_a_date_that_changes_alone_is_remembered(space, site):
-    def serve(when):
-        site.pages["/sitemap.xml"] = xml(urlset(*((f"{site.url}{path}", when) for path in TREE)))
-        site.asked.clear()
-        return did(space, crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
-
-    site.pages = {path: linked(path, links) for path, links in TREE.items()}
-    assert serve("2026-01-01")["embedded"] == 4
-    assert serve("2026-02-02") == NOTHING_NEW
-    assert len(site.paths()) == 5
-    assert serve("2026-02-02") == NOTHING_NEW
-    assert site.paths() == ["/sitemap.xml"]
-
-
 def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
     grow(site)
     crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
@@ -177,16 +120,3 @@ def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
     space.take(found.lease)
     assert sorted(names(space, run)) == sorted(f"{site.url}{path}" for path in TREE)
     assert sent(site) == dict.fromkeys(TREE, 1)
-
-
-def test_a_mark_counts_only_for_the_page_that_bore_it(space, site):
-    """`/latest` leads elsewhere by now, to a page that is older than the one before."""
-    url = f"{site.url}/latest"
-    new, old = Marked(linked("new", []), "last_modified"), Marked(linked("old", []), "last_modified")
-    site.pages = {"/latest": answer(status="302 Found", location="/new"), "/new": new, "/old": old}
-    lists.ingest(space, url)
-    lists.ingest(space, url)
-    assert (new.sent, old.sent) == (1, 0)
-    site.pages["/latest"] = answer(status="302 Found", location="/old")
-    lists.ingest(space, url)
-    assert "This is old" in lists.text_of(space, url)

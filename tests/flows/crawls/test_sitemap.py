@@ -6,7 +6,7 @@ import pytest
 
 from flows import steps
 from retrieval.errors import Skippable
-from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawling import accept, crawl, listing, names
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
 
@@ -80,12 +80,6 @@ def test_sitemaps_as_people_make_them_are_read(space, site):
     assert space.run(run).progress["skipped"] == 1
 
 
-def test_max_links_bounds_the_documents(space, site):
-    site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(50))))}
-    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=7)
-    assert list_of(space, site, run) == [f"/{number}" for number in range(7)]
-
-
 def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, site, monkeypatch):
     from connectors.web.crawl.sitemap import Sitemap
 
@@ -139,15 +133,6 @@ def test_the_same_lastmod_is_not_fetched_again(space, site):
     assert sorted(site.paths()) == ["/c", "/sitemap.xml"]
 
 
-def test_each_address_of_a_sitemap_is_a_document_whatever_it_calls_itself(space, site):
-    site.pages = {"/1": lists.PAGE, "/2": lists.PAGE}
-    site.pages["/sitemap.xml"] = xml(pages(site, "/1", "/2", "/1", "/2#part"))
-    run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
-    assert list_of(space, site, run) == ["/1", "/2"]
-    assert sorted(site.paths()) == ["/1", "/2", "/sitemap.xml"]
-    assert len(space.run(run).completed) == 2
-
-
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
@@ -177,14 +162,3 @@ def test_a_packed_sitemap_that_grows_without_end_is_refused(space, site):
     accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
     with pytest.raises(Skippable, match="64 MiB"):
         steps.discover(listing(space))
-
-
-def test_a_further_sitemap_that_cannot_be_read_is_one_entry_beside_the_others(space, site):
-    site.pages = {
-        "/sitemap.xml": xml(index(f"{site.url}/gone.xml", f"{site.url}/a.xml", "http://elsewhere.example/b.xml")),
-        "/a.xml": xml(pages(site, "/1")),
-    }
-    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
-    assert list_of(space, site, run) == ["/1"]
-    assert list(reasons(space, run)) == [f"{site.url}/gone.xml"]
-    assert space.run(run).progress["skipped"] == 1

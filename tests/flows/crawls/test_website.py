@@ -2,7 +2,6 @@
 
 import pytest
 
-from connectors.web.crawl import page
 from connectors.web.crawl.website import page_key
 from flows import steps
 from retrieval.errors import Retryable
@@ -60,12 +59,6 @@ def test_depth_links_and_paths_decide_what_is_kept(space, site, config, kept):
     assert reasons(space, run) == {}
 
 
-def test_what_is_excluded_or_does_not_match_is_never_asked_for(space, site):
-    grow(site)
-    crawl(space, "WEBSITE", url=f"{site.url}/", includePaths=["/a/"], excludePaths=["/a/2"])
-    assert set(site.paths()) == {"/", "/a/1"}
-
-
 def test_a_crawled_page_is_found_and_was_fetched_once(space, site):
     grow(site)
     site.pages["/c"] = linked("/c", []).replace("This is /c.", "Owls hunt mice at night.")
@@ -98,11 +91,6 @@ def test_a_start_page_that_leads_on_by_itself_is_followed(space, site):
         "/en/a": linked("/en/a", []),
     }
     assert paths(space, site, crawl(space, "WEBSITE", url=f"{site.url}/")) == ["/", "/en/", "/en/a"]
-
-
-def test_a_host_is_one_in_its_own_script_and_as_it_is_dialled():
-    assert page.host_of("https://bücher.example/a") == page.host_of("https://xn--bcher-kva.example:443/b")
-    assert page.host_of("https://BÜCHER.example./") == page.host_of("https://bücher.example/")
 
 
 def test_pages_that_are_the_same_are_one_document(space, site):
@@ -179,13 +167,6 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
 )
 def test_one_page_has_one_spelling(url, key):
     assert page_key(url) == page_key(key) == key
-
-
-def test_a_link_too_long_to_be_remembered_stops_nobody(space, site):
-    letters = "".join(chr(0x4E00 + number * 7919 % 20000) for number in range(1900))
-    site.pages = {"/": linked("/", [f"/{letters}", "/fine"]), "/fine": linked("/fine", [])}
-    run = crawl(space, "WEBSITE", url=f"{site.url}/")
-    assert paths(space, site, run) == ["/", "/fine"]
 
 
 def wide(site, pages):

@@ -18,8 +18,7 @@ from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
 from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations
-from retrieval.job_config import Ingestion
-from retrieval.jobs import control, runs
+from retrieval.jobs import control
 from retrieval.maintenance import garbage
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
@@ -197,19 +196,6 @@ def test_evaluations_travel_with_what_they_say_of_documents(two, home, tmp_path)
     home("new")
     fresh = imported(two[1], space.ring, file)
     assert told(two[1], fresh.namespace) == [{**one, "runs": ["evr_1"]} for one in before]
-
-
-def test_the_language_that_a_namespace_fixes_travels(two, home, tmp_path):
-    home("old")
-    space = Configured(two[0])
-    two[0].rows("update namespaces set keyword_language = 'de'", {})
-    space.text("An owl.", "owl")
-    space.work()
-    file, _ = exported(space, tmp_path)
-    home("new")
-    made = imported(two[1], space.ring, file)
-    assert namespaces.load(two[1], space.ring, made.namespace).keyword_language == "de"
-    assert [row["keyword_language"] for row in two[1].rows("select keyword_language from documents", {})] == ["=german"]
 
 
 def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
@@ -431,36 +417,6 @@ def answers_in(home, name, db, space, made):
     hits = answers(db, space.ring, made.namespace, "alice")
     assert {hit[4] for found in hits for hit in found} == {"Bats hunt moths."}
     return hits
-
-
-@pytest.mark.shared
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, shared_data, monkeypatch):
-    """1,400 abstracts, 225 queries: the same hits, scores and spans."""
-    home("old")
-    space = Configured(two[0])
-    rows = [json.loads(one) for one in (shared_data / "cranfield" / "corpus.jsonl").read_text().splitlines()]
-
-    async def accept():
-        for row in rows:
-            if row["text"].strip():
-                await runs.accept_text(space.db, space.scope, text=row["text"], name=row["id"], ingestion=Ingestion())
-
-    space.call(accept())
-    space.work()
-    queries = [
-        json.loads(one)["text"] for one in (shared_data / "cranfield" / "queries.jsonl").read_text().splitlines()
-    ]
-    assert len(queries) == 225
-    monkeypatch.setattr("tests.flows.ingestion.test_moving.QUERIES", tuple(queries))
-    monkeypatch.setattr("tests.flows.ingestion.test_moving.MODES", ((0.5, 0.5),))
-    before = answers(two[0], space.ring, space.scope.namespace)
-    file, done = exported(space, tmp_path)
-    home("new")
-    made = imported(two[1], space.ring, file)
-    assert answers(two[1], space.ring, made.namespace) == before
-    assert done.documents == made.documents > 1390
 
 
 def seen_by(db, scope, user):

@@ -196,24 +196,6 @@ def test_metadata_changed_while_its_vectors_are_written_reaches_them(space, inde
     assert marks(space, index) == ['["team","blue"]']
 
 
-def test_the_same_text_with_other_metadata_gets_new_labels(space, index):
-    space.text(OWLS, "owls", metadata={"team": "red"})
-    space.work()
-    space.text(OWLS, "owls", metadata={"team": "blue"})
-    space.work()
-    space.sweep()
-    assert len(index.bodies("/vectors/upsert")) == 1
-    assert marks(space, index) == ['["team","blue"]']
-
-
-def test_the_embedded_store_needs_no_labels(db, space):
-    own = Configured(db)
-    text = own.text(OWLS, "owls", metadata={"team": "red"})
-    own.work()
-    patch(own, text.document_id, team="blue")
-    assert not db.rows("select 1 from sweeps where kind = 'labels'")
-
-
 @pytest.mark.parametrize(
     "fault", [status(500), status(503, Retry_After="1"), reset, cut], ids=["500", "503", "reset", "cut"]
 )

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 
 import numpy as np
-import psycopg
 import pytest
 
 from connectors.files.local import LocalFiles
@@ -288,24 +287,3 @@ def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(hous
     )
     assert [row["content"] for row in rows] == ["Ships wait outside."]
     assert house.footprint()["embeddings"] == 2
-
-
-def test_statements_of_a_window_do_not_grow_with_its_documents(house, monkeypatch):
-    asked = []
-    real = psycopg.Cursor.execute
-
-    def execute(self, statement, params=None, **options):
-        asked.append(statement)
-        return real(self, statement, params, **options)
-
-    counts = []
-    for count in (2, 12):
-        for number in range(count):
-            house.post(f"text {number} of {count}", f"{count} {number}")
-        with monkeypatch.context() as counting:
-            counting.setattr(psycopg.Cursor, "execute", execute)
-            house.work()
-        counts.append(len(asked))
-        asked.clear()
-    assert counts[1] <= counts[0] + 3
-    assert len(house.contents()) == 14

@@ -9,7 +9,7 @@ from connectors import registry
 from flows import lease_renewal
 from retrieval import settings
 from retrieval.documents import receipts
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Fatal
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
@@ -138,27 +138,6 @@ def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet)
         assert stores(found)["S3_COMPATIBLE"] == (1, False)
         assert storage.listed(name) == []
         registry._made.clear()
-
-
-def test_a_sweep_that_is_repeated_counts_nothing_twice_and_forgets_nothing(quiet, monkeypatch):
-    space = Configured(quiet)
-    text = space.text(LONG, "owls")
-    space.work()
-    chunks = chunks_of(space)
-    space.delete(text.document_id)
-    store = type(registry.file_store(space.config))
-    real = store.delete
-
-    def refusing(self, keys):
-        raise Retryable("away")
-
-    monkeypatch.setattr(store, "delete", refusing)
-    space.sweep()
-    assert receipt(space).status == "PENDING"
-    monkeypatch.setattr(store, "delete", real)
-    space.sweep()
-    found = receipt(space)
-    assert (found.status, found.chunks, found.vectors, found.files) == ("CONFIRMED", chunks, chunks, 1)
 
 
 def files_of(space, tmp_path):

@@ -165,14 +165,6 @@ def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
     assert models(space) == {WORDS["model"]}
 
 
-def test_cancelled_before_it_began(space, by_hand):
-    run = begin(space)
-    control.cancel_run(space.db, space.scope, run)
-    assert space.run(run).status == "COMPLETED"
-    begin(space)
-    assert rebuild(space)
-
-
 def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
     run = begin(space)
     lease = lease_of(space)
@@ -279,16 +271,6 @@ def test_only_one_at_a_time(space):
     assert raised.value.reason == "reembed_running"
 
 
-def test_there_and_back_again(space, by_hand):
-    begin(space)
-    assert rebuild(space)
-    begin(space, MINILM)
-    assert rebuild(space)
-    space.sweep()
-    finds_all(space)
-    assert stored(space) == {"vectors": {384: 3}, "embeddings": {384: 3}}
-
-
 def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch):
     from retrieval import settings
 
@@ -334,17 +316,6 @@ def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand,
     assert space.config.embedding_model == {**WORDS, "apiKey": "b"}
 
 
-def test_a_namespace_deleted_meanwhile_stays_deleted(space, by_hand):
-    begin(space)
-    by_hand.hook = lambda step, _work: (
-        space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
-        if step == "shadow"
-        else None
-    )
-    with pytest.raises(batches.Superseded):
-        rebuild(space)
-
-
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
 def test_the_flow_runs_in_prefect(space):
@@ -357,15 +328,6 @@ def test_the_flow_runs_in_prefect(space):
     assert space.run(run).status == "COMPLETED"
     assert models(space) == {WORDS["model"]}
     assert ingest.WINDOWS_AT_ONCE
-
-
-def test_no_key_of_the_next_model_lies_in_a_plain_column(space):
-    now = space.config
-    later = replace(now, embedding_model={"provider": "OPENAI", "model": "m", "apiKey": "canary-next-key"})
-    space.call(reembedding.begin_reembedding(space.db, space.ring, now, later))
-    row = space.db.row("select to_jsonb(n)::text as all from namespaces n where id = %(id)s", {"id": now.id})
-    assert "canary-next-key" not in row["all"]
-    assert b"canary-next-key".hex() not in row["all"]
 
 
 def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):

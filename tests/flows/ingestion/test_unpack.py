@@ -112,20 +112,6 @@ def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(hous
     assert found["boat.zip"]["metadata"] == {"team": "north"}
 
 
-def test_an_unchanged_member_of_a_changed_archive_is_not_done_again(house):
-    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"It is blue.")]))
-    before = rows(house)
-    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"It is red now.")]))
-    assert {name: stage for name, (_, stage, _) in ended.items()} == {
-        "boat.zip": "upserted",
-        "a.txt": "unchanged",
-        "b.txt": "upserted",
-    }
-    after = rows(house)
-    assert after["boat.zip/a.txt"]["active_generation"] == before["boat.zip/a.txt"]["active_generation"]
-    assert after["boat.zip/b.txt"]["active_generation"] > before["boat.zip/b.txt"]["active_generation"]
-
-
 def test_attachments_of_a_mail_are_documents_beside_it(house):
     inner = EmailMessage()
     inner["Subject"] = "Older letter"
@@ -244,14 +230,6 @@ def test_a_damaged_and_a_locked_member_fail_alone(house):
     assert "password" in ended["boat.zip/c.txt"][2]
 
 
-def test_an_archive_of_locked_members_is_refused_whole(house):
-    data = bytearray(packed([("a.txt", TIDES)]))
-    data[6] |= 1
-    data[data.rindex(b"PK\x01\x02") + 8] |= 1
-    ended = ingest(house, "boat.zip", bytes(data))
-    assert "protected by a password" in ended["boat.zip"][2]
-
-
 def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house):
     inner = packed([("deep.txt", b"The deep text speaks of whales.")])
     ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner)]))
@@ -266,13 +244,6 @@ def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house
         " on p.id = c.partition_id where d.id is null and p.namespace_id = %(namespace)s",
         {"namespace": house.scope.namespace},
     ) == []  # fmt: skip
-
-
-def test_a_file_that_was_uploaded_by_itself_stays_whatever_an_archive_of_that_name_holds(house):
-    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
-    ingest(house, "boat.zip/b.txt", b"The hull was painted by hand.")
-    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
-    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/b.txt"}
 
 
 def test_a_version_that_cannot_be_read_takes_nothing_away(house):
@@ -360,19 +331,6 @@ def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(h
         "b.txt": "upserted",
     }
     assert {row["status"] for row in rows(house).values()} == {"SUCCESS"}
-
-
-def test_a_member_of_a_fetched_archive_is_resynced_with_it_only(house):
-    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
-    house.db.rows(
-        "update documents d set source = 'URLS_LIST' from partitions p where p.id = d.partition_id"
-        " and p.namespace_id = %(namespace)s",
-        {"namespace": house.scope.namespace},
-    )
-    ((status, reason),) = resynced(house, "boat.zip/a.txt").values()
-    assert status == "NOT_ELIGIBLE_FOR_RESYNC"
-    assert "packed into another file: resync that one" in reason
-    assert {one[0] for one in resynced(house, "boat.zip", "boat.zip/a.txt").values()} == {"QUEUED_FOR_RESYNC"}
 
 
 def mail_with(*attachments):

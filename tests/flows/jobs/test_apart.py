@@ -1,6 +1,5 @@
 """Nothing that one namespace does stops another: locks, stores that hang, statements that never end."""
 
-import itertools
 import threading
 import time
 
@@ -10,11 +9,10 @@ from psycopg.types.json import Json
 
 from retrieval.database.database import Database
 from retrieval.database.statement_budget import LIMITS
-from retrieval.errors import Retryable
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
-from retrieval.maintenance import garbage, garbage_hosts, index_upkeep
+from retrieval.maintenance import garbage
 from retrieval.ports import Scope
 from tests.flows.jobs.test_batches import post
 
@@ -186,13 +184,6 @@ def lie_at(db, scope, config):
     db.rows("update namespaces set config = %(c)s where id = %(id)s", {"c": Json(config), "id": scope.namespace})
 
 
-def at_pinecone(host):
-    return {
-        "vectorStorageConfig": {"provider": "PINECONE", "indexHost": host},
-        "fileStorageConfig": {"type": "LOCAL"},
-    }
-
-
 def in_bucket(endpoint):
     storage = {"type": "S3_COMPATIBLE", "endpoint": endpoint}
     return {"vectorStorageConfig": {"provider": "PGVECTOR"}, "fileStorageConfig": storage}
@@ -239,108 +230,6 @@ def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, 
     finally:
         sweeper.close()
         over.set()
-
-
-def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, monkeypatch):
-    """Whichever of its namespaces asks; what answers again is swept at once."""
-    monkeypatch.setattr(garbage_hosts, "DELAY_SECONDS", 0.2)
-    asked = []
-    ill = [True]
-
-    def act():
-        asked.append(time.monotonic())
-        if ill[0]:
-            raise Retryable("The storage did not answer in time.")
-
-    scopes = [new_scope() for _ in range(20)]
-    partitions = [partition_of(db, scope) for scope in scopes]
-    for scope, partition in zip(scopes, partitions, strict=True):
-        lie_at(db, scope, in_bucket("https://fails.example"))
-        due(db, partition, "key")
-    sweeper = garbage.GarbageCollector(swept, stores({scope.namespace: Place(act) for scope in scopes}))
-    try:
-        assert swept_within(db, sweeper, partitions, 2) == []
-        pauses = [after - before for before, after in itertools.pairwise(asked)]
-        assert len(asked) in (3, 4), "at 0, 0.2, 0.6 and 1.4 s at the earliest"
-        assert all(pause > due for pause, due in zip(pauses, [0.2, 0.4, 0.8], strict=False))
-        ill[0] = False
-        db.rows("update sweeps set due_at = now()")
-        assert swept_within(db, sweeper, partitions, 5) == partitions
-    finally:
-        sweeper.close()
-
-
-def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
-    """Not the one where the namespace's other things lie, which others use as well."""
-
-    class Empty(Place):
-        def ids(self, *_):
-            return []
-
-    class Failing(Place):
-        def delete(self, *_):
-            raise Retryable("The vector index did not answer in time.")
-
-    ill, well = new_scope(), new_scope()
-    both = [partition_of(db, ill), partition_of(db, well)]
-    lie_at(db, ill, at_pinecone("ill.example") | {"fileStorageConfig": in_bucket("https://s")["fileStorageConfig"]})
-    lie_at(db, well, in_bucket("https://s"))
-    db.rows(
-        'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
-        " embedding_key) values (%(p)s, 'doc_blame', 1, 0, 0, 1, 1, 'word', '')",
-        {"p": both[0]},
-    )
-    db.rows(
-        "insert into sweeps (partition_id, kind, document_id, generation, due_at)"
-        " values (%(p)s, 'generation', 'doc_blame', 1, now() - interval '1 hour')",
-        {"p": both[0]},
-    )
-    of = {ill.namespace: garbage.Stores(Failing(), Empty(), lambda _: None)}
-    of[well.namespace] = garbage.Stores(Empty(), Empty(), lambda _: None)
-    sweeper = garbage.GarbageCollector(swept, of.__getitem__)
-    try:
-        sweeper.begin()
-        sweeper.wait()
-        due(db, both[1], "key")
-        assert swept_within(db, sweeper, both, 3) == [both[1]]
-        assert sweeper._hosts.held() == ["ill.example"]
-    finally:
-        sweeper.close()
-        db.rows("delete from chunks where document_id = 'doc_blame'")
-
-
-def test_an_index_that_takes_long_keeps_others_waiting_once(db, swept, new_scope, monkeypatch):
-    """Small scopes come first; what did not come to its end is put back, and has longer the next time."""
-    monkeypatch.setattr(index_upkeep, "FIRST_SECONDS", 0.2)
-    db.rows("update partitions set chunks = 0")
-    small, slow, last, calls = new_scope(), new_scope(), new_scope(), []
-    for size, scope in enumerate((small, slow, last)):
-        values = {"p": partition_of(db, scope), "n": index_upkeep.LARGE + size}
-        db.rows("update partitions set chunks = %(n)s where id = %(p)s", values)
-
-    class Index:
-        def maintain(self, scope, *, seconds):
-            calls.append((scope, seconds))
-            if scope == slow and seconds < 0.5:
-                time.sleep(seconds)
-                raise Retryable("The index was not built in time.")
-
-    keeper = index_upkeep.Upkeep(swept, lambda _: garbage.Stores(Index(), Place(), lambda _: None))
-    try:
-        began = time.monotonic()
-        for _ in range(3):
-            keeper.begin()
-            keeper.wait(2)
-        while calls.count((slow, 0.8)) == 0 and time.monotonic() - began < 5:
-            keeper.begin()
-            keeper.wait(2)
-            time.sleep(0.02)
-    finally:
-        keeper.close()
-        db.rows("update partitions set chunks = 0")
-    assert [scope for scope, _ in calls[:3]] == [small, slow, last]
-    assert [seconds for scope, seconds in calls if scope == slow][:3] == [0.2, 0.4, 0.8]
-    assert calls.count((last, 0.2)) > 4
 
 
 def test_a_scope_with_very_many_sweeps_is_not_before_the_others(db, swept, new_scope):

@@ -229,30 +229,6 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     assert space.run(young.job_run_id).status == "QUEUED"
 
 
-def test_a_listing_that_waits_for_two_at_once_ends_with_one_reason(db, space):
-    run = listed(space, "https://slow.example/a")
-    partition = db.row("select partition_id from job_runs where id = %(id)s", {"id": run})["partition_id"]
-    for asked in (site(space), Asked(space.scope.organization, "OpenAI", {"apiKey": "x"}, 300)):
-        breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")
-        with db.transaction() as connection:
-            breakers.wait_for_breakers(connection, partition, [asked.key])
-    db.rows("update breakers set opened_at = now() - interval '2 hours'")
-    db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": run})
-    assert breaker_timeout.expire_runs(db) == 1
-    assert len(space.run(run).failed) == 1
-
-
-def test_a_cancelled_run_does_not_wait(db, vendor, space, monkeypatch):
-    from retrieval.jobs import control
-
-    vendor.always.append(faults.status(500))
-    worker = Worker(db, [space], monkeypatch)
-    run = space.text("one", "one")
-    worker.turn()
-    control.cancel_run(db, space.scope, run.job_run_id)
-    assert space.run(run.job_run_id).outcome == "CANCELLED"
-
-
 def test_a_refused_key_is_an_answer(db, vendor, space, monkeypatch):
     vendor.always.append(faults.status(401))
     worker = Worker(db, [space], monkeypatch)
@@ -302,15 +278,6 @@ def test_a_probe_that_dies_is_followed_by_another(db, space):
     assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_two"
 
 
-def test_a_probe_that_did_not_ask_leaves_it_to_the_next(db, space):
-    asked = site(space)
-    breakers.record_failure(db, asked, "bat_before", seconds=60, reason="It hangs.")
-    db.rows("update breakers set open_until = now() - interval '1 second'")
-    breakers.breaker_state(db, asked.key, "bat_one")
-    breakers.release_probes(db, "bat_one", 1)
-    assert breakers.breaker_state(db, asked.key, "bat_two").probe == "bat_two"
-
-
 @pytest.mark.parametrize("way", ["lost", "closed", "finished", "handed back"])
 def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, way):
     """Though its process died before it could say so."""
@@ -335,19 +302,6 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, wa
         case "handed back":
             batches.hand_back(db, lease)
     assert breakers.breaker_state(db, asked.key, "bat_other").probe == "bat_other"
-
-
-def test_a_namespace_with_another_key_does_not_wait_for_the_old_one(db, vendor, space, monkeypatch):
-    refuse = failing(vendor)
-    worker = Worker(db, [space], monkeypatch)
-    waiting = [space.text(f"text {number}", f"{number}") for number in range(3)]
-    worker.turn()
-    assert refuse
-    vendor.always.clear()
-    db.rows("update breakers set key = 'of the old key', open_until = now()")
-    worker.turn()
-    worker.turn()
-    assert [space.run(run.job_run_id).outcome for run in waiting] == ["SUCCEEDED"] * 3
 
 
 def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):

@@ -40,15 +40,6 @@ def forms(db, places=2):
     return batches.form_batches(db, size=1000, batches=8, places=places)
 
 
-def age(db, space, seconds):
-    """As if so much time had passed for what waits and for who looked."""
-    values = {"seconds": seconds, "namespace": space.scope.namespace}
-    mine = "partition_id in (select id from partitions where namespace_id = %(namespace)s)"
-    moved = "update {} set {} = {} - make_interval(secs => %(seconds)s) where "
-    db.rows(moved.format("job_runs", "updated_at", "updated_at") + "batch_id is null and " + mine, values)
-    db.rows(moved.format("batches", "looked_at", "looked_at") + mine, values)
-
-
 def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):
     monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
     monkeypatch.setattr(context, "open_database", lambda: db)
@@ -117,17 +108,6 @@ def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, spa
     assert batch_append.append_waiting(db, lease, size=9) == []
 
 
-def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_short, monkeypatch):
-    post(db, space.scope, "one")
-    assert lease_of(db, space).grows
-    (batch,) = batches.open_batches(db)
-    poison_detection.start_again(db, batch)
-    assert not lease_of(db, space, attempt=2).grows
-    monkeypatch.setattr(job_queue, "SHORT_RUNS", 8)
-    post(db, space.scope, "two")
-    assert not lease_of(db, space).grows
-
-
 def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
@@ -138,46 +118,6 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
         batch_append.append_waiting(db, lease, size=9)
     (left,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
     assert left["batch_id"] is None
-
-
-def test_nothing_joins_while_somebody_does_not_answer_whom_the_scope_needs(db, space, no_short):
-    post(db, space.scope, "one")
-    lease = lease_of(db, space)
-    post(db, space.scope, "two")
-    db.rows(
-        "insert into breakers (key, organization_id, name, reason, failures, lost, patience, partitions)"
-        " values ('k', %(organization)s, 'vendor', '', 1, 1, 60, array[%(partition)s::bigint])",
-        {"organization": space.scope.organization, "partition": lease.partition},
-    )
-    assert batch_append.append_waiting(db, lease, size=9) == []
-    db.rows("delete from breakers where key = 'k'")
-    assert len(batch_append.append_waiting(db, lease, size=9)) == 1
-
-
-def test_what_is_sent_waits_a_moment_for_a_batch_that_looks_and_no_longer(db, space, no_short):
-    post(db, space.scope, "one")
-    assert forms(db) == 1
-    post(db, space.scope, "two")
-    assert forms(db) == 0, "it travels with the one that no worker has yet"
-    (batch,) = batches.undispatched_batches(db)
-    batches.record_flow_run(db, batch, "run")
-    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    assert batch_append.append_waiting(db, lease, size=1000)
-    post(db, space.scope, "three")
-    assert forms(db) == 0
-    age(db, space, 1.1)
-    assert forms(db) == 1
-
-
-def test_as_many_batches_of_a_scope_are_on_their_way_as_workers_have_places(db, space, no_short):
-    for name in ("one", "two"):
-        post(db, space.scope, name)
-        age(db, space, 60)
-        assert forms(db) == 1
-    post(db, space.scope, "three")
-    age(db, space, 60)
-    assert forms(db) == 0
-    assert forms(db, places=3) == 1
 
 
 def test_a_batch_whose_lease_is_lost_is_waited_for_by_nobody(db, space, no_short):

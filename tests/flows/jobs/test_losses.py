@@ -9,18 +9,13 @@ import pytest
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
-from flows import ingest, reconcile, report
-from flows.intake import Intake
+from flows import ingest, reconcile
 from flows.lease_renewal import keep_lease
 from flows.prefect_client import Seen
-from flows.time_slice import TimeSlice
 from retrieval.database.database import Database
-from retrieval.database.statement_budget import LIMITS, Limits
 from retrieval.ingestion import discover, poison_detection
 from retrieval.ingestion.queries import listings, poison, results, run_documents
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
-from retrieval.jobs.queries.batches import DocumentKey
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import post, read
 
@@ -113,28 +108,6 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
     assert len(read(db, scope, run).processing) == 1
 
 
-def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
-    (run,) = post(db, new_scope(), "a")
-    stages = iter(("fetched", "parsed", "chunked", "embedded"))
-    for stage in stages:
-        lease = claim(db)
-        begin(db, lease)
-        for _ in range(ATTEMPTS - 1):
-            db.rows(
-                "update batches set at_work = %(id)s where id = %(b)s", {"id": run.document_id, "b": lease.batch_id}
-            )
-            lose(db)
-            lease = claim(db)
-        key = DocumentKey(run.job_run_id, run.document_id)
-        before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
-        run_documents.advance_items(
-            db, lease, [(item, {}) for item in run_documents.at_stage(db, lease, [key], before)], stage
-        )
-        assert poison.list_suspects(db, lease) == []
-        poison.release_lease(db, lease)
-        lose(db, weight=0)
-
-
 def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_on_does_not(db, new_scope):
     scope = new_scope()
     good, bad = accept(db, scope), accept(db, scope)
@@ -154,18 +127,6 @@ def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_
     assert [one.job_run_id for one in listings.waiting_listings(db, lease)] == [good.job_run_id]
     assert len(read(db, scope, good).queued) == 5
     assert "each time it listed this" in read(db, scope, bad).failed[0].error
-
-
-def test_what_dies_before_it_has_begun_anything_is_not_tried_for_ever(db, new_scope):
-    scope = new_scope()
-    (run,) = post(db, scope, "a")
-    for tries in range(ATTEMPTS * poison_detection.NOBODY):
-        assert read(db, scope, run).queued, f"failed after {tries} tries"
-        claim(db)
-        lose(db)
-    assert read(db, scope, run).status == "COMPLETED"
-    assert len(read(db, scope, run).failed) == 1
-    assert batches.open_batches(db) == []
 
 
 @pytest.mark.parametrize(("ends_by", "released"), [(KeyboardInterrupt, True), (RuntimeError, False)])
@@ -219,19 +180,6 @@ def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url
     busy.close()
 
 
-def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope, monkeypatch):
-    monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
-    post(db, new_scope(), "a")
-    lease = claim(db, seconds=3)
-    with keep_lease(db, lease, seconds=3):
-        with db.transaction() as connection:
-            batches.guard_lease(connection, lease)
-            time.sleep(4)
-        time.sleep(0.5)
-        (seen,) = batches.open_batches(db)
-        assert not seen.lease_lost
-
-
 def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(database_url, db, new_scope):
     post(db, new_scope(), "a")
     lease = claim(db)
@@ -241,33 +189,3 @@ def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(databas
     busy.close()
     (seen,) = batches.open_batches(db)
     assert seen.released
-
-
-def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monkeypatch):
-    scope = new_scope()
-    post(db, scope, *"abcdef")
-    lease = claim(db)
-    begin(db, lease)
-    lose(db)
-    db.rows("update run_documents set blame = 0 where name in ('text 1', 'text 3') and status = 'PROCESSING'")
-    lease, seen = claim(db), []
-
-    class NoBar:
-        async def add(self, _count):
-            pass
-
-    def start(_namespace, _total):
-        return NoBar()
-
-    async def through(lease, window, _turn, _circuits, _label="alone"):
-        held = db.row("select at_work from batches where id = %(id)s", {"id": lease.batch_id})
-        seen.append(([key.document_id for key in window], held["at_work"]))
-        succeed(db, lease, window)
-
-    monkeypatch.setattr(report, "ProgressBar", start)
-    monkeypatch.setattr(ingest, "_through", through)
-    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
-    asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
-    assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
-    assert seen[0][1] is None
-    assert all(window == [alone] for window, alone in seen[1:])

@@ -8,7 +8,6 @@ from argparse import Namespace
 import pytest
 
 from flows import dispatch
-from flows.background_loop import Heartbeat
 from local import health, instance
 from local.instance import Record, RoleRecord
 from local.processes import Process
@@ -33,12 +32,6 @@ def post(db, scope, *, minutes_ago=0):
     asyncio.run(accept())
     ago = "make_interval(mins => %(m)s)"
     db.rows(f"update job_runs set created_at = created_at - {ago}, updated_at = created_at - {ago}", {"m": minutes_ago})
-
-
-def test_what_was_handed_back_a_moment_ago_is_not_late(db, new_scope):
-    post(db, new_scope(), minutes_ago=5)
-    db.rows("update job_runs set updated_at = now()")
-    assert readiness.read_dispatch(db).waiting == pytest.approx(0, abs=10)
 
 
 def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):
@@ -74,18 +67,6 @@ def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_w
     assert found.reasons == ("The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",)
 
 
-def test_a_loop_that_never_succeeded_is_as_old_as_its_dispatcher(db):
-    readiness.record_loops(db, "here:1", [Beat("dispatch", None, 40.0)])
-    assert "has not succeeded for 40 s" in readiness.read_dispatch(db).reasons[0]
-
-
-def test_one_dispatcher_that_works_is_enough(db):
-    readiness.record_loops(db, "here:1", beats(dispatch=500.0))
-    readiness.record_loops(db, "there:1", beats())
-    assert not readiness.read_dispatch(db).stalled
-    assert readiness.read_dispatch(db, dispatcher="here:1").stalled
-
-
 def test_a_late_sweep_is_shown_and_stops_nobody(db):
     readiness.record_loops(db, "here:1", beats(sweep=5_000.0))
     found = readiness.read_dispatch(db)
@@ -106,36 +87,6 @@ def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
     found = readiness.read_dispatch(db)
     assert found.waiting is not None
     assert not found.stalled
-
-
-def test_the_same_is_told_on_the_event_loop(db):
-    async def look():
-        found = await readiness.async_look(db)
-        await db.async_close()
-        return found
-
-    readiness.record_loops(db, "here:1", beats(reconcile=100.0))
-    assert asyncio.run(look()).reasons == readiness.read_dispatch(db).reasons
-
-
-def test_dispatchers_that_are_gone_are_forgotten(db):
-    readiness.record_loops(db, "gone:1", beats())
-    db.rows("update dispatcher_loops set recorded_at = now() - interval '11 minutes'")
-    readiness.record_loops(db, "here:1", beats())
-    assert {row["dispatcher"] for row in db.rows("select dispatcher from dispatcher_loops")} == {"here:1"}
-
-
-def test_a_pulse_tells_success_and_the_last_error(db):
-    heartbeat = Heartbeat("dispatch", "sweep")
-    heartbeat.succeeded("dispatch")
-    heartbeat.failed("sweep", TimeoutError())
-    heartbeat.write(db)
-    told = {loop.name: loop for loop in readiness.read_dispatch(db, dispatcher=heartbeat.dispatcher).loops}
-    assert told["dispatch"].age < 5
-    assert told["dispatch"].reason is None
-    assert told["sweep"].reason == "TimeoutError"
-    heartbeat.end(db)
-    assert readiness.read_dispatch(db).loops == ()
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -285,6 +285,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
+@pytest.mark.slow
 def test_a_killed_fork_server_is_replaced_and_nothing_of_it_stays(pool: Pool) -> None:
     worker = pool.start_workers()
     run = pool.submit("wait", seconds=60)
@@ -346,6 +347,7 @@ def test_sigterm_lets_a_short_run_end_and_never_leaves_a_long_one_running(pool: 
     assert [pool.state(run) for run in (short, long, deaf)] == ["Completed", "Crashed", "Interrupted"]
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_nothing_running_that_was_just_claimed(pool: Pool) -> None:
     """What has not begun stays as it is: the dispatcher misses it after a lease."""
     worker = pool.start_workers(limit=2)
@@ -356,6 +358,7 @@ def test_sigterm_leaves_nothing_running_that_was_just_claimed(pool: Pool) -> Non
     assert {pool.state(run) for run in runs} <= unclaimed | {"Pending", "Submitting", "Crashed", "Interrupted"}
 
 
+@pytest.mark.slow
 def test_sigkill_of_the_worker_leaves_neither_processes_nor_a_running_run(pool: Pool) -> None:
     worker = pool.start_workers(limit=2)
     run = pool.submit("wait", seconds=60)

@@ -323,38 +323,6 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     assert receiver.types() == INGESTED[:2]
 
 
-def test_the_outbox_is_looked_into_often_only_while_a_batch_is_open(space, receiver, sender):
-    space.text("Seals rest on the sand.", "quiet")
-    space.lease()
-    assert not sender.listening(), "nobody hears of anything"
-    hook(space, receiver)
-    assert sender.listening()
-    space.db.rows("update batches set finished_at = now()")
-    assert not sender.listening()
-
-
-def test_what_is_due_is_found_without_reading_all_that_waits(space, receiver):
-    made = hook(space, receiver)
-    space.db.rows(
-        "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, lane, body, next_attempt_at,"
-        " give_up_at) select 'whd_' || n, %(id)s, 'evt_' || n, n, 'INGEST_JOB_RUN_QUEUED', 'ijr_' || n %% 4000, '{}',"
-        " now(), now() + '1 day' from generate_series(1, 12000) n",
-        {"id": made.id},
-    )
-    space.db.rows(
-        "update webhook_deliveries set status = 'DELIVERED', ordered = false, next_attempt_at = null"
-        " where webhook_id = %(id)s and sequence <= 6000",
-        {"id": made.id},
-    )
-    space.db.rows("vacuum analyze webhook_deliveries")
-    asked = "explain (analyze, buffers, format json) " + queries._DUE
-    (row,) = space.db.rows(asked, {"full": [], "each": 4, "most": 64})
-    (explained,) = row["QUERY PLAN"]
-    plan = explained["Plan"]
-    assert plan["Actual Rows"] == 4
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100, "of more than a thousand"
-
-
 def test_several_senders_share_the_work_and_the_order_of_each_run(space, receiver, sender):
     hook(space, receiver)
     others = [Sender(space.db, lambda: space.ring, ALLOWED) for _ in range(2)]

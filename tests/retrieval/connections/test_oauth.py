@@ -112,68 +112,69 @@ def test_a_refresh_token_that_does_not_rotate_is_carried_over(vendor):
     assert fresh == Tokens("fresh", "lasting", None, "me")
 
 
-@pytest.mark.parametrize(
-    ("trouble", "kind"),
-    [
-        ((400, b'{"error": "invalid_grant", "error_description": "canary"}', {}), Fatal),
-        ((401, b'{"error": "invalid_client"}', {}), Fatal),
-        ((403, b'{"error": "access_denied"}', {}), Fatal),
-        ((403, b"<html>canary", {}), Retryable),
-        ((403, b'{"message": "canary gateway"}', {}), Retryable),
-        ((401, b'{"error": {".tag": "canary"}}', {}), Retryable),
-        ((400, b'{"error": {"code": 400, "status": "FAILED_PRECONDITION"}}', {}), Retryable),
-        ((403, b'{"error": "rate_limit_exceeded"}', {}), Retryable),
-        ((400, b'{"error": "temporarily_unavailable"}', {}), Retryable),
-        ((400, b"", {}), Retryable),
-        ((404, b"{}", {}), Retryable),
-        ((407, b"{}", {}), Retryable),
-        ((429, b"{}", {"Retry-After": "7"}), Retryable),
-        ((429, b"{}", {"Retry-After": "\u00b2"}), Retryable),
-        ((500, b"canary", {}), Retryable),
-        ((302, b"", {"Location": "http://127.0.0.1:1/"}), Retryable),
-        ((200, b"", {}), Retryable),
-        ((200, b"[]", {}), Retryable),
-        ((200, b'{"access_token": ""}', {}), Retryable),
-        ((200, b"\xff\xfe", {}), Retryable),
-        ((200, b"[" * 5000, {}), Retryable),
-        ((200, b'{"access_token": "' + b"x" * 70_000 + b'"}', {}), Retryable),
-    ],
-)
+TROUBLES = [
+    ((400, b'{"error": "invalid_grant", "error_description": "canary"}', {}), Fatal),
+    ((401, b'{"error": "invalid_client"}', {}), Fatal),
+    ((403, b'{"error": "access_denied"}', {}), Fatal),
+    ((403, b"<html>canary", {}), Retryable),
+    ((403, b'{"message": "canary gateway"}', {}), Retryable),
+    ((401, b'{"error": {".tag": "canary"}}', {}), Retryable),
+    ((400, b'{"error": {"code": 400, "status": "FAILED_PRECONDITION"}}', {}), Retryable),
+    ((403, b'{"error": "rate_limit_exceeded"}', {}), Retryable),
+    ((400, b'{"error": "temporarily_unavailable"}', {}), Retryable),
+    ((400, b"", {}), Retryable),
+    ((404, b"{}", {}), Retryable),
+    ((407, b"{}", {}), Retryable),
+    ((429, b"{}", {"Retry-After": "7"}), Retryable),
+    ((429, b"{}", {"Retry-After": "\u00b2"}), Retryable),
+    ((500, b"canary", {}), Retryable),
+    ((302, b"", {"Location": "http://127.0.0.1:1/"}), Retryable),
+    ((200, b"", {}), Retryable),
+    ((200, b"[]", {}), Retryable),
+    ((200, b'{"access_token": ""}', {}), Retryable),
+    ((200, b"\xff\xfe", {}), Retryable),
+    ((200, b"[" * 5000, {}), Retryable),
+    ((200, b'{"access_token": "' + b"x" * 70_000 + b'"}', {}), Retryable),
+]
+
+
 @pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "NOTION"])
-def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
-    vendor.trouble = trouble
-    with pytest.raises(kind) as raised:
-        flow(vendor, connector).refresh(Tokens("canary-a", "canary-r"))
-    assert "canary" not in "".join(capfd.readouterr())
-    assert "canary" not in str(raised.value)
-    if "Retry-After" in trouble[2]:
-        assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
+def test_only_a_refusal_is_a_refusal(vendor, connector, capfd):
+    for trouble, kind in TROUBLES:
+        vendor.trouble = trouble
+        with pytest.raises((Fatal, Retryable)) as raised:
+            flow(vendor, connector).refresh(Tokens("canary-a", "canary-r"))
+        assert isinstance(raised.value, kind), trouble
+        assert "canary" not in "".join(capfd.readouterr())
+        assert "canary" not in str(raised.value)
+        if "Retry-After" in trouble[2]:
+            assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
+
+
+REFUSALS = [
+    (400, '{"error": "invalid_client"}', AppRefused),
+    (401, '{"error": "invalid_client", "error_codes": [7000222]}', AppRefused),  # Entra: the secret has expired
+    (400, '{"error": "unauthorized_client", "error_codes": [700016]}', AppRefused),
+    (400, '{"error": "invalid_request", "error_codes": [90002]}', AppRefused),  # Entra: no such tenant
+    (401, '{"error": "deleted_client"}', AppRefused),  # Google
+    (401, '{"error": "disabled_client"}', AppRefused),
+    (403, '{"error": "org_internal"}', AppRefused),
+    (401, '{"object": "error", "status": 401, "code": "unauthorized"}', AppRefused),  # Notion
+    (400, '{"error": "invalid_grant"}', Fatal),
+    (401, '{"error": "invalid_grant"}', Fatal),
+    (400, '{"error": "interaction_required"}', Fatal),
+    (403, '{"error": "access_denied"}', Fatal),
+]
 
 
 @pytest.mark.parametrize("connector", list(sources.APPS))
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (400, '{"error": "invalid_client"}', AppRefused),
-        (401, '{"error": "invalid_client", "error_codes": [7000222]}', AppRefused),  # Entra: the secret has expired
-        (400, '{"error": "unauthorized_client", "error_codes": [700016]}', AppRefused),
-        (400, '{"error": "invalid_request", "error_codes": [90002]}', AppRefused),  # Entra: no such tenant
-        (401, '{"error": "deleted_client"}', AppRefused),  # Google
-        (401, '{"error": "disabled_client"}', AppRefused),
-        (403, '{"error": "org_internal"}', AppRefused),
-        (401, '{"object": "error", "status": 401, "code": "unauthorized"}', AppRefused),  # Notion
-        (400, '{"error": "invalid_grant"}', Fatal),
-        (401, '{"error": "invalid_grant"}', Fatal),
-        (400, '{"error": "interaction_required"}', Fatal),
-        (403, '{"error": "access_denied"}', Fatal),
-    ],
-)
-def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector, status, body, kind):
+def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector):
     """Words of RFC 6749 (5.2), Microsoft's, Google's and Notion's documentation of their token endpoints."""
-    vendor.trouble = (status, body.encode(), {})
-    with pytest.raises(Fatal) as raised:
-        flow(vendor, connector).refresh(Tokens("a", "r"))
-    assert type(raised.value) is kind
+    for status, body, kind in REFUSALS:
+        vendor.trouble = (status, body.encode(), {})
+        with pytest.raises(Fatal) as raised:
+            flow(vendor, connector).refresh(Tokens("a", "r"))
+        assert type(raised.value) is kind, body
 
 
 @pytest.mark.parametrize("connector", list(sources.APPS))
@@ -419,13 +420,3 @@ def test_what_passes_leads_to_where_it_seems_to(text, start):
     assert parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
     assert "@" not in parts.netloc
     assert dict(parse_qsl(parts.query))["status"] == "ACTIVE"
-
-
-@given(st.sampled_from(["app.example.com"]), st.text("abcxyz.-@:/\\%", max_size=12), st.text("abc.-@", max_size=8))
-def test_a_listed_host_is_the_only_one(host, after, before):
-    url = f"https://{before}{host}{after}"
-    try:
-        redirects.check_redirect(url, [host])
-    except ServiceError:
-        return
-    assert urlsplit(url).hostname == host

@@ -59,22 +59,6 @@ def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
     assert one.row(scans) == {"scans": "on"}
 
 
-def test_what_is_set_already_is_not_set_again(one, monkeypatch):
-    with one.tuned({"rt.depth": "7"}):
-        pass
-    asked = []
-    real = sessions.ThreadConnection.execute
-
-    def noted(self, statement, *rest, **more):
-        asked.append(statement)
-        return real(self, statement, *rest, **more)
-
-    monkeypatch.setattr(sessions.ThreadConnection, "execute", noted)
-    with one.tuned({"rt.depth": "7"}) as connection:
-        connection.execute("select 1")
-    assert asked == ["select 1"]
-
-
 def test_in_a_transaction_of_several_settings_end_with_it(one):
     with one.together():
         with one.tuned({"rt.depth": "7"}) as connection:

@@ -14,7 +14,6 @@ import psycopg
 import pytest
 import uvloop
 
-from retrieval.database import statements
 from retrieval.database.database import AWAY, Database
 
 VALUES = {
@@ -204,73 +203,10 @@ def test_a_transaction_that_is_rolled_back_leaves_statements_as_they_were(loop_d
     run(loop_db, work)
 
 
-def test_a_statement_is_planned_once_only_where_that_is_asked_for(loop_db):
-    """Whatever else the connection is used for between."""
-    mode = "select current_setting('plan_cache_mode') as mode, %(a)s::int as a"
-
-    async def work() -> None:
-        for _ in range(2):
-            for once, expected in ((True, "force_generic_plan"), (False, "force_custom_plan")) * 2:
-                assert await loop_db.async_row(mode, {"a": 1}, plan_once=once) == {"mode": expected, "a": 1}
-            assert await loop_db.async_row(mode, {"a": 1}, plan_once=True)
-            async with loop_db.async_transaction() as connection:
-                row = await (await connection.execute(mode, {"a": 2})).fetchone()
-                assert row == {"mode": "force_custom_plan", "a": 2}
-        many = [loop_db.async_row(mode, {"a": n}, plan_once=n % 3 > 0) for n in range(30)]
-        found = [row["mode"] for row in await asyncio.gather(*many) if row]
-        assert found == ["force_generic_plan" if n % 3 else "force_custom_plan" for n in range(30)]
-
-    run(loop_db, work)
-
-
-def test_a_plan_does_not_outlive_the_growth_of_its_table(loop_db, monkeypatch):
-    grown = "insert into grown select generate_series(1, 20000)"
-    by_key = "select id from grown where id = %(id)s::int"
-    read_whole = "select pg_stat_force_next_flush(), seq_scan as n from pg_stat_user_tables where relname = %(t)s"
-
-    async def times_read_whole() -> int:
-        await loop_db.async_row(read_whole, {"t": "grown"})
-        row = await loop_db.async_row(read_whole, {"t": "grown"})
-        assert row
-        return int(row["n"])
-
-    async def work() -> None:
-        await loop_db.async_rows("create table grown (id int primary key) with (autovacuum_enabled = false)", {})
-        await loop_db.async_rows("vacuum grown")
-        await loop_db.async_rows(by_key, {"id": 1}, plan_once=True)
-        await loop_db.async_rows(grown, {})
-        before = await times_read_whole()
-        assert await loop_db.async_rows(by_key, {"id": 7}, plan_once=True) == [{"id": 7}]
-        assert await times_read_whole() == before + 1
-        monkeypatch.setattr(statements, "PLANS_SECONDS", 0.0)
-        for number in range(3):
-            assert await loop_db.async_rows(by_key, {"id": number + 1}, plan_once=True) == [{"id": number + 1}]
-        assert await times_read_whole() == before + 1
-
-    run(loop_db, work)
-
-
 def test_a_stray_percent_sign_is_refused(loop_db):
     async def work() -> None:
         with pytest.raises(psycopg.ProgrammingError, match="%%"):
             await loop_db.async_rows("select 10 % 3", {})
-
-    run(loop_db, work)
-
-
-def test_long_statements_are_not_kept_in_the_server(loop_db):
-    """A filter of many keys is one: a client that sends ever other ones must not fill the server's memory."""
-    prepared = "select count(*) as n, max(length(statement)) as longest from pg_prepared_statements where %(a)s"
-
-    async def work() -> None:
-        for number in range(3):
-            many = [f"%(a)s + {number} + {place} > 0" for place in range(900)]
-            row = await loop_db.async_row("select " + " and ".join(many) + " as yes, %(b)s as b", {"a": 1, "b": "%"})
-            assert row == {"yes": True, "b": "%"}
-        assert await loop_db.async_row(prepared, {"a": True}) == {
-            "n": 1,
-            "longest": len(prepared) - len("%(a)s") + len("$1"),
-        }
 
     run(loop_db, work)
 

@@ -2,10 +2,8 @@
 
 import math
 
-import psycopg
 import pytest
 
-from connectors.vectors import pgvector
 from retrieval.access.queries import memberships
 from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
@@ -206,21 +204,6 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
     assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
 
 
-def test_a_side_of_weight_nothing_is_skipped(library):
-    library.put(["wing"], [axis(0.9)])
-    result = search.run_search(
-        library.db,
-        library.scope,
-        Query("wing", **hybrid(0.0)),
-        viewer=None,
-        embedder=None,
-        vectors=None,
-        language="english",
-    )
-    assert [hit.content for hit in result.hits] == ["wing"]
-    assert set(result.timings) == {"keyword_ms", "hydrate_ms"}
-
-
 def test_timings_name_every_step(library):
     library.put(["wing"], [axis(0.9)])
     result = search.run_search(
@@ -356,31 +339,6 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     monkeypatch.setattr(memberships, "FEW", 0)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
     assert asked == [(found,), (found,), ("-",), (found,), ()]
-
-
-@pytest.mark.parametrize(("weight", "statements"), [(1.0, 4), (0.0, 5), (0.5, 6)])
-def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypatch, weight, statements):
-    """Each is a round trip, as begin and commit would be, which takes as long as to find a few rows."""
-    library.put([" ".join(WORDS[: 1 + n % 4]) for n in range(120)], [axis(n / 120) for n in range(120)])
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    library.store.ensure_index(library.scope)
-    before = find("wing layer", **hybrid(weight))
-    asked = []
-    real = psycopg.Cursor.execute
-
-    def noted(self, statement, *rest, **more):
-        asked.append(statement)
-        return real(self, statement, *rest, **more)
-
-    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
-    monkeypatch.setattr(psycopg.Transaction, "__enter__", lambda _: pytest.fail("a transaction"))
-    for _ in range(20):  # each connection of the pool is set once
-        asked.clear()
-        found = find("wing layer", **hybrid(weight))
-        if all(isinstance(statement, str) for statement in asked):
-            break
-    assert found == before
-    assert len(asked) == statements, asked
 
 
 @ANYBODY
