@@ -16,6 +16,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -51,7 +52,10 @@ class ChangesCursor:
 
     @classmethod
     def of(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
-        position = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
+        """A cursor that cannot be read is none: everything is listed anew."""
+        position = cls.new(drive.feed)
+        with suppress(ValueError, TypeError):
+            position = cls(**json.loads(cursor or "null"))
         between = not position.whole and not position.again
         return cls.new(drive.feed) if between and time.time() - position.begun > WEEK else position
 

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,10 @@ class DropboxCursor:
 
     @classmethod
     def of(cls, cursor: str | None) -> DropboxCursor:
-        position = cls(**json.loads(cursor)) if cursor else cls()
+        """A cursor that cannot be read is none: everything is listed anew."""
+        position = cls()
+        with suppress(ValueError, TypeError):
+            position = cls(**json.loads(cursor or "{}"))
         overdue = not position.whole and time.time() - position.since > WEEK
         return cls() if overdue else position
 
