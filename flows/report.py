@@ -150,13 +150,12 @@ async def report_results(
     await acreate_table_artifact(table=table, key=_key("results", namespace), description=description)
 
 
-def describe_failures(rows: Sequence[Outcome], most: int = 3) -> str:
+def describe_failures(rows: Sequence[Outcome]) -> str:
     """The first failed documents, each with its reason, and how many more there are; "" without one."""
     failed = [row for row in rows if row.status == DocumentStatus.FAILED]
     parts = [
-        f" {names.plain_name(row.name)}: {without_query(row.error or 'no reason was recorded')}"
-        for row in failed[:most]
+        f" {names.plain_name(row.name)}: {without_query(row.error or 'no reason was recorded')}" for row in failed[:3]
     ]
-    if len(failed) > most:
-        parts.append(f" {len(failed) - most:,} more are in the artifact of results.")
+    if len(failed) > 3:
+        parts.append(f" {len(failed) - 3:,} more are in the artifact of results.")
     return "".join(parts)

@@ -63,8 +63,8 @@ class Shelf:
         except (RetrievalError, OSError) as error:
             self.failures[name] = str(error)
 
-    def add_text(self, name: str, text: str, client: RetrievalClient | None = None, **options: Any) -> None:
-        answer = (client or self.client).ingest.text(self.namespace, text, name=name, external_id=name, **options)
+    def add_text(self, name: str, text: str, **options: Any) -> None:
+        answer = self.client.ingest.text(self.namespace, text, name=name, external_id=name, **options)
         self.runs[name] = answer.ingest_job_run_id
 
     def wait_for_runs(self) -> None:

@@ -125,8 +125,7 @@ _LOOK: LiteralString = (
          from (
             select distinct on (loop) loop, reason, extract(epoch from now() - started_at)::float8 as running,
                    extract(epoch from now() - coalesce(succeeded_at, started_at))::float8 as age
-            from dispatcher_loops where (%(dispatcher)s::text is null or dispatcher = %(dispatcher)s)
-            order by loop, coalesce(succeeded_at, started_at) desc
+            from dispatcher_loops order by loop, coalesce(succeeded_at, started_at) desc
          ) youngest) as loops,
         (select extract(epoch from max(recorded_at) - now())::float8 from dispatcher_loops) as back,
         ("""
@@ -164,14 +163,17 @@ class DispatchRow:
     levers: Any
 
 
-def read_dispatch(db: Database, *, dispatcher: str | None = None) -> Dispatch:
-    """Read the state of dispatch, of all dispatchers or of one by its name (`host:pid`), from a thread."""
-    return _read(db.fetch(DispatchRow, _LOOK, _asked(dispatcher))[0])
+_VALUES = {"connected": list(CONNECTED), "most": WAITING_MOST}
 
 
-async def async_look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
-    """Async form of `look`."""
-    return _read((await db.async_fetch(DispatchRow, _LOOK, _asked(dispatcher)))[0])
+def read_dispatch(db: Database) -> Dispatch:
+    """Read the state of dispatch, of all dispatchers, from a thread."""
+    return _read(db.fetch(DispatchRow, _LOOK, _VALUES)[0])
+
+
+async def async_look(db: Database) -> Dispatch:
+    """Async form of `read_dispatch`."""
+    return _read((await db.async_fetch(DispatchRow, _LOOK, _VALUES))[0])
 
 
 def record_loops(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
@@ -193,10 +195,6 @@ def record_loops(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
 def deregister_dispatcher(db: Database, dispatcher: str) -> None:
     """Deregister a dispatcher that ends in order."""
     db.execute("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
-
-
-def _asked(dispatcher: str | None) -> dict[str, object]:
-    return {"dispatcher": dispatcher, "connected": list(CONNECTED), "most": WAITING_MOST}
 
 
 def _read(row: DispatchRow) -> Dispatch:

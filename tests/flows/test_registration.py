@@ -106,20 +106,6 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert set(fair_queue.QUEUES) <= queues
 
 
-def test_several_register_at_the_same_moment(pool, monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered-at-once")
-    settings.load_settings.cache_clear()
-
-    async def story():
-        done = await asyncio.gather(*(register.register_deployments() for _ in range(3)))
-        async with get_client() as client:
-            return done, {queue.name for queue in await client.read_work_queues(work_pool_name="registered-at-once")}
-
-    done, queues = asyncio.run(story())
-    assert done == 3 * [done[0]]
-    assert set(fair_queue.QUEUES) <= queues
-
-
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_WORK_POOL", "of-another-type")
     settings.load_settings.cache_clear()

@@ -13,7 +13,6 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pydantic import SecretStr
@@ -24,7 +23,6 @@ from local.instance import Record, RoleRecord
 from local.logs import Series
 from local.processes import Process
 from retrieval import settings
-from retrieval.network import fetch_guard
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -229,22 +227,6 @@ _PREFECT = "postgresql://u:p@h/prefect"
 _RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
 
 
-def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
-    """Started alone, with ports that were picked at the start: the fetch guard refuses them."""
-    instance.save_record(
-        home, _mine(addresses={"api": "http://127.0.0.1:41001", "prefect": "http://127.0.0.1:41002/api"})
-    )
-    prefect_database = SecretStr("postgresql://user:canary@pg:6543/prefect")
-    given = Settings(home=home, own_addresses="db:1234", prefect_database_url=prefect_database)
-    made = environment.build_variables("worker", given, _RESOLVED)
-    assert made["RETRIEVAL_OWN_ADDRESSES"] == "db:1234,127.0.0.1:41001,127.0.0.1:41002,pg:6543"
-    guard = fetch_guard.make_guard(Settings(fetch_allow="127.0.0.0/8", own_addresses=made["RETRIEVAL_OWN_ADDRESSES"]))
-    for url in ("http://127.0.0.1:41001/", "http://localhost:41002/", "http://127.0.0.9:41001/"):
-        with pytest.raises(fetch_guard.Blocked):
-            guard.check_url(url)
-    guard.check_url("http://127.0.0.1:41003/")
-
-
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api/x")
     monkeypatch.setenv("PREFECT_API_KEY", "pnu_mine")
@@ -267,21 +249,6 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
             assert environment.build_variables(role, own, resolved).get(name) == ("mine" if needs.prefect else None), (
                 role
             )
-
-
-def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> None:
-    own = Settings(
-        home=home,
-        prefect_api_url="http://prefect.internal:4200/api",
-        prefect_login="retrieval:mine",
-        prefect_api_key="pnu",
-    )
-    resolved = environment.resolve_prefect(own)
-    for role, needs in environment.NEEDS.items():
-        made = environment.build_variables(role, own, resolved)
-        found = (made.get("PREFECT_API_AUTH_STRING"), made.get("PREFECT_API_KEY"))
-        assert found == (("retrieval:mine", "pnu") if needs.prefect else (None, None)), role
-        assert "RETRIEVAL_PREFECT_LOGIN" not in made
 
 
 def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
@@ -355,35 +322,6 @@ def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(h
 def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prefect"]) == 2
     assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
-
-
-def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from prefect.settings import Settings as PrefectSettings
-
-    name = "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS"
-    made = environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
-    for variable, value in made.items():
-        if variable.startswith("PREFECT_SERVER_"):
-            monkeypatch.setenv(variable, value)
-    found = PrefectSettings().server
-    assert found.events.proactive_granularity.total_seconds() == 20
-    services = found.services
-    assert services.late_runs.loop_seconds == 20
-    assert services.scheduler.recent_deployments_loop_seconds == 15
-    assert services.cancellation_cleanup.loop_seconds == 60
-    assert services.cleanup_reconciler.loop_seconds == 30
-    monkeypatch.setenv(name, "7")
-    assert environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == "7"
-
-
-def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "PREFECT_SERVER_UI_STATIC_DIRECTORY"
-    assert name not in environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)
-    closed = SimpleNamespace(origin="/proc/prefect/__init__.py")  # where nobody may write, root neither
-    monkeypatch.setattr(environment, "find_spec", lambda _: closed)
-    assert environment.build_prefect(Settings(home=home), _RESOLVED, [], _PREFECT)[name] == f"{home}/prefect/ui"
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,9 @@ def _unchanged(text: str) -> str:
     return text
 
 
-def serial_of_date(moment: datetime, epoch: int = 1900) -> float:
+def serial_of_date(moment: datetime) -> float:
     """Return the number of a day and time in a workbook."""
-    return (moment.replace(tzinfo=None) - _STARTS[epoch]) / timedelta(days=1)
+    return (moment.replace(tzinfo=None) - _STARTS[1900]) / timedelta(days=1)
 
 
 def _by_condition(sections: Sequence[_Section], value: float) -> str:

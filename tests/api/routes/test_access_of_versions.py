@@ -141,17 +141,6 @@ def test_a_version_that_fails_changes_nothing_and_its_limit_ends_with_it(org, sp
     assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [{NEW}, {NEW}, set()]
 
 
-def test_an_older_version_that_comes_later_brings_nobody_else(org, space, work):
-    send(org, space, OLD, users("ada"))
-    last = send(org, space, NEW, users("ada", "bob"))
-    cancel(org, space, last)
-    work()
-    assert (texts(org, space, "ada"), texts(org, space, "bob")) == ({OLD}, set())
-    send(org, space, NEW)
-    work()
-    assert (texts(org, space, "ada"), texts(org, space, "bob")) == ({NEW}, set())
-
-
 def test_a_version_without_a_list_that_overtakes_one_with_a_list_brings_that_list(org, space, work):
     send(org, space, OLD, users("ada", "bob"))
     work()
@@ -182,16 +171,6 @@ def test_a_retry_brings_the_list_of_the_version_that_failed_unless_a_client_set_
         assert answer.status_code == 200, answer.text
     work()
     assert [names(org.client, space, user) for user in ("ada", "bob", "cyd")] == [set(), {"one.txt"}, {"two.txt"}]
-
-
-def test_of_several_statements_the_newest_holds(org, space, work):
-    send(org, space, OLD, users("ada", "bob"))
-    work()
-    send(org, space, NEW, users("ada", "cyd"))
-    send(org, space, NEW + " And more.", users("ada", "dan"))
-    assert [texts(org, space, user) for user in ("ada", "bob", "cyd", "dan")] == [{OLD}, set(), set(), set()]
-    work()
-    assert [bool(texts(org, space, user)) for user in ("ada", "bob", "cyd", "dan")] == [True, False, False, True]
 
 
 def test_a_patch_counts_for_what_is_shown_and_for_what_comes(org, space, work):
@@ -274,14 +253,6 @@ def test_a_packed_document_with_a_list_of_its_own_keeps_it_through_all_changes_o
     for name in own:
         set_access(org, space, "inherit", name)
     assert len(names(org.client, space, "dan")) == 5
-
-
-def test_only_a_packed_document_inherits(org, space, work):
-    send(org, space, OLD)
-    work()
-    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["it"]}, "data": {"access": "inherit"}}
-    answer = org.client.patch("/v1/documents", json=body)
-    assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (400, "not_packed")
 
 
 @pytest.mark.parametrize("how", ["resync", "retry"])

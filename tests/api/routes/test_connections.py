@@ -10,13 +10,10 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import httpx
 import pytest
 
-from connectors import registry
-from retrieval.errors import Retryable
 from retrieval.ports import Scope
 from retrieval.setting_values import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
 from tests.library import Library
-from tests.standins import memory_authorizer
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
@@ -373,34 +370,6 @@ def test_authorizing_anew(org, space, vendor):
     assert kept["config"] == active["config"]
 
 
-def test_a_connection_may_be_ingested_by_itself(org, space):
-    made, _ = create(org, space)
-    assert read(org, made)["syncIntervalMinutes"] is None
-    assert change(org, space, made, syncIntervalMinutes=30).json()["data"]["connection"]["syncIntervalMinutes"] == 30
-    assert change(org, space, made, name="Other").json()["data"]["connection"]["syncIntervalMinutes"] == 30
-    assert (
-        change(org, space, made, syncIntervalMinutes=None).json()["data"]["connection"]["syncIntervalMinutes"] is None
-    )
-    hourly, _ = create(org, space, syncIntervalMinutes=60)
-    assert read(org, hourly)["syncIntervalMinutes"] == 60
-    for wrong in (0, -5, 1.5, "60", 525_601):
-        assert_error(change(org, space, made, syncIntervalMinutes=wrong), 400, "INVALID_REQUEST")
-
-
-def test_another_account_starts_a_new_cursor(org, space, vendor):
-    def cursor():
-        return org.db.row("select cursor from connections where id = %(id)s", {"id": made})["cursor"]
-
-    vendor.account = "one"
-    made = connect(org, space, vendor, "DROPBOX")
-    org.db.rows("update connections set cursor = '{\"at\": 5}' where id = %(id)s", {"id": made})
-    for account, expected in (("one", {"at": 5}), ("two", {"accountChanged": True})):
-        vendor.account = account
-        code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
-        call_back(org, "DROPBOX", code=code, state=state)
-        assert cursor() == expected
-
-
 def test_what_is_refused(org, space):
     bare = org.namespace()
     body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
@@ -529,33 +498,3 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
         url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
     sent = dict(parse_qsl(urlsplit(url).query))
     assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
-
-
-def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, monkeypatch):
-    """The machine speaks to the port alone: a connector in memory goes through the same states."""
-    memory = memory_authorizer.MemoryAuthorizer()
-    monkeypatch.setattr(memory_authorizer, "make", lambda *_: memory, raising=False)
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory_authorizer:make")
-    made, url = create(org, space, "BOX")
-    assert urlsplit(url).hostname == "memory.example"
-    state = dict(parse_qsl(urlsplit(url).query))["state"]
-    assert "Not connected" in call_back(org, "box", code="bad", state=state).text
-    assert read(org, made)["statusReason"] == "Memory refused the code."
-    url = change(org, space, made).json()["data"]["authorizationUrl"]
-    memory.trouble = Retryable("Memory is away.")
-    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
-    assert read(org, made)["statusReason"] == "Memory is away."
-    memory.trouble = None
-    url = change(org, space, made).json()["data"]["authorizationUrl"]
-    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
-    assert read(org, made)["status"] == "ACTIVE"
-    assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
-    assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
-
-
-def test_microsoft_is_not_told_an_address_that_it_refuses(org, space):
-    """Its portal registers http://localhost and no http://127.0.0.1; the others take either."""
-    for connector, host in (("ONEDRIVE", "localhost"), ("GOOGLE_DRIVE", "127.0.0.1"), ("BOX", "127.0.0.1")):
-        _, url = create(org, space, connector)
-        sent = parse_qs(urlsplit(url).query)["redirect_uri"][0]
-        assert urlsplit(sent).hostname == host

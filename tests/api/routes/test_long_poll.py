@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.services import LongPoll
-from retrieval.statuses import RunStatus
 from tests.api.support import assert_error
 
 
@@ -91,25 +88,3 @@ def test_without_waiting_nothing_is_new(run):
     assert status_of(answer) == "QUEUED"
     assert status_of(run.read(waitSeconds=0)[0]) == "QUEUED"
     assert seconds < 5
-
-
-class SlowDatabase:
-    """Its answers are as old as they took."""
-
-    async def async_rows(self, _statement, params, **_options):
-        await asyncio.sleep(0.3)
-        return [{"id": one, "status": "QUEUED"} for one in params["ids"]]
-
-
-@pytest.mark.parametrize(("job_run", "known"), [("second", "QUEUED"), ("first", "PROCESSING")])
-def test_who_comes_while_others_are_looked_for_is_not_answered_early(job_run, known):
-    async def second():
-        waits = LongPoll(SlowDatabase(), threading.Event())
-        first = asyncio.create_task(waits.past("first", RunStatus.QUEUED, seconds=2))
-        await asyncio.sleep(0.4)  # the statement for the first is under way
-        start = time.monotonic()
-        await waits.past(job_run, RunStatus(known), seconds=1)
-        first.cancel()
-        return time.monotonic() - start
-
-    assert asyncio.run(second()) > 0.9

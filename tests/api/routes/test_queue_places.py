@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from retrieval import ids
-from retrieval.jobs import queueing
 from retrieval.jobs.queries import batches
 from tests.api.routes.test_runs import act, batched, get, run_of, succeeded
 
@@ -56,13 +55,6 @@ def test_who_has_begun_ended_or_was_cancelled_does_not_wait(org):
     assert act(org, space, third, "cancel").json()["data"]["queuePosition"] is None
 
 
-def test_a_batch_that_no_worker_has_yet_waits_in_front(org):
-    space = org.namespace()
-    leaving, waits = run_of(org.text(space, "one")), run_of(org.text(space, "two"))
-    batched(org, leaving)
-    assert [place(org, space, run)[0] for run in (leaving, waits)] == [1, 2]
-
-
 def test_the_start_is_estimated_by_recent_throughput(org):
     space = org.namespace()
     waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
@@ -71,16 +63,6 @@ def test_the_start_is_estimated_by_recent_throughput(org):
     first, last = (place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
     assert now - timedelta(seconds=1) < first < now + timedelta(seconds=4)
     assert now + timedelta(seconds=15) < last < now + timedelta(seconds=25)
-
-
-def test_what_others_waited_serves_where_this_queue_has_not_begun_anything(org):
-    space, other = org.namespace(), org.namespace()
-    theirs = run_of(org.text(other, "theirs"))
-    begun(org, theirs, size=1, ago=5)
-    assert place(org, space, run_of(org.text(space, "mine")))[1] is not None
-    begun(org, theirs, size=1, ago=queueing.RECENT_SECONDS + 10)
-    org.db.rows("delete from batches where started_at > now() - interval '1 minute'")
-    assert place(org, space, run_of(org.text(space, "again")))[1] is None
 
 
 def test_a_run_that_was_lost_waits_again(org):

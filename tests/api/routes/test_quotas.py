@@ -6,8 +6,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from psycopg import AsyncCursor
-
 from retrieval.accounts import quotas
 from tests.api.support import assert_error
 
@@ -198,16 +196,6 @@ def test_counting_anew_while_others_write_stays_exact(org, api_db):
     assert post(org, space, "after").status_code == 200
 
 
-def test_usage_without_parameters_is_as_it_was(org):
-    assert set(org.client.get("/v1/usage").json()["data"]) == {
-        "documents",
-        "chunks",
-        "storageBytes",
-        "requests",
-        "namespaces",
-    }
-
-
 def test_usage_by_day_namespace_and_tenant(org, api_db):
     one, two = org.namespace(), org.namespace()
     post(org, one, "a", "x" * 10)
@@ -268,19 +256,3 @@ def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization
             assert not any(one.done() for one in waiting)
         assert {one.result().status_code for one in waiting} <= {200, 409}
         assert sum(one.result().status_code == 200 for one in waiting) >= 7
-
-
-def test_tenants_are_not_asked_for_one_by_one(org, api_db, monkeypatch):
-    """However many tenants a report by tenant shows, their quotas cost one statement."""
-    space, asked = org.namespace(), []
-    for number in range(12):
-        post(org, space, "a", tenant=f"t{number}")
-        set_quotas(org, f"tenants/t{number}", documents=number + 1)
-    executed = AsyncCursor.execute
-    monkeypatch.setattr(
-        AsyncCursor, "execute", lambda cursor, *given, **k: asked.append(given[0]) or executed(cursor, *given, **k)
-    )
-    shown = org.client.get("/v1/usage", params={"by": "tenant"}).json()["data"]["usage"]
-    assert {one["tenantId"]: one["limit"]["documents"] for one in shown} == {f"t{n}": n + 1 for n in range(12)}
-    about_quotas = [str(statement) for statement in asked if "quotas" in str(statement)]
-    assert len(about_quotas) == 1

@@ -21,7 +21,7 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import confinement, detect
+from connectors.parsers import detect
 from connectors.parsers.parser import DocumentParser, close_parser, document_parser
 from connectors.parsers.pool import Limits, Pool
 from retrieval.errors import Interrupted, Retryable, Skippable
@@ -389,23 +389,6 @@ def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.
     return thread
 
 
-def test_a_file_is_not_given_up_because_the_machine_is_busy(
-    save: Save, limited: Callable[[float, int], DocumentParser]
-) -> None:
-    """The child gets no processor for longer than it may use one."""
-    starved = limited(1, 2048 * MB)
-
-    def starve(pid: int) -> None:
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(2)
-        os.kill(pid, signal.SIGCONT)
-
-    starving = while_busy(starved, starve)
-    text = starved.parse(save("a.docx", word(PARAGRAPH * 1000)), OcrStrategy.BASIC_PARSER).text
-    starving.join(60)
-    assert "lighthouse keeper" in text
-
-
 def test_a_child_that_never_goes_on_is_given_up_by_the_clock(
     save: Save, limited: Callable[[float, int], DocumentParser]
 ) -> None:
@@ -474,26 +457,6 @@ def test_a_machine_on_which_no_child_starts_is_not_the_files_fault(
 def test_a_file_that_is_gone_may_be_tried_again(tmp_path: Path) -> None:
     with pytest.raises(Retryable):
         read(RawContent(path=tmp_path / "gone", name="a.pdf", media_type="", size=1))
-
-
-def test_a_child_is_started_ahead_of_files_that_need_one(limited: Callable[[float, int], DocumentParser]) -> None:
-    parser = limited(60, 512 * MB)
-    parser.warm([("a.txt", ""), ("b.md", ""), ("c", "text/plain")])
-    assert not parser.pool._all
-    for _ in range(2):
-        parser.warm([("a.txt", ""), ("b.html", "")])
-    assert len(parser.pool._all) == 1, "one, however often it is asked for"
-
-
-def test_a_warm_child_reads_many_files(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
-    one = limited(60, 512 * MB)
-    raw = save("a.docx", word(PARAGRAPH))
-    one.parse(raw, OcrStrategy.BASIC_PARSER)
-    (child,) = one.pool._all
-    for _ in range(20):
-        one.parse(raw, OcrStrategy.BASIC_PARSER)
-    assert one.pool._all == {child}
-    assert confinement.data_bytes_of(child.pid) < 200 * MB
 
 
 def test_files_are_read_beside_each_other(save: Save) -> None:

@@ -22,7 +22,6 @@ from connectors.sources.dropbox import sharing as dropbox_sharing
 from connectors.sources.google_drive import connector
 from connectors.sources.google_drive.client import Drive as GoogleDrive
 from connectors.sources.notion.connector import read_access
-from retrieval.connections import connected_source
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import SourceAccess
 
@@ -341,30 +340,3 @@ def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
         return
     assert names(found) <= names(access(told)) | SAME
     assert all(isinstance(name, str) and name for name in (*found.users, *found.groups))
-
-
-@pytest.mark.parametrize(
-    ("vendor", "way", "value"),
-    [
-        ("google", (0, "permissions"), None),
-        ("google", (0, "permissions"), "x"),
-        ("google", (0, "permissions", 0, "role"), ["owner"]),
-        ("google", (1, "permissions", 3, "permissionDetails"), 7),
-        ("graph", (0, "value"), None),
-        ("graph", (0, "value", 1, "grantedToIdentitiesV2"), 7),
-        ("graph", (0, "@odata.nextLink"), 7),
-        ("box", ("files/1", "owned_by"), {"login": "ada@example.com"}),
-        ("box", ("files/1/collaborations", "entries"), None),
-        ("box", ("folders/5/collaborations", "entries", 0, "role"), 7),
-        ("dropbox", ("members", "users"), None),
-        ("dropbox", ("members", "users", 0, "user"), None),
-        ("notion", (0, "results"), 7),
-        ("notion", (0, "results", 0, "person"), "x"),
-    ],
-)
-def test_these_once_stopped_the_whole_run(vendor, way, value):
-    """One file of which nothing can be told is nobody's, with the reason; the others go on."""
-    access, told = VENDORS[vendor]
-    connector = SimpleNamespace(access=lambda *_: access(changed(told, [(way, "set", value)])))
-    said = connected_source.read_access(connector, TOKENS, "file")
-    assert said.unknown or names(said) <= names(access(told))

@@ -63,18 +63,6 @@ def test_many_vectors_go_out_in_full_requests_some_at_once(pinecone_index):
     assert 2 <= index.busiest <= adapter.AT_ONCE
 
 
-def test_small_vectors_are_bounded_by_their_number(index, store):
-    store.upsert(SCOPE, vectors(450))
-    assert sorted(len(body["vectors"]) for body in index.bodies("/vectors/upsert")) == [50, 200, 200]
-
-
-def test_deletions_name_at_most_a_thousand_ids(index, store):
-    store.upsert(SCOPE, vectors(5))
-    store.delete(SCOPE, [f"doc_1#1#{n}" for n in range(2500)])
-    assert [len(body["ids"]) for body in index.bodies("/vectors/delete")] == [1000, 1000, 500]
-    assert index.space("ns_1") == {}
-
-
 def test_only_ids_vectors_and_labels_are_sent(index, store):
     marks = vector_metadata.document_labels("doc_1", "TEXT", "TEXT", {"team": "red"})
     store.upsert(SCOPE, vectors(1, marks=marks))
@@ -177,10 +165,6 @@ def test_plain_http_is_for_allowed_ranges_only(monkeypatch):
     assert caught.value.field == "indexHost"
 
 
-def test_a_host_without_a_scheme_is_spoken_to_with_tls():
-    assert PineconeClient(" my-index.svc.example/ ", KEY, LOOPBACK)._url == "https://my-index.svc.example"
-
-
 FAULTS = {
     "500": (status(500), Retryable),
     "503 with seconds": (status(503, Retry_After="7"), Retryable),
@@ -258,11 +242,6 @@ def test_what_is_not_shown_yet_is_unsettled(index, store):
     assert store.unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
 
 
-def test_a_long_document_is_read_back_page_by_page(index, store):
-    store.upsert(SCOPE, vectors(350))
-    assert store.unsettled(SCOPE, [f"doc_1#1#{n}" for n in range(351)]) == ["doc_1#1#350"]
-
-
 def filtered(store, where):
     return {match.id.partition("#")[0] for match in store.query(SCOPE, [1.0] * 16, 100, where)}
 
@@ -320,12 +299,6 @@ def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
     assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
     assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
     shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
-
-
-def test_labels_stay_far_below_the_vendors_bound(index, store):
-    worst = {f"{'k' * 60}{n:02}": [f"{n}-{m}" + "v" * 30 for m in range(4)] for n in range(50)}
-    store.upsert(SCOPE, vectors(1, marks=vector_metadata.document_labels("doc_1", "TEXT", "TEXT", worst)))
-    assert len(index.space("ns_1")["doc_1#1#0"]["metadata"]["marks"]) == 200
 
 
 @pytest.mark.parametrize("circle", ["back", "on"])

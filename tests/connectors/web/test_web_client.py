@@ -239,16 +239,6 @@ def test_packing_that_was_not_asked_for_is_refused(encoding, make):
             make().get(server.url, io.BytesIO())
 
 
-def test_broken_and_short_packing_are_told_apart(make):
-    whole = gzip.compress(b"a page " * 1000)
-    with serving(lambda *_: answer(b"no gzip at all", content_encoding="gzip")) as server:
-        with pytest.raises(Skippable, match="decompressed"):
-            make().get(server.url, io.BytesIO())
-    with serving(lambda *_: answer(whole[:-20], content_encoding="gzip")) as server:
-        with pytest.raises(Retryable, match="broke off"):
-            make().get(server.url, io.BytesIO())
-
-
 def test_a_length_that_lies_is_a_broken_answer(make):
     with serving(lambda *_: answer(b"short", content_length="500")) as server:
         with pytest.raises(Retryable, match="broke off"):
@@ -297,30 +287,6 @@ def test_trouble_that_passes_is_tried_again(make):
         assert make().get(server.url, into).status == 200
     assert into.getvalue() == b"there"
     assert len(server.requests) == 3
-
-
-def test_a_slow_try_is_not_repeated_here(make, monkeypatch):
-    """The step tries again anyway: three slow tries in each of its own would hold up the neighbours."""
-    monkeypatch.setattr(clients, "SHORT_WAIT", 0.5)
-    with serving(drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100)) as server:
-        with pytest.raises(Retryable, match="in time"):
-            make(seconds=0.6).get(server.url, io.BytesIO())
-        assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 300, 304 + 1])
-def test_what_will_not_change_is_not_tried_again(status, make):
-    with serving(lambda *_: answer(status=f"{status} No")) as server, pytest.raises(Skippable, match=str(status)):
-        make().get(server.url, io.BytesIO())
-    assert len(server.requests) == 1
-
-
-def test_a_short_retry_after_is_waited_out(make):
-    turns = iter([answer(status="429 Slow", retry_after="1"), answer(b"ok")])
-    started = time.monotonic()
-    with serving(lambda *_: next(turns)) as server:
-        make().get(server.url, io.BytesIO())
-    assert 0.9 < time.monotonic() - started < 4
 
 
 @pytest.mark.parametrize("dated", [False, True])

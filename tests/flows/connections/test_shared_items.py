@@ -144,21 +144,6 @@ def test_a_file_that_two_connections_list_leaves_with_the_last(shared, keep):
     assert shared.space.search("what the file tells of") == []
 
 
-def test_what_one_connection_lost_stays_with_the_other(shared):
-    first, second = shared.space.connection, shared.connect()
-    for connection in (first, second):
-        shared.views[connection].put("both.txt")
-        shared.ingest(connection)
-    shared.views[second].drop("both.txt")
-    assert shared.ingest(second).progress["removed"] == 0
-    row = shared.listed()["both.txt"]
-    assert (row.connection_id, list(row.connection_ids)) == (first, [first])
-    assert "both.txt" not in shared.listed(connection_ids=(second,))
-    shared.views[first].drop("both.txt")
-    assert shared.ingest(first).progress["removed"] == 1
-    assert shared.rows() == {}
-
-
 def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
     first = shared.space.connection
     for name in ("kept.txt", "packed.zip"):
@@ -209,24 +194,6 @@ def test_members_are_found_by_every_connection_that_has_their_archive(shared):
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
 
 
-def test_a_resync_goes_through_a_connection_that_lives(shared):
-    """Also where the document's last run was another's, whose access has ended since."""
-    first, second = shared.space.connection, shared.connect()
-    for connection in (first, second):
-        shared.views[connection].put("both.txt")
-        shared.ingest(connection)
-    shared.space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": second})
-    shared.views[first].files["both.txt"] = "2"
-    (asked,) = shared.space.resync(external_ids=("both.txt",)).documents
-    assert asked.status == resync.QUEUED
-    shared.space.work()
-    row = shared.rows()["both.txt"]
-    assert (row["status"], row["error"]) == ("SUCCESS", None)
-    shared.space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": first})
-    (asked,) = shared.space.resync(external_ids=("both.txt",)).documents
-    assert "authorize" in asked.error
-
-
 def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     """A bad listing of one account takes nothing of it away, not even where another account has the files too."""
     first, second = shared.space.connection, shared.connect()
@@ -271,25 +238,6 @@ def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     shared.views[second].put("both.txt", "4")
     shared.ingest(first, metadata={"team": "green"})
     assert shared.rows()["both.txt"]["metadata"] == {"team": "green"}
-
-
-def test_a_listing_that_is_under_way_brings_a_revoked_connection_nothing(shared, monkeypatch):
-    first = shared.space.connection
-    for name in FILES:
-        shared.views[first].put(name)
-    whole = memory.Memory.iter_changes
-
-    def revoking(self, tokens, cursor):
-        (page,) = whole(self, tokens, cursor)
-        yield Page(page.items[:3], "more", done=False)
-        shared.revoke(first, keep=False)
-        yield Page(page.items[3:], "end", done=True, whole=True)
-
-    monkeypatch.setattr(memory.Memory, "iter_changes", revoking)
-    run = shared.ingest(first)
-    assert any("not ACTIVE any more" in entry.error for entry in run.failed)
-    assert shared.rows() == {}
-    assert not shared.space.db.rows("select 1 from connection_documents where connection_id = %(c)s", {"c": first})
 
 
 SOME = [(name,) for name in FILES] + [FILES]

@@ -6,7 +6,6 @@ from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from tests.flows.crawling import crawl
 from tests.flows.crawls import test_url_list as lists
-from tests.flows.crawls.test_recrawl import Marked
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer, documents
 from tests.flows.crawls.test_website import linked
@@ -51,16 +50,6 @@ def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, inges
     assert "mice" not in lists.text_of(space, url)
     assert site.paths() == ["/owls"]
     assert {row["status"] for row in documents(space).values()} == {"SUCCESS"}
-
-
-@WAYS
-def test_an_unchanged_page_costs_a_question(space, site, ingested, source, start):
-    ingested(source, start)
-    page = site.pages["/owls"] = Marked(site.pages["/owls"])
-    for _ in range(2):
-        done = again(space, f"{site.url}/owls")
-        assert (len(done.completed), done.progress["parsed"]) == (1, 0)
-    assert page.sent == 1
 
 
 @pytest.mark.parametrize("gone", ["404 Not Found", "410 Gone"])

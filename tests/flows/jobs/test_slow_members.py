@@ -95,30 +95,6 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
     batches.finish_batch(db, lease)
 
 
-def test_files_of_a_batch_do_not_wait_until_a_large_one_is_embedded(db, space, monkeypatch):
-    held = Held()
-    monkeypatch.setattr(registry, "make_parser", lambda: held)
-    words = ("glacier", "river", "lake", "spring", "delta", "fjord", "lagoon", "marsh")
-    lines = [f"Line {n} tells of the {words[n % 8]} and of number {n * 7919}." for n in range(40_000)]
-    large = space.file("large.txt", "\n\n".join(lines).encode()).job_run_id
-    small = [space.file(f"slow{n}.txt", f"Small file {n} speaks of the sea.".encode()).job_run_id for n in range(3)]
-    lease = space.lease()
-    turn, circuits, intake = TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)
-    worker = threading.Thread(target=lambda: asyncio.run(ingest._pipeline(lease, turn, circuits, intake)))
-    worker.start()
-    try:
-        until(lambda: space.run(large).progress["chunked"])
-        held.released.set()
-        until(lambda: {space.run(run).outcome for run in small} == {"SUCCEEDED"})
-        assert space.run(large).outcome is None
-        assert "slow1.txt" in space.search("the sea", top_k=3)
-    finally:
-        held.released.set()
-        worker.join(SECONDS * 3)
-    assert space.run(large).outcome == "SUCCEEDED"
-    batches.finish_batch(db, lease)
-
-
 def until(condition):
     event = threading.Event()
     for _ in range(SECONDS * 5):

@@ -323,27 +323,6 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     assert receiver.types() == INGESTED[:2]
 
 
-def test_several_senders_share_the_work_and_the_order_of_each_run(space, receiver, sender):
-    hook(space, receiver)
-    others = [Sender(space.db, lambda: space.ring, ALLOWED) for _ in range(2)]
-    runs = [space.text(f"text {number}", f"name {number}").job_run_id for number in range(12)]
-    space.work()
-    deadline = time.monotonic() + 20
-    while len(receiver.taken) < 12 * len(INGESTED) and time.monotonic() < deadline:
-        for one in (sender, *others):
-            one.begin()
-    for one in others:
-        one.close()
-    assert len({one.id for one in receiver.taken}) == len(receiver.taken)
-    told = {run: [] for run in runs}
-    for one in receiver.taken:
-        for run in [one.data["ingestJobRunId"]]:
-            told[run].append((one.data["sequence"], one.type))
-    for events in told.values():
-        assert events == sorted(events)
-        assert [name for _, name in events][-1] == "INGEST_JOB_RUN_COMPLETED"
-
-
 def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, receiver, sender):
     hook(space, receiver, whole=True)
     first = space.text("words", "one")

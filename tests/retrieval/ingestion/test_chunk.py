@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from unicodedata import category
 
@@ -181,22 +180,6 @@ def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None
     chunks = chunks_of("x" * 10_000, 100)
     assert len(chunks) == 25
     assert max(chunk.tokens for chunk in chunks) == 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [MINILM, WORDLLAMA, E5])
-@pytest.mark.parametrize(
-    "part", ["x", "ab,", "a ", "# a\n", "|\n", "\n", "\u200b", "\u0301", "🇩", "👩\u200d", ". ", "漢", "  \n"]
-)
-def test_cost_grows_with_the_text_and_no_faster(model: str, part: str) -> None:
-    def cpu(characters: int) -> float:
-        text = part * (characters // len(part)) + "z"
-        start = time.process_time()
-        chunks_of(text, 100, 20, model)
-        return time.process_time() - start
-
-    cpu(2_000)
-    assert cpu(80_000) < 40 * (cpu(10_000) + 0.02), "eight times the text costs far more than eight times the work"
 
 
 @pytest.mark.parametrize(

@@ -154,23 +154,3 @@ def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(ow
     own_db._url = url
     counts.write_counts(own_db)
     assert told(exposition.render_text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
-
-
-def test_what_takes_long_to_count_is_counted_seldom(own_db, monkeypatch):
-    """A reading of 50 ms is not repeated for 5 s; what an index tells is read anew after one."""
-    clock, asked = [1000.0], []
-    monkeypatch.setattr("retrieval.metrics.figures.time.monotonic", lambda: clock[0])
-
-    class Slow:
-        def fetch(self, row_type, statement, params):
-            is_count = "from documents" in statement
-            asked.append(is_count)
-            clock[0] += 0.05 if is_count else 0.0
-            return []
-
-    figures = Figures(Slow())
-    for _ in range(10):
-        clock[0] += 1.1
-        figures.read()
-    assert asked.count(True) == 2
-    assert figures.read().age > 1
