@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,32 +17,6 @@ from tests.api.support import assert_error, client_of, wait_for_fresh_minute
 
 HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 LIMIT = 70
-
-
-def test_eight_clients_of_two_processes_get_exactly_the_limit(organization, api_database, ring, tmp_path):
-    org = organization(requests_per_minute=LIMIT)
-    with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
-        wait_for_fresh_minute()
-        together = threading.Barrier(8)
-
-        def client(number: int) -> list[httpx.Response]:
-            with client_of((one, two)[number % 2], org.api_key) as session:
-                together.wait(30)
-                return [session.get("/v1/namespaces") for _ in range(20)]
-
-        with ThreadPoolExecutor(8) as pool:
-            answers = [answer for found in pool.map(client, range(8)) for answer in found]
-    assert len(answers) == 160
-    for window in {answer.headers["x-ratelimit-reset"] for answer in answers}:
-        here = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
-        allowed = [int(answer.headers["x-ratelimit-remaining"]) for answer in here if answer.status_code == 200]
-        assert sorted(allowed) == list(range(max(0, LIMIT - len(here)), LIMIT))
-        for refused in (answer for answer in here if answer.status_code != 200):
-            assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
-            assert 1 <= int(refused.headers["retry-after"]) <= 60
-            assert refused.headers["x-ratelimit-remaining"] == "0"
-    assert all(answer.headers["x-ratelimit-limit"] == str(LIMIT) for answer in answers)
-    assert sum(answer.status_code == 200 for answer in answers) < 160
 
 
 def test_the_headers_are_on_every_answer(org, organization, anonymous, api_settings):

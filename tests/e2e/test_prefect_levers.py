@@ -7,15 +7,19 @@ import time
 import pytest
 
 from tests.e2e.conftest import COMMAND
-from tests.e2e.test_prefect_switches import POOL, deployment
 
 SECONDS = 30.0
+POOL = "/work_pools/retrieval"
 
 
 @pytest.fixture(scope="module")
 def prefect(service):
     with service.prefect() as client:
         yield client
+
+
+def deployment(prefect):
+    return prefect.get("/deployments/name/ingest-text/ingest-text").raise_for_status().json()
 
 
 def change_pool(prefect, **values):

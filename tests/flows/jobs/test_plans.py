@@ -1,7 +1,7 @@
 """No statement of the sweep, the dispatcher and the hot paths reads more than it handles, however large tables are.
 
 The statements are recorded from what they do, so what is added later is looked at without a thought. They are run again
-and explained, planned for their values and for any values, in tables of 10, of 10,000, as a slow test of 200,000 rows,
+and explained, planned for their values and for any values, in tables of 10,000 rows, as a slow test of 200,000 rows,
 and of as many as PLANS_ROWS names (1000000 takes ten minutes), half of them of the very scope, after `analyze`.
 """
 
@@ -100,7 +100,6 @@ connections plan anew each time."""
 EXACT = "+ 0, v.id"
 """In the one statement that compares every vector of a scope: it is for scopes that are too small for an index."""
 SIZES = [
-    10,
     10_000,
     pytest.param(200_000, marks=pytest.mark.slow),
     *map(int, os.environ.get("PLANS_ROWS", "").split()),
@@ -309,4 +308,4 @@ def test_no_statement_reads_more_than_it_handles(db, new_scope, tmp_path, record
                 if most > MOST or read_whole(plan):
                     told = f"{sorted(read_whole(plan))}, {most} rows by {where}"
                     trouble.append(f"{mode}: {told}: {' '.join(text.split())}")
-    assert rows < 1000 or not trouble, "\n\n".join(trouble)
+    assert not trouble, "\n\n".join(trouble)
