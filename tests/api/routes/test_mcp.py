@@ -413,37 +413,3 @@ def test_the_official_typescript_client_searches(org, filled, tmp_path):
 
 def spoken_to(org, space):
     return f"{org.base}/mcp", org.api_key, space
-
-
-INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["http", "stdio"])
-def test_the_inspector_lists_and_calls_tools(org, filled, tmp_path, way):
-    space, document = filled
-    npm, node = shutil.which("npm"), shutil.which("node")
-    assert npm, "npm is not on this machine: .ci/run installs what this test needs"
-    assert node, "node is not on this machine: .ci/run installs what this test needs"
-    (tmp_path / "package.json").write_text('{"private": true}')
-    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", INSPECTOR]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    url, key, _ = spoken_to(org, space)
-    target = {
-        "http": [url, "--transport", "http", "--header", f"Authorization: Bearer {key}"],
-        "stdio": [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", org.base, "--key", key],
-    }[way]
-    program = [node, "node_modules/.bin/mcp-inspector", "--cli"]
-
-    def inspect(*options):
-        command = [*program, *(target if way == "http" else []), *options]
-        command += [] if way == "http" else ["--connect-timeout", "100000", "--", *target]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-        return json.loads(done.stdout)
-
-    assert {tool["name"] for tool in inspect("--method", "tools/list")["tools"]} == READING | WRITING
-    words = ["--tool-arg", "query=harbour seal", f"hybridConfig={json.dumps(WORDS)}"]
-    found = inspect("--method", "tools/call", "--tool-name", "search", *words)
-    assert found["structuredContent"]["results"][0]["document"]["id"] == document
