@@ -65,7 +65,7 @@ def test_no_secret_is_shown_with_the_settings(monkeypatch):
     assert CANARY not in shown
 
 
-RUBBISH = ["rubbish", "{", '{"a": 5}', "1e999", "nan", "", "true", "ä", '["a", {}]']
+RUBBISH = ["rubbish", '{"a": 5}', "1e999", "", "ä"]
 
 
 def sentence():
@@ -132,7 +132,6 @@ def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
     ("command", "name", "value"),
     [
         (["-m", "api"], "RETRIEVAL_ENDPOINTS", "{"),
-        (["-m", "flows.dispatch"], "RETRIEVAL_SECRET_KEY", "rubbish"),
         (["-c", "from local.cli import main; raise SystemExit(main(['status']))"], "RETRIEVAL_OCR_LANGUAGES", "{"),
     ],
 )

@@ -213,7 +213,9 @@ def test_a_cursor_that_is_too_old_starts_a_whole_listing(account, connector, tok
     assert page.whole
 
 
+@pytest.mark.parametrize("account", LIMITS, indirect=True)
 def test_a_cursor_that_cannot_be_read_starts_a_whole_listing(account, connector, tokens):
+    """As one of another version; the example of a connector leaves that out."""
     ids = {account.put(f"{number}.txt", "x") for number in range(2)}
     for cursor in ("", "{", "[]", '{"old": 1}'):
         items, page = listed(connector, tokens, cursor)
