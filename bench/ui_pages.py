@@ -60,7 +60,7 @@ class Sight:
 
 TABLE, CHART = "[data-testid=stDataFrame] canvas", "[data-testid=stVegaLiteChart]"
 NONE = "text=No connections yet"
-SPACES = "text=/namespaces? on this page/"
+SPACES = r"text=/^1 to \d+ of /"
 FOUND = r"text=/^\d+ documents? found/"
 COUNTED = r"text=/^[\d,]+ documents:/"
 SIGHTS = {

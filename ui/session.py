@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 from threading import Lock
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
@@ -21,7 +20,7 @@ from ui.parts import waiting
 
 DEFAULT_API = "http://127.0.0.1:8000"
 NAMESPACES = 50
-"""How many are offered to choose from; an older one opens by its link."""
+"""How many are offered to choose from; others are found by their names."""
 UNBOUND = frozenset({"namespaces:write", "admin"})
 """Rights that a key bound to a namespace or a tenant cannot use."""
 OF_NAMESPACE = (
@@ -41,6 +40,8 @@ OF_NAMESPACE = (
     "tab",
 )
 """What an address names within a namespace, and goes when another one is chosen."""
+POSITION = "-position"
+"""Ends the names of parameters with the number of rows before a cursor."""
 _WHO = "who"
 _SEEN = "namespace"
 _TENANT = "tenant_chosen"
@@ -143,15 +144,15 @@ def restore_sign_in() -> ApiError | None:
 
     A sign-in with a key that was revoked, or that another tab ended, ends here too.
     """
-    kept = sign_ins.read_sign_in(cookie_id())
+    stored = sign_ins.read_sign_in(cookie_id())
     if is_signed_in():
-        if kept is None and cookie_id() is not None and openid_token() is None:
+        if stored is None and cookie_id() is not None and openid_token() is None:
             st.session_state.clear()
         return None
-    if kept is None:
+    if stored is None:
         return sign_in_by_token()
     try:
-        sign_in(kept.key, kept.tenant)
+        sign_in(stored.key, stored.tenant)
     except ApiError as error:
         if key_has_ended(error):
             sign_ins.end_sign_in(cookie_id())
@@ -193,25 +194,37 @@ def sign_out() -> None:
         st.logout()
 
 
-def list_namespaces(person: Person) -> list[dict[str, Any]]:
-    """The newest namespaces that the key may see, and the one that the address names, or that was seen last."""
+def list_namespaces(person: Person, name: str = "", size: int = NAMESPACES) -> Json:
+    """List the namespaces whose names contain `name`, those with the most documents first, as a page of the API."""
     if not person.may("namespaces:read"):
-        return [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
-    data = person.api.get("/v1/namespaces", pageSize=NAMESPACES)
-    spaces: list[dict[str, Any]] = data["namespaces"]
-    linked = read_parameter("namespace") or last_seen()
-    if data["hasNextPage"] and linked and linked not in {space["id"] for space in spaces}:
-        spaces += _one(person, linked)
-    return spaces
+        bound = [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
+        return {"namespaces": bound, "totalCount": len(bound)}
+    return person.api.get("/v1/namespaces", name=name.strip(), sort="documents", pageSize=size)
 
 
-def _one(person: Person, namespace: str) -> list[dict[str, Any]]:
+def find_namespace(person: Person, namespace: str | None) -> Json | None:
+    """Return a namespace; None if there is none with this id that the person may see."""
+    if not namespace or not person.may("namespaces:read"):
+        return {"id": namespace, "name": namespace} if namespace and namespace == person.namespace else None
     try:
-        return [person.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"]]
+        return dict(person.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"])
     except ApiError as error:
         if error.status != 404:
             raise
-        return []
+        return None
+
+
+def find_current_namespace(person: Person) -> Json | None:
+    """Return the namespace of the address, else the one used last, else the one with the most documents."""
+    for namespace in (
+        read_parameter("namespace"),
+        st.session_state.get(_SEEN),
+        sign_ins.read_namespace(_owner(person)),
+    ):
+        if (space := find_namespace(person, namespace)) is not None:
+            return space
+    spaces: list[Json] = list_namespaces(person, size=1)["namespaces"]
+    return spaces[0] if spaces else None
 
 
 def read_parameter(name: str) -> str | None:
@@ -225,22 +238,35 @@ def read_id(name: str) -> str | None:
     return quote(value, safe="") if value else None
 
 
+def _is_used(name: str, parameters: Json) -> bool:
+    """Tell whether a parameter has a meaning beside the others: a number of rows needs its cursor."""
+    return not name.endswith(POSITION) or name.removesuffix(POSITION) in parameters
+
+
+def go_to_first_page() -> None:
+    """Forget the place in the list of the page."""
+    set_parameters(cursor=None)
+
+
 def set_parameters(**values: str | None) -> None:
     """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
+    updated = {name: value for name, value in updated.items() if _is_used(name, updated)}
     if updated != previous:
         st.query_params.from_dict(updated)
 
 
-def remember_namespace(namespace: str) -> None:
-    """The namespace that pages open with, until another one is chosen."""
-    st.session_state[_SEEN] = namespace
+def remember_namespace(person: Person, namespace: str) -> None:
+    """Keep the namespace that pages open with, until another one is chosen, in this session and after the next
+    sign-in."""
+    if st.session_state.get(_SEEN) != namespace:
+        st.session_state[_SEEN] = namespace
+        sign_ins.keep_namespace(_owner(person), namespace)
 
 
-def last_seen() -> str | None:
-    namespace: str | None = st.session_state.get(_SEEN)
-    return namespace
+def _owner(person: Person) -> str:
+    return "\n".join((person.api.base, person.key_id or person.key_name, person.api.tenant))
 
 
 def key_has_ended(error: ApiError) -> bool:

@@ -2,7 +2,8 @@
 
 The browser's cookie holds a random id. A file named by the id's hash holds the API key, encrypted with the id: neither
 the files nor the browser alone give the key. Several processes of the app may share the folder. A one-time link, as
-`retrieval up` prints it, names such a file too; it is exchanged for a sign-in of the browser.
+`retrieval up` prints it, names such a file too; it is exchanged for a sign-in of the browser. Beside them is the
+namespace that each key or person used last, by a hash of its id.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ FOLDER = "RETRIEVAL_UI_SIGN_INS"
 SECONDS = 12 * 3600
 LINK_SECONDS = 3600
 """How long a one-time link may be used."""
+NAMESPACE, NAMESPACE_SECONDS = ".namespace", 90 * 24 * 3600
+"""Suffix of files with the namespace that was used last, and how long they are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +101,32 @@ def _read(sign_in_id: str | None) -> SignIn | None:
     return SignIn(content["key"], content["tenant"], content["once"])
 
 
+def keep_namespace(owner: str, namespace: str) -> None:
+    """Keep the namespace that a key or a person used last, for later sign-ins."""
+    folder = _folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+        file.write(namespace)
+    Path(file.name).replace(_namespace_file(owner))
+
+
+def read_namespace(owner: str) -> str | None:
+    """Return the namespace that a key or a person used last."""
+    try:
+        return _namespace_file(owner).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _namespace_file(owner: str) -> Path:
+    return _file(_folder(), owner).with_suffix(NAMESPACE)
+
+
 def _remove_expired(folder: Path) -> None:
     for path in folder.iterdir():
         try:
-            if time.time() - path.stat().st_mtime > SECONDS:
+            seconds = NAMESPACE_SECONDS if path.suffix == NAMESPACE else SECONDS
+            if time.time() - path.stat().st_mtime > seconds:
                 path.unlink()
         except FileNotFoundError:
             continue

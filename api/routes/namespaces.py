@@ -19,14 +19,13 @@ from api.permissions import Reach
 from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire import namespaces as wire
-from api.wire.common import PartQuery
 from api.wire.providers import LearnedLimits
 from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
 from retrieval.ingestion import reembedding
 from retrieval.keywords import languages
-from retrieval.namespaces import destinations, namespaces, validation
+from retrieval.namespaces import destinations, namespaces, queries, validation
 from retrieval.namespaces.namespaces import (
     CONFIGS,
     EMBEDDING_MODEL,
@@ -92,13 +91,16 @@ async def create_namespace(request: ApiRequest, draft: NamedDependency[Namespace
 
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
-async def list_namespaces(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.NamespacesAnswer:
+async def list_namespaces(request: ApiRequest, params: NamedDependency[wire.NamespacesQuery]) -> wire.NamespacesAnswer:
     """List namespaces. Newest first. With `pageSize` the list is paginated."""
-    services, caller, part = request.services, request.caller, await request.read_page(params.part())
-    page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
-    data = wire.NamespacesData(namespaces=[_shown(request, namespace) for namespace in page.items]).lead_on(
-        part, await request.write_cursor(page.cursor)
-    )
+    services, caller = request.services, request.caller
+    listing = params.listing(caller.namespace, caller.bound_tenant, may_count=request.principal is None)
+    part = await request.read_page(params.part(), listing.order)
+    page = await namespaces.list_part(services.db, services.ring, caller.organization, part, listing)
+    answers = [_shown(request, namespace).count(namespace) for namespace in page.items]
+    total = await queries.count_namespaces(services.db, caller.organization, listing) if part else UNSET
+    cursor = await request.write_cursor(page.cursor, listing.order)
+    data = wire.NamespacesData(namespaces=answers).lead_on(part, cursor, total)
     return wire.NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 

@@ -21,7 +21,7 @@ from retrieval.database import pagination
 from retrieval.database.pagination import Part
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces import namespaces
+from retrieval.namespaces import namespaces, queries
 from retrieval.namespaces.namespaces import EMBEDDED, NamespaceConfig
 
 _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
@@ -44,8 +44,7 @@ async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.S
         services.ring,
         caller.organization,
         Part(params.limit, cursor),
-        only=caller.namespace,
-        oldest_first=params.oldest_first,
+        queries.Listing("oldest" if params.oldest_first else "newest", only=caller.namespace),
     )
     stores = await _show(request, page.items[::-1] if params.before else page.items)
     return wire.VectorStorePage.of(stores, has_more=page.cursor is not None)

@@ -61,11 +61,14 @@ class Listing(Struct, rename="camel", kw_only=True):
     next_cursor: Annotated[
         str | UnsetType | None, Meta(description="The `cursor` of the next page; null on the last page.")
     ] = UNSET
+    total_count: Annotated[
+        int | UnsetType, Meta(description="Number of entries on all pages; only in lists that can be counted.")
+    ] = UNSET
 
-    def lead_on(self, part: Part | None, cursor: str | None) -> Self:
-        """Set the cursor of the next page, if a page was requested."""
+    def lead_on(self, part: Part | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
+        """Set the cursor of the next page and the number of entries on all pages, if a page was requested."""
         if part is not None:
-            self.has_next_page, self.next_cursor = cursor is not None, cursor
+            self.has_next_page, self.next_cursor, self.total_count = cursor is not None, cursor, total
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import DataAnswer, DeletionAnswered, Identified, Listing, Timestamp
+from api.wire.common import DataAnswer, DeletionAnswered, Identified, Listing, PartQuery, Timestamp
 from api.wire.connectors import ConnectorAppView, app_views, mask_apps, with_apps
 from api.wire.providers import (
     EmbeddingModel,
@@ -25,7 +25,7 @@ from api.wire.providers import (
 )
 from retrieval.evaluations import gate as gates
 from retrieval.keywords.languages import CONFIGURATIONS
-from retrieval.namespaces import validation
+from retrieval.namespaces import queries, validation
 from retrieval.namespaces.namespaces import NamespaceConfig
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
@@ -145,11 +145,39 @@ class _Shown(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
 
+class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
+    """Page of the namespaces, their order, and a part of the name."""
+
+    name: Annotated[Name | None, Meta(description="A part of the name, ignoring case.")] = None
+    sort: Annotated[
+        Literal["newest", "name", "documents"] | None,
+        Meta(description="The order. Default: newest first. `documents`: the one with the most documents first."),
+    ] = None
+    counts: Annotated[
+        bool | None, Meta(description="Whether to return `documentCount` and `failedCount`; `sort=documents` does.")
+    ] = None
+
+    def listing(self, only: str | None, tenant: str | None, *, may_count: bool) -> queries.Listing:
+        """Return the listing. Who may not see all documents gets neither counts nor their order."""
+        sort = self.sort or "newest"
+        has_counts = may_count and (bool(self.counts) or sort == "documents")
+        order: queries.Order = "newest" if sort == "documents" and not may_count else sort
+        return queries.Listing(order, self.name, only, has_counts, tenant)
+
+
 class Namespace(_Shown, kw_only=True):
-    """A namespace in responses; a bound key gets only `id`, `identifier` and `name`."""
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the counts of its documents."""
 
     created_at: Annotated[Timestamp | UnsetType, Meta(description="Time of creation.")] = UNSET
     updated_at: Annotated[Timestamp | UnsetType, Meta(description="Time of the last change.")] = UNSET
+    document_count: Annotated[int | UnsetType, Meta(description="Number of documents, if requested.")] = UNSET
+    failed_count: Annotated[int | UnsetType, Meta(description="Number of failed documents, if requested.")] = UNSET
+
+    def count(self, namespace: NamespaceConfig) -> Namespace:
+        """Set the numbers of its documents, if they were counted."""
+        if namespace.document_count is not None and namespace.failed_count is not None:
+            self.document_count, self.failed_count = namespace.document_count, namespace.failed_count
+        return self
 
     @classmethod
     def name_of(cls, namespace: NamespaceConfig) -> Namespace:
@@ -186,7 +214,7 @@ class NamespaceData(Struct, rename="camel"):
 
 
 class NamespacesData(Listing, kw_only=True):
-    """Namespaces, newest first; all or one page."""
+    """Namespaces in the requested order; all or one page."""
 
     namespaces: list[Namespace]
 

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import pagination
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
+from retrieval.namespaces import queries
 from retrieval.security.secrets import KeyRing
 from retrieval.sources import APPS
 
@@ -71,6 +71,9 @@ class NamespaceConfig:
     """As the client named the one that all documents are read in for their keywords; None: each in its own."""
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
+    document_count: int | None = None
+    """Set, with `failed_count`, in a listing that counts."""
+    failed_count: int | None = None
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -100,6 +103,14 @@ class NamespaceRow:
     changing: bool
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRow(NamespaceRow):
+    """A row with the numbers of its documents, if they were counted."""
+
+    document_count: int | None
+    failed_count: int | None
 
 
 _CONFIG_COLUMNS = frozenset({"config", "secrets"})
@@ -153,19 +164,11 @@ async def list_part(
     keys: KeyRing,
     organization: str,
     part: Part | None = None,
-    *,
-    only: str | None = None,
-    oldest_first: bool = False,
+    listing: queries.Listing = queries.NEWEST,
 ) -> Page[NamespaceConfig]:
-    """Newest first unless `oldest_first`, all of them or a part with the cursor of the next; `only`: none but this
-    one."""
-    rows = await db.async_fetch(
-        NamespaceRow,
-        "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
-        " and (%(only)s::text is null or id = %(only)s)" + pagination.order_by_age(oldest_first=oldest_first),
-        {"organization": organization, "only": only, **pagination.part_by_age(part)},
-    )
-    return pagination.part_cut([open_namespace(keys, row) for row in rows], part)
+    """Return all namespaces of a listing, or a part with the cursor of the next."""
+    rows = await queries.list_namespaces(db, ListedRow, COLUMNS, organization, part, listing)
+    return listing.cut([open_namespace(keys, row) for row in rows], part)
 
 
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:

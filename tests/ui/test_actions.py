@@ -442,11 +442,11 @@ def test_runs_are_filtered_by_the_address_and_paged(app, org, held):
     assert [list(one) for one in waiting.dataframe[0].value["Status"]] == [["QUEUED"]]
     seen = app(org.api_key, "runs", namespace=held.namespace)
     assert len(seen.dataframe[0].value) == 50
-    older = click(seen, "Older")
+    older = click(seen, "Next page")
     assert not older.exception
     assert len(older.dataframe[0].value) == 2
     assert "cursor" in older.query_params
-    assert len(click(older, "Newest").dataframe[0].value) == 50
+    assert len(click(older, "First page").dataframe[0].value) == 50
     assert "No run has the status “Processing” now" in shown(
         app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING")
     )

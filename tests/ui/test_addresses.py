@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.ports import Scope
-from tests.library import Library
 from tests.ui.conftest import shown
 
 
@@ -16,6 +14,13 @@ def at(seen, **parameters: str):
     for name, value in parameters.items():
         seen.query_params[name] = value
     return seen.run()
+
+
+def open_namespace(seen, namespace: str) -> None:
+    """Choose a namespace."""
+    seen.session_state["page_namespace"] = True
+    seen.run()
+    seen.button(key=f"page_namespace_{namespace}").click().run()
 
 
 def address(seen) -> dict[str, str]:
@@ -50,10 +55,9 @@ def test_back_shows_what_was_there_before(app, org, space, field, before, after)
 def test_back_leads_to_the_namespace_before(app, org, space):
     other = org.namespace()
     seen = app(org.api_key, "documents", namespace=space)
-    seen.selectbox(key="page_namespace").set_value(other).run()
+    open_namespace(seen, other)
     assert address(seen)["namespace"] == other
     at(seen, namespace=space)
-    assert seen.selectbox(key="page_namespace").value == space
     assert address(seen)["namespace"] == space
 
 
@@ -69,7 +73,7 @@ def test_back_leads_to_the_namespace_before(app, org, space):
 def test_another_namespace_is_shown_from_its_beginning(app, org, space, page, named):
     other = org.namespace()
     seen = app(org.api_key, page, namespace=space, **named)
-    seen.selectbox(key="page_namespace").set_value(other).run()
+    open_namespace(seen, other)
     assert not seen.exception
     assert not seen.error, shown(seen)
     assert "does not exist" not in shown(seen)
@@ -78,15 +82,21 @@ def test_another_namespace_is_shown_from_its_beginning(app, org, space, page, na
     assert address(seen) == {"namespace": other, **kept}
 
 
-def test_an_old_namespace_stays_the_chosen_one_on_the_next_page(app, org, space):
-    Library(org.db, Scope(org.id, space, ""), None)
-    for _ in range(50):
-        org.namespace()
-    seen = app(org.api_key, "documents", namespace=space)
-    assert seen.selectbox(key="page_namespace").value == space
+def test_any_namespace_is_found_by_a_part_of_its_name(app, org, space):
+    for number in range(51):
+        org.namespace(name=f"Customer {number:02}")
+    seen = app(org.api_key, "documents")
+    assert address(seen)["namespace"] == space, "the one with documents"
+    seen.session_state["page_namespace"] = True
+    seen.run()
+    assert "50 of 52" in shown(seen)
+    seen.text_input(key="page_namespace_name").set_value("tomer 00").run()
+    (offered,) = [button for button in seen.button if str(button.key).startswith("page_namespace_ns_")]
+    assert offered.label == "Customer 00 · :gray[0 documents]"
+    offered.click().run()
     seen.switch_page("views/runs.py")
     at(seen)
-    assert seen.selectbox(key="page_namespace").value == space
+    assert f"page_namespace_{address(seen)['namespace']}" == offered.key
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     at = st.selectbox(
         f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)",
         list(by_index),
-        format_func=lambda one: _chunk_title(by_index[one]),
+        format_func=lambda index: _chunk_title(by_index[index]),
         key=fields.key("chunk"),
     )
     chosen = by_index[at]

@@ -95,14 +95,14 @@ def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str], bool]:
             "Site",
             options,
             index=None,
-            format_func=lambda one: f"{one} ({sites[one]:,})" if one in sites else one,
+            format_func=lambda host: f"{host} ({sites[host]:,})" if host in sites else host,
             placeholder="All sites",
             key="find_site",
         )
     states = next(columns).multiselect(
         "Status",
         STATES,
-        format_func=lambda one: STATUS.get(one, (one,))[0].capitalize(),
+        format_func=lambda status: STATUS.get(status, (status,))[0].capitalize(),
         placeholder="All statuses",
         key="find_status",
     )
@@ -168,7 +168,7 @@ def _connection(person: session.Person, namespace: str) -> str | None:
         "Connection",
         options,
         index=None,
-        format_func=lambda one: names.get(one, one),
+        format_func=lambda connection: names.get(connection, connection),
         placeholder="All connections",
         key="find_connection",
     )

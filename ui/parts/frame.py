@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from html import escape
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from ui import session, sign_in_page
-from ui.client import ApiError
-from ui.parts import url_state, widgets
+from ui.client import ApiError, Json
+from ui.parts import widgets
+from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown, format_code
-
-_SPACE = url_state.Fields("page", ("namespace",))
 
 
 def offer_sign_in(refusal: ApiError | None = None) -> None:
@@ -112,29 +112,91 @@ def show_head(person: session.Person, title: str) -> str:
 
 
 def choose_namespace(person: session.Person) -> str:
-    """The namespace of the page: that of its address, else the last one seen. Ends the page if there is none."""
-    spaces = session.list_namespaces(person)
-    if not spaces:
+    """Show the choice of the page's namespace and return it. Ends the page if there is none."""
+    space = session.find_current_namespace(person)
+    if space is None:
         st.info("There is no namespace yet. Create one under Namespaces; content and searches live in one.")
         st.stop()
-    names = {space["id"]: space["name"] for space in spaces}
-    linked = session.read_parameter("namespace")
-    if linked and linked not in names:
+    linked, namespace = session.read_parameter("namespace"), str(space["id"])
+    if linked and linked != namespace:
         not_here()
-    options = list(names)
-    previous = linked if linked in names else session.last_seen()
-    _SPACE.follow({"namespace": previous})
-    _SPACE.offer("namespace", options)
-    chosen = st.selectbox(
-        "Namespace",
-        options,
-        format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
-        key=_SPACE.key("namespace"),
-    )
-    session.remember_namespace(chosen)
-    moved = linked in names and chosen != linked
-    _SPACE.write(namespace=chosen, **(dict.fromkeys(session.OF_NAMESPACE) if moved else {}))
-    return str(chosen)
+    session.remember_namespace(person, namespace)
+    session.set_parameters(namespace=namespace)
+    show_chooser(person, "page_namespace", f"Namespace: {escape_markdown(space['name'])}", _open_namespace)
+    return namespace
+
+
+def _open_namespace(namespace: str) -> None:
+    session.set_parameters(**{**dict.fromkeys(session.OF_NAMESPACE), "namespace": namespace})
+
+
+def choose_optional(person: session.Person, key: str, everything: str) -> str:
+    """Show the choice of a namespace or of all of them; return its id, or ""."""
+    chosen = f"{key}_value"
+    space = session.find_namespace(person, st.session_state.get(chosen))
+    label = f"Namespace: {escape_markdown(space['name'])}" if space else everything
+    show_chooser(person, key, label, partial(st.session_state.__setitem__, chosen), everything=everything)
+    return str(space["id"]) if space else ""
+
+
+def show_chooser(
+    person: session.Person, key: str, label: str, choose: Callable[[str], None], *, everything: str = ""
+) -> None:
+    """Show a button that opens a search of the namespaces by name; `choose` is called with the id of the one that is
+    clicked. `everything`: label of a choice of none."""
+
+    def take(namespace: str) -> None:
+        st.session_state[key], st.session_state[f"{key}_name"] = False, ""
+        st.session_state[f"{key}_chosen"] = True
+        choose(namespace)
+
+    @live_fragment()
+    def show() -> None:
+        if st.session_state.pop(f"{key}_chosen", False):
+            st.rerun()
+        chooser = st.popover(label, icon=":material/database:", width="stretch", wrap=False, key=key, on_change="rerun")
+        if not chooser.open:
+            return
+        with chooser:
+            name = st.text_input(
+                "Find a namespace",
+                key=f"{key}_name",
+                type="search",
+                icon=":material/search:",
+                placeholder="Part of its name",
+                live=True,
+                max_chars=200,
+            )
+            data = session.list_namespaces(person, name or "")
+            spaces = data["namespaces"]
+            if everything:
+                st.button(everything, key=f"{key}_", width="stretch", on_click=take, args=("",))
+            with st.container(height=320 if len(spaces) > 6 else "content", border=False, gap="xsmall"):
+                for space in spaces:
+                    st.button(
+                        _describe_namespace(space, spaces),
+                        key=f"{key}_{space['id']}",
+                        width="stretch",
+                        on_click=take,
+                        args=(space["id"],),
+                    )
+            if not spaces:
+                st.caption("No namespace has this in its name.")
+            elif data["totalCount"] > len(spaces):
+                st.caption(f"{len(spaces)} of {data['totalCount']:,}: a part of the name finds the others.")
+
+    show()
+
+
+def _describe_namespace(space: Json, spaces: list[Json]) -> str:
+    """Return its name, with the end of its id if others have the same, and the numbers of its documents."""
+    is_double = [listed_space["name"] for listed_space in spaces].count(space["name"]) > 1
+    parts = [escape_markdown(space["name"]), *([f"`{space['id'][-6:]}`"] if is_double else [])]
+    if "documentCount" in space:
+        parts.append(f":gray[{format_count(space['documentCount'], 'document')}]")
+    if space.get("failedCount"):
+        parts.append(f":red[{space['failedCount']:,} failed]")
+    return " · ".join(parts)
 
 
 def not_here() -> None:

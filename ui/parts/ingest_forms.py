@@ -167,7 +167,9 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
     FIELDS.follow({"connection": linked})
     FIELDS.offer("connection", active)
     chosen = str(
-        st.selectbox("Connection", list(active), format_func=lambda one: active[one], key=FIELDS.key("connection"))
+        st.selectbox(
+            "Connection", list(active), format_func=lambda connection: active[connection], key=FIELDS.key("connection")
+        )
     )
     FIELDS.write(connection=chosen)
     selection = account_tree.show_tree(person, namespace, chosen, kind)

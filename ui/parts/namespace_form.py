@@ -198,7 +198,7 @@ def _select(place: DeltaGenerator, label: str, kinds: list[str], stored: Json | 
             label,
             kinds,
             index=kinds.index((stored or {}).get(field, kinds[0])),
-            format_func=lambda one: f"{one}{TOLD.get(one, '')}",
+            format_func=lambda value: f"{value}{TOLD.get(value, '')}",
         )
     )
 
@@ -306,7 +306,7 @@ def _language(space: Json | None) -> Json:
         "Keyword language",
         options,
         index=options.index(stored or ""),
-        format_func=lambda one: one.capitalize() or "Each document's own",
+        format_func=lambda language: language.capitalize() or "Each document's own",
         key=f"{_place(space)}.keywordLanguage",
         help="What words are reduced to their stems by, for all documents.",
     )

@@ -277,7 +277,7 @@ def show_questions(person: session.Person, namespace: str, evaluation: Json) -> 
         key="questions_table",
         column_config={"Question": st.column_config.TextColumn(width="large")},
     )
-    widgets.show_pager(data, name="questions", start="First", further="More")
+    widgets.show_pager(data, name="questions")
     chosen = [data["questions"][row] for row in table["selection"]["rows"] if row < len(data["questions"])]
     for question in chosen:
         _chosen(person, namespace, evaluation, question)
@@ -311,7 +311,9 @@ def _grades(person: session.Person, namespace: str, evaluation: str, question: J
     """One document more, or another grade."""
     first_column, second_column, third_column = st.columns([3, 1, 1], vertical_alignment="bottom")
     document = first_column.text_input("External id of a document", key="judge_external")
-    grade = second_column.selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda one: str(one) if one else "not right")
+    grade = second_column.selectbox(
+        "Grade", [1, 2, 3, 4, 0], format_func=lambda grade: str(grade) if grade else "not right"
+    )
     verdict = {"query": question["query"], "externalId": document.strip(), "grade": grade}
     third_column.button(
         "Judge",

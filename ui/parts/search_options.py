@@ -59,7 +59,7 @@ def _facets(person: session.Person, namespace: str) -> None:
         "Field",
         list(fields),
         index=None,
-        format_func=lambda one: fields[one],
+        format_func=lambda name: fields[name],
         placeholder="Choose a field",
         key=_FIELD,
         help=f"Metadata keys of the newest {SAMPLE} documents, and properties that every document has.",
@@ -118,7 +118,8 @@ OTHERS = 9
 
 def show_options(person: session.Person, namespace: str) -> Json:
     """The fields of `Wanted` that they set; kept in the page's address."""
-    names = {space["id"]: space["name"] for space in session.list_namespaces(person) if space["id"] != namespace}
+    spaces = session.list_namespaces(person)["namespaces"]
+    names = {space["id"]: space["name"] for space in spaces if space["id"] != namespace}
     FIELDS.follow(_shown(names))
     with st.expander("Options", icon=":material/tune:", expanded=any(session.read_parameter(name) for name in NAMES)):
         first_column, second_column, third_column = st.columns(3)
@@ -209,7 +210,7 @@ def _reach(names: Mapping[str, str]) -> Json:
         "Search in other namespaces, too",
         list(names),
         key=FIELDS.key("with"),
-        format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
+        format_func=lambda space: f"{names[space]}  ·  {space[-6:]}",
         max_selections=OTHERS,
         disabled=not names,
         help="They need the same embedding model. Results are merged by score.",

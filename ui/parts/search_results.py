@@ -75,7 +75,7 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
         "Question set",
         options,
         index=options.index(at) if at in options else None,
-        format_func=lambda one: f"{set_names[one]}  ·  {one[-6:]}" if one in set_names else one,
+        format_func=lambda set_id: f"{set_names[set_id]}  ·  {set_id[-6:]}" if set_id in set_names else set_id,
         placeholder="Choose one, or type a new name",
         accept_new_options=True,
         help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",

@@ -134,14 +134,22 @@ PLACES = ("cursor", "keys", "tenants", "questions", "sent")
 """Where lists keep their place in the address."""
 
 
-def show_pager(data: Json, *, name: str = "cursor", start: str = "Newest", further: str = "Older") -> None:
-    """The buttons that this part of the list needs; none for a list that fits."""
-    if session.read_parameter(name) and st.button(start, icon=":material/first_page:", key=f"start-{name}"):
-        session.set_parameters(**{name: None})
-        st.rerun()
-    if data["hasNextPage"] and st.button(further, icon=":material/chevron_right:", key=f"further-{name}"):
-        session.set_parameters(**{name: data["nextCursor"]})
-        st.rerun()
+def show_pager(data: Json, *, name: str = "cursor", start: str = "First page", further: str = "Next page") -> None:
+    """Show the position in a list, and the buttons that this part of it needs. `data`: a page of the API."""
+    rows = next((value for value in data.values() if isinstance(value, list)), [])
+    position = session.read_parameter(name + session.POSITION) or ""
+    first = int(position) if position.isdecimal() and session.read_parameter(name) else 0
+    total = data.get("totalCount")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if rows and (first or data["hasNextPage"] or total is not None):
+            of_total = "" if total is None else f" of {total:,}"
+            st.caption(f"{first + 1:,} to {first + len(rows):,}{of_total}", width="content")
+        if session.read_parameter(name) and st.button(start, icon=":material/first_page:", key=f"start-{name}"):
+            session.set_parameters(**{name: None})
+            st.rerun()
+        if data["hasNextPage"] and st.button(further, icon=":material/chevron_right:", key=f"further-{name}"):
+            session.set_parameters(**{name: data["nextCursor"], name + session.POSITION: str(first + len(rows))})
+            st.rerun()
 
 
 def is_pdf(document: Json) -> bool:

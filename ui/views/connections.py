@@ -46,8 +46,7 @@ def main() -> None:
 
 def _connect(person: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
-        spaces = {space["id"]: space for space in session.list_namespaces(person)}
-        space = spaces.get(namespace, {})
+        space = session.find_namespace(person, namespace) or {}
         # A bound key is not shown the apps: then each may be tried.
         ready = [name for name, service in api_schema.known_services().items() if space.get(service.app, True)]
         if not ready:

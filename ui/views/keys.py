@@ -124,18 +124,16 @@ def _bar(title: str, use: Json) -> None:
     st.progress(min(1.0, share), text=f"{title}: {use['used']:,} of {use['limit']:,}")
 
 
-def _keys(person: session.Person) -> None:
-    spaces = {space["id"]: space["name"] for space in session.list_namespaces(person)}
-    with st.form("new-key"):
+def _create(person: session.Person) -> None:
+    with st.container(border=True):
         st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
         scopes = st.multiselect("Scopes", api_schema.key_scopes(), default=["search"])
-        left_column, right_column = st.columns(2)
-        namespace = left_column.selectbox(
-            "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
-        )
+        left_column, right_column = st.columns(2, vertical_alignment="bottom")
+        with left_column:
+            namespace = frame.choose_optional(person, "key_namespace", "Any namespace")
         tenant = right_column.text_input("Only for the tenant", help="Empty: any tenant.")
-        if st.form_submit_button("Create API key", type="primary", icon=":material/add:"):
+        if st.button("Create API key", type="primary", icon=":material/add:"):
             body: Json = {"name": name, "scopes": scopes}
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
@@ -145,8 +143,13 @@ def _keys(person: session.Person) -> None:
                 frame.show_error(error)
             else:
                 st.session_state[_MADE] = response["key"]["id"], response["apiKey"]
+
+
+def _keys(person: session.Person) -> None:
+    _create(person)
     data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.read_parameter("keys"))
     keys = data["keys"]
+    spaces = {space["id"]: space["name"] for space in session.list_namespaces(person, size=100)["namespaces"]}
     _made({key["id"] for key in keys if key["revokedAt"]})
     show_rotation(keys)
     for key in [key for key in keys if not key["revokedAt"]]:
@@ -220,7 +223,7 @@ def _tenants(person: session.Person) -> None:
         return
     rows = [{"Tenant": tenant["id"], "Added": time_ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
-    widgets.show_pager(data, name="tenants", start="Oldest", further="Newer")
+    widgets.show_pager(data, name="tenants")
     removed = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
     if removed and st.button(
         f"Remove {escape_markdown(removed)}", help="Requests with it are refused; its data stays."

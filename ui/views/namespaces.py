@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, namespace_form, widgets
-from ui.parts.labels import format_count, format_size, time_ago
+from ui.parts.labels import format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
@@ -16,7 +16,8 @@ WAYS = (
     ("documents", "Documents", "description", "documents:read"),
     ("search", "Search lab", "search", "search"),
 )
-NO_USAGE: Json = {"documents": 0, "storedBytes": 0, "tokens": 0}
+ORDERS = {"documents": "Most documents", "name": "Name", "newest": "Newest"}
+NO_USAGE: Json = {"storedBytes": 0, "tokens": 0}
 """Of a namespace that the usage does not name: it is empty."""
 AREAS = {
     "fileStorageConfig": "File storage",
@@ -35,9 +36,8 @@ def main() -> None:
         _create(person)
         return
     linked = session.read_parameter("namespace") if session.read_parameter("open") == "yes" else None
-    spaces = [space for space in session.list_namespaces(person) if space["id"] == linked] if linked else []
-    if spaces:
-        _one(person, spaces[0])
+    if (space := session.find_namespace(person, linked)) is not None:
+        _one(person, space)
         return
     if linked:
         frame.not_here()
@@ -48,20 +48,43 @@ def _list(person: session.Person) -> None:
     if person.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
         session.set_parameters(new="yes")
         st.rerun()
-    data = person.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.read_parameter("cursor"))
+    left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
+    name = left_column.text_input(
+        "Find namespaces",
+        key="name",
+        type="search",
+        icon=":material/search:",
+        placeholder="Part of the name",
+        max_chars=200,
+        bind="query-params",
+        on_change=session.go_to_first_page,
+    )
+    order = right_column.selectbox(
+        "Order",
+        list(ORDERS),
+        format_func=ORDERS.__getitem__,
+        key="sort",
+        bind="query-params",
+        on_change=session.go_to_first_page,
+    )
+    data = person.api.get(
+        "/v1/namespaces", name=name, sort=order, counts=True, pageSize=PAGE, cursor=session.read_parameter("cursor")
+    )
     spaces = data["namespaces"]
+    if not spaces and name:
+        widgets.show_empty("No namespace has this in its name.", "Try a shorter part of the name.")
+        return
     if not spaces:
         widgets.show_empty(
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
     usage = _usage_by_namespace(person)
-    spaces.sort(key=lambda space: -(usage.get(space["id"]) or NO_USAGE)["documents"])
-    order = "most documents first" if usage else "newest first"
-    st.caption(f"{format_count(len(spaces), 'namespace')} on this page, {order}")
     rows = [
         {
             "Name": space["name"],
+            "Documents": space.get("documentCount"),
+            "Failed": space.get("failedCount"),
             **_summary(space, usage.get(space["id"], NO_USAGE) if usage else None),
             "Id": space["id"],
         }
@@ -88,7 +111,6 @@ def _summary(space: Json, usage: Json | None) -> Json:
         return {}
     used = (
         {
-            "Documents": usage["documents"],
             "Storage": format_size(usage["storedBytes"]),
             "Tokens this month": usage["tokens"],
         }
@@ -118,7 +140,7 @@ def _create(person: session.Person) -> None:
 
 
 def _one(person: session.Person, space: Json) -> None:
-    session.remember_namespace(space["id"])
+    session.remember_namespace(person, space["id"])
     _back()
     st.header(escape_markdown(space["name"]))
     times = (

@@ -133,13 +133,12 @@ def _back() -> None:
 
 
 def _create(person: session.Person) -> None:
-    with st.expander("Add webhook", icon=":material/add_circle:"), st.form("new-webhook", border=False):
+    with st.expander("Add webhook", icon=":material/add_circle:"):
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
         events = st.multiselect("Events", [EVERY, *api_schema.webhook_events()], default=[EVERY], format_func=_event)
-        spaces = {space["id"]: space["name"] for space in session.list_namespaces(person)}
-        namespace = st.selectbox("Namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "All"))
+        namespace = frame.choose_optional(person, "webhook_namespace", "All namespaces")
         about = st.text_input("Description", placeholder="Search index of the website")
-        if not st.form_submit_button("Add webhook", type="primary", icon=":material/add:"):
+        if not st.button("Add webhook", type="primary", icon=":material/add:"):
             return
         body: Json = {"url": url.strip(), "events": [EVERY] if EVERY in events else events}
         body |= {"namespaceId": namespace} if namespace else {}

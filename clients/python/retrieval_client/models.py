@@ -416,8 +416,9 @@ class ConnectionsData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     connections: list[Connection]
-    _fields = frozenset(["connections", "hasNextPage", "nextCursor"])
+    _fields = frozenset(["connections", "hasNextPage", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"connections": "Connection"}
 
 
@@ -567,8 +568,9 @@ class DeliveriesData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     deliveries: list[Delivery]
-    _fields = frozenset(["deliveries", "hasNextPage", "nextCursor"])
+    _fields = frozenset(["deliveries", "hasNextPage", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"deliveries": "Delivery"}
 
 
@@ -1112,8 +1114,9 @@ class EvaluationsData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     evaluations: list[Evaluation]
-    _fields = frozenset(["evaluations", "hasNextPage", "nextCursor"])
+    _fields = frozenset(["evaluations", "hasNextPage", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"evaluations": "Evaluation"}
 
 
@@ -1299,8 +1302,9 @@ class HiddenPassagesData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     hidden_passages: list[HiddenPassage]
-    _fields = frozenset(["hasNextPage", "hiddenPassages", "nextCursor"])
+    _fields = frozenset(["hasNextPage", "hiddenPassages", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"hiddenPassages": "HiddenPassage"}
 
 
@@ -1640,8 +1644,9 @@ class KeysData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     keys: list[Key]
-    _fields = frozenset(["hasNextPage", "keys", "nextCursor"])
+    _fields = frozenset(["hasNextPage", "keys", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"keys": "Key"}
 
 
@@ -1723,7 +1728,7 @@ class ModelUsage(Record):
 
 
 class Namespace(Record):
-    """A namespace in responses; a bound key gets only `id`, `identifier` and `name`."""
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the counts of its documents."""
 
     id: str
     identifier: str
@@ -1744,12 +1749,16 @@ class Namespace(Record):
     box_config: ConnectorAppView | None
     created_at: Timestamp | None
     updated_at: Timestamp | None
+    document_count: int | None
+    failed_count: int | None
     _fields = frozenset(
         [
             "boxConfig",
             "createdAt",
+            "documentCount",
             "dropboxConfig",
             "embeddingModelConfig",
+            "failedCount",
             "fileStorageConfig",
             "googleDriveConfig",
             "id",
@@ -1834,12 +1843,13 @@ class NamespacesAnswer(Record):
 
 
 class NamespacesData(Record):
-    """Namespaces, newest first; all or one page."""
+    """Namespaces in the requested order; all or one page."""
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     namespaces: list[Namespace]
-    _fields = frozenset(["hasNextPage", "namespaces", "nextCursor"])
+    _fields = frozenset(["hasNextPage", "namespaces", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
 
 
@@ -1964,8 +1974,9 @@ class QuestionsData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     questions: list[Question]
-    _fields = frozenset(["hasNextPage", "nextCursor", "questions"])
+    _fields = frozenset(["hasNextPage", "nextCursor", "questions", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"questions": "Question"}
 
 
@@ -2230,8 +2241,9 @@ class RunsData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     runs: list[EvaluationRun]
-    _fields = frozenset(["hasNextPage", "nextCursor", "runs"])
+    _fields = frozenset(["hasNextPage", "nextCursor", "runs", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"runs": "EvaluationRun"}
 
 
@@ -2314,8 +2326,9 @@ class SchedulesData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     schedules: list[Schedule]
-    _fields = frozenset(["hasNextPage", "nextCursor", "schedules"])
+    _fields = frozenset(["hasNextPage", "nextCursor", "schedules", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"schedules": "Schedule"}
 
 
@@ -2588,8 +2601,9 @@ class TenantsData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     tenants: list[Tenant]
-    _fields = frozenset(["hasNextPage", "nextCursor", "tenants"])
+    _fields = frozenset(["hasNextPage", "nextCursor", "tenants", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"tenants": "Tenant"}
 
 
@@ -2816,8 +2830,9 @@ class WebhooksData(Record):
 
     has_next_page: bool | None
     next_cursor: str | None
+    total_count: int | None
     webhooks: list[Webhook]
-    _fields = frozenset(["hasNextPage", "nextCursor", "webhooks"])
+    _fields = frozenset(["hasNextPage", "nextCursor", "totalCount", "webhooks"])
     _records: ClassVar[Mapping[str, str]] = {"webhooks": "Webhook"}
 
 

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from retrieval.ports import Scope
 from tests.api.support import EMBEDDED, assert_error
+from tests.library import Library
 
 S3 = {
     "type": "S3_COMPATIBLE",
@@ -335,3 +337,35 @@ def test_the_language_of_keywords_is_set_shown_and_taken_back(org):
     assert org.client.patch(path, json={"name": "other"}).json()["data"]["namespace"]["keywordLanguage"] == "ja"
     for bad in ("klingon", "xx", "", 5):
         assert_error(org.client.patch(path, json={"keywordLanguage": bad}), 400, "INVALID_NAMESPACE_CONFIG")
+
+
+def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
+    names = {name: org.namespace(name=name) for name in ("Manuals", "100% wool", "customer manuals", "Other")}
+    library = Library(org.db, Scope(org.id, names["customer manuals"], "acme"), None)
+    library.put(["Owls hunt."], name="owls")
+    library.put(name="broken", status="FAILED")
+    Library(org.db, Scope(org.id, names["Manuals"], ""), None).put(["Seals dive."], name="seals")
+
+    def listed(client=org.client, headers=None, **params):
+        data = client.get("/v1/namespaces", params=params, headers=headers).json()["data"]
+        return [space["name"] for space in data["namespaces"]], data
+
+    assert listed(name="MANUAL")[0] == ["customer manuals", "Manuals"]
+    assert listed(name="%")[0] == ["100% wool"]
+    assert listed(sort="name")[0] == ["100% wool", "customer manuals", "Manuals", "Other"]
+    first, data = listed(sort="documents", pageSize=1)
+    assert (first, data["totalCount"]) == (["customer manuals"], 4)
+    assert (data["namespaces"][0]["documentCount"], data["namespaces"][0]["failedCount"]) == (2, 1)
+    second, rest = listed(sort="documents", pageSize=1, cursor=data["nextCursor"])
+    assert second == ["Manuals"]
+    assert listed(sort="documents", pageSize=5, cursor=rest["nextCursor"])[0] == ["Other", "100% wool"]
+    refused = org.client.get("/v1/namespaces", params={"sort": "name", "cursor": data["nextCursor"]})
+    assert_error(refused, 400, "INVALID_REQUEST")
+    with org.key(namespace=names["Manuals"], scopes=["namespaces:read"]) as bound:
+        assert listed(bound, sort="documents", pageSize=5)[0] == ["Manuals"]
+        assert listed(bound, name="other", pageSize=5)[1]["totalCount"] == 0
+    with org.key(tenant="acme", scopes=["namespaces:read"]) as bound:
+        counts = {space["name"]: space["documentCount"] for space in listed(bound, counts=True)[1]["namespaces"]}
+    assert counts == {"customer manuals": 2, "Manuals": 0, "100% wool": 0, "Other": 0}
+    behalf = listed(sort="documents", headers={"X-On-Behalf-Of": "ada"})[1]["namespaces"]
+    assert [set(space) for space in behalf] == [{"id", "identifier", "name"}] * 4

@@ -27,10 +27,21 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
-    def list_namespaces(self, *, cursor: str | None = None, page_size: int | None = None) -> models.NamespacesData:
+    def list_namespaces(
+        self,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        name: str | None = None,
+        sort: Literal["documents", "name", "newest"] | None = None,
+        counts: bool | None = None,
+    ) -> models.NamespacesData:
         """List namespaces: `GET /v1/namespaces`."""
         answer = self._transport.json(
-            "GET", "/v1/namespaces", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+            "GET",
+            "/v1/namespaces",
+            query={"cursor": cursor, "pageSize": page_size, "name": name, "sort": sort, "counts": counts},
+            repeatable=True,
         )
         return models.NamespacesData(answer["data"])
 

@@ -1,0 +1,84 @@
+"""Statements on lists of namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, LiteralString, TypeVar
+
+from retrieval.database import pagination
+from retrieval.database.pagination import Aged, Page, Part
+from retrieval.database.rows import AsyncExecutor, Params
+
+Order = Literal["newest", "oldest", "name", "documents"]
+R = TypeVar("R")
+A = TypeVar("A", bound=Aged)
+
+_ORDERS: Mapping[Order, LiteralString] = {
+    "name": "lower(name), id",
+    "documents": "document_count desc, created_at desc, id desc",
+}
+"""Orders whose cursor is a number of namespaces; the others go by age."""
+_COUNTED: LiteralString = """
+    select count(*) as document_count, count(*) filter (where d.status = 'FAILED') as failed_count
+    from partitions p join documents d on d.partition_id = p.id
+    where p.namespace_id = n.id and d.deleted_at is null and (%(tenant)s::text is null or p.tenant = %(tenant)s)
+"""
+_UNCOUNTED: LiteralString = "select null::bigint as document_count, null::bigint as failed_count"
+_MATCHED: LiteralString = (
+    "from namespaces where organization_id = %(organization)s and deleted_at is null"
+    " and (%(only)s::text is null or id = %(only)s)"
+    " and (%(name)s::text is null or strpos(lower(name), lower(%(name)s)) > 0)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Namespaces whose names contain `name`, in an order; `only`: none but this one. `has_counts`: with the numbers of
+    their documents, of one tenant if it is named."""
+
+    order: Order = "newest"
+    name: str | None = None
+    only: str | None = None
+    has_counts: bool = False
+    tenant: str | None = None
+
+    def cut(self, items: Sequence[A], part: Part | None) -> Page[A]:
+        """Return the page of items that were selected with one more than it holds."""
+        if part is None or self.order not in _ORDERS:
+            return pagination.part_cut(items, part)
+        return pagination.take_page(items, part.size, lambda _: str(int(part.cursor or 0) + part.size))
+
+
+NEWEST = Listing()
+
+
+async def list_namespaces(
+    db: AsyncExecutor,
+    row_type: type[R],
+    columns: LiteralString,
+    organization: str,
+    part: Part | None,
+    listing: Listing,
+) -> list[R]:
+    """List a page of namespaces, and one more if another page follows."""
+    counts = _COUNTED if listing.has_counts else _UNCOUNTED
+    values = _parameters(organization, listing)
+    if listing.order in _ORDERS:
+        ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(offset)s limit %(limit)s"
+        offset = int(part.cursor or 0) if part else 0
+        values |= {"offset": offset, "limit": part.size + 1 if part else None}
+    else:
+        ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
+        values |= pagination.part_by_age(part)
+    listed: LiteralString = "select " + columns + ", document_count, failed_count from (select * " + _MATCHED + ") n"
+    return await db.async_fetch(row_type, listed + " cross join lateral (" + counts + ") c where true" + ending, values)
+
+
+async def count_namespaces(db: AsyncExecutor, organization: str, listing: Listing) -> int:
+    """Count the namespaces of a listing, on all pages."""
+    return await db.async_fetch_one(int, "select count(*) " + _MATCHED, _parameters(organization, listing)) or 0
+
+
+def _parameters(organization: str, listing: Listing) -> Params:
+    return {"organization": organization, "only": listing.only, "name": listing.name, "tenant": listing.tenant}
