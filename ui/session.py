@@ -13,6 +13,7 @@ from threading import Lock
 from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from ui import sign_ins
 from ui.client import Api, ApiError, Json
@@ -253,8 +254,18 @@ def set_parameters(**values: str | None) -> None:
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
     updated = {name: value for name, value in updated.items() if _is_used(name, updated)}
-    if updated != previous:
+    if updated == previous:
+        return
+    try:
         st.query_params.from_dict(updated)
+    except StreamlitAPIException:  # parameters of bound widgets cannot be replaced
+        st.query_params.update(
+            {
+                name: updated.get(name) or []
+                for name in {**previous, **values}
+                if previous.get(name) != updated.get(name)
+            }
+        )
 
 
 def remember_namespace(person: Person, namespace: str) -> None:

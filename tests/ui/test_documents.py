@@ -226,5 +226,5 @@ def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages
     asked.clear()
     seen.run()
     assert not seen.exception
-    assert sorted(path for path, _ in asked) == ["/v1/connections", *["/v1/documents"] * 3, "/v1/namespaces"]
+    assert sorted(path for path, _ in asked) == ["/v1/connections", *["/v1/documents"] * 3, f"/v1/namespaces/{pages}"]
     assert [documents for _, documents in asked if documents] == [7], "one page of the list, and counts"
