@@ -65,9 +65,8 @@ async def list_namespaces(
     counts = _COUNTED if listing.has_counts else _UNCOUNTED
     values = _parameters(organization, listing)
     if listing.order in _ORDERS:
-        ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(offset)s limit %(limit)s"
-        offset = int(part.cursor or 0) if part else 0
-        values |= {"offset": offset, "limit": part.size + 1 if part else None}
+        ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(after)s limit %(limit)s"
+        values |= {"after": None, "limit": None} if part is None else pagination.after_number(part.cursor, part.size)
     else:
         ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
         values |= pagination.part_by_age(part)
