@@ -178,5 +178,7 @@ def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
     dry_runs.begin_trial(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
     estimator.listed(source, list(waiting.values()))
     estimator.report.remove, held_count = source.leaving(request, list(departed))
+    if estimator.report.remove:
+        estimator.list_removed(list(departed))
     if held_count:
         trial.more["awaitingConfirmation"] = held_count

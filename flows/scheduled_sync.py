@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
 from prefect import flow
 from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows import context
-from retrieval.connections import schedules
+from retrieval.connections import queries_schedules, schedules
 from retrieval.jobs import notifications
 
 
-@flow(name="sync-connection", persist_result=False)
+def name_flow_run() -> str:
+    """Name the flow run by what it ingests."""
+    schedule_id = flow_run.parameters.get("schedule_id") or flow_run.parameters.get("connection_id") or ""
+    try:
+        name = queries_schedules.read_name(context.open_database(), schedule_id)
+    except psycopg.Error:  # the flow meets it, too, and is retried
+        name = None
+    return f"Sync of {name or schedule_id}"
+
+
+@flow(name="sync-connection", flow_run_name=name_flow_run, persist_result=False)
 async def sync_connection(connection_id: str | None = None, schedule_id: str | None = None) -> State[None]:
     """The next ingestion of a schedule, or of a connection with an interval, unless one is under way."""
     db = context.open_database()

@@ -121,6 +121,8 @@ ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.
 PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
 """Whether a job `j` only lists what a person picks from."""
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
+CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
+"""Sources whose jobs name their documents: these take other settings."""
 CHANGED: LiteralString = "j.config || %(changes)s::jsonb"
 """The configuration of a job `j` with other values for some of its keys."""
 REPEATED: LiteralString = """

@@ -18,6 +18,7 @@ class Doc:
     name: str = "a name"
     source: str = "TEXT"
     document_type: str = "TEXT"
+    error: str | None = None
     metadata: dict = field(default_factory=dict)
     properties: dict = field(default_factory=dict)
     created_at: datetime = NOON
@@ -62,6 +63,7 @@ DOCS = st.builds(
     name=TEXTS,
     source=st.sampled_from(["TEXT", "SITEMAP"]),
     document_type=st.sampled_from(["TEXT", "URL"]),
+    error=st.none() | st.sampled_from(["", "It is protected by a password.", "The site cannot be reached."]),
     metadata=st.dictionaries(KEYS, STORED, max_size=3),
     properties=st.fixed_dictionaries(
         {},

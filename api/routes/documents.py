@@ -131,13 +131,14 @@ async def resync_documents(request: ApiRequest, data: JSONBody[wire.ResyncDocume
     """Ingest documents again.
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
-    embedded again.
+    embedded again. With `ocrConfig` the documents are read with this, and so are their later resyncs.
     """
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     await _surroundings(request, scope)
+    changes = {"ocr": data.ocr_config.strategy.value} if data.ocr_config else None
     started = await resync.start_resync(
-        request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions)
+        request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions), changes=changes
     )
     number = started.queued
     message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"

@@ -37,10 +37,12 @@ async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQue
 
     Unfinished job runs, failures of the last day, tokens, and search times. Counts may be some seconds old.
     """
-    figures = await activity.read_activity(request.services.db, request.scope_of(params.namespace_id))
+    db, scope = request.services.db, request.scope_of(params.namespace_id)
+    figures = await activity.read_activity(db, scope)
     if figures is None:
         raise namespaces.not_found()
-    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures))
+    history = await activity.read_history(db, scope) if params.history else None
+    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures, history))
 
 
 @operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)

@@ -123,7 +123,7 @@ async def retry_job_run(
     db, scope = request.services.db, request.scope_of(data.namespace_id)
     changes = data.changes()
     try:
-        new = await control.retry_run(db, scope, ingest_job_run_id, changes)
+        new = await control.retry_run(db, scope, ingest_job_run_id, changes, causes=data.failure_causes)
     except ServiceError:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise

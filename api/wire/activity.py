@@ -18,6 +18,7 @@ class ActivityQuery(Struct, rename="camel"):
     """The namespace to read."""
 
     namespace_id: NamespaceId
+    history: Annotated[bool, Meta(description="Whether to count documents by hour and day. Default: false.")] = False
 
 
 class OpenRuns(Struct, rename="camel"):
@@ -38,6 +39,40 @@ class SearchTimeCount(Struct, rename="camel"):
     count: Annotated[int, Meta(description="The number of occurrences.")]
 
 
+class SearchHour(Struct, rename="camel"):
+    """Searches of one hour."""
+
+    at: Annotated[Timestamp, Meta(description="The beginning of the hour, in UTC.")]
+    count: Annotated[int, Meta(description="Number of searches.")]
+    p50: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="Median duration in milliseconds.")]
+    p95: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="95th percentile of the duration in milliseconds.")
+    ]
+
+
+class DocumentCount(Struct, rename="camel"):
+    """Documents whose job run ended in one hour or day."""
+
+    at: Annotated[Timestamp, Meta(description="The beginning of the hour or day, in UTC.")]
+    indexed: Annotated[int, Meta(description="Number of documents that were indexed.")]
+    failed: Annotated[int, Meta(description="Number of documents that failed.")]
+
+
+class DocumentHistory(Struct, rename="camel"):
+    """Documents by the end of their job run, oldest first, also hours and days without any."""
+
+    hours: Annotated[list[DocumentCount], Meta(description="The last 24 hours.")]
+    days: Annotated[list[DocumentCount], Meta(description="The last 30 days.")]
+
+    @classmethod
+    def of(cls, history: activity.DocumentHistory) -> DocumentHistory:
+        hours, days = (
+            [DocumentCount(Timestamp.of(count.at), count.indexed, count.failed) for count in counts]
+            for counts in (history.hours, history.days)
+        )
+        return cls(hours, days)
+
+
 class SearchActivity(Struct, rename="camel"):
     """Searches of the last 24 hours. Times in milliseconds, null without any search."""
 
@@ -47,6 +82,7 @@ class SearchActivity(Struct, rename="camel"):
         Annotated[float, Meta(ge=0)] | None, Meta(description="95th percentile of the duration in milliseconds.")
     ]
     times: Annotated[list[SearchTimeCount], Meta(description="Histogram of durations, fastest first.")]
+    hours: Annotated[list[SearchHour], Meta(description="The last 24 hours, oldest first, also those without any.")]
 
 
 class ActivityData(Struct, rename="camel"):
@@ -58,9 +94,12 @@ class ActivityData(Struct, rename="camel"):
     ]
     tokens: Annotated[int, Meta(description="Tokens of the searchable documents.")]
     searches: Annotated[SearchActivity, Meta(description="Searches of the last 24 hours.")]
+    history: Annotated[
+        DocumentHistory | UnsetType, Meta(description="Documents by hour and day; absent unless requested.")
+    ] = UNSET
 
     @classmethod
-    def of(cls, figures: activity.Activity) -> ActivityData:
+    def of(cls, figures: activity.Activity, history: activity.DocumentHistory | None) -> ActivityData:
         oldest = Timestamp.of(figures.oldest_waiting) if figures.oldest_waiting else None
         queued, found_out, worked = (
             figures.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
@@ -74,7 +113,9 @@ class ActivityData(Struct, rename="camel"):
                 figures.search_p50,
                 figures.search_p95,
                 [SearchTimeCount(took, count) for took, count in figures.search_times],
+                [SearchHour(Timestamp.of(hour.at), hour.searches, hour.p50, hour.p95) for hour in figures.search_hours],
             ),
+            DocumentHistory.of(history) if history else UNSET,
         )
 
 

@@ -27,6 +27,25 @@ class PageToCheck(Struct, rename="camel"):
     reasons: Annotated[list[str], Meta(description="The problem and a remedy.")]
 
 
+class EmbeddingConfig(Struct, rename="camel"):
+    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
+
+    provider: Annotated[str | None, Meta(description="The provider.")] = None
+    model: Annotated[str | None, Meta(description="The model's name.")] = None
+    dimensions: Annotated[int | None, Meta(description="The length of the vectors.")] = None
+    chunk_size: Annotated[int | None, Meta(description="Maximum number of tokens of a chunk.")] = None
+    chunk_overlap: Annotated[int | None, Meta(description="Number of tokens shared with the previous chunk.")] = None
+
+
+class Providers(Struct, rename="camel"):
+    """Services that store and serve the namespace."""
+
+    file_storage: Annotated[str, Meta(description="The kind of file storage.")]
+    vector_storage: Annotated[str, Meta(description="The provider of the vector storage.")]
+    embedding_model: Annotated[str, Meta(description="The provider of the embedding model.")]
+    web_scraper: Annotated[str | None, Meta(description="The provider of the web scraper; null without one.")]
+
+
 class DocumentProperties(Struct, rename="camel"):
     """Properties of a document's content; null while unknown."""
 

@@ -13,12 +13,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.links import Bearer, Kind, Signer
 from api.wire.access import Access
 from api.wire.common import DataAnswer, DeletionAnswered, Identified, NamespaceId, NextCursor, PageSize, Timestamp
-from api.wire.document_parts import DocumentProperties
+from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Providers
 from api.wire.filters import FilterConfig
-from api.wire.ingest import Metadata
+from api.wire.ingest import Metadata, OcrConfig
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
+from retrieval.failure_causes import CAUSES, find_cause
 from retrieval.filters import SOURCES, STATUSES, TYPES
 from retrieval.jobs import resync
 from retrieval.jobs.resync import Resync
@@ -102,25 +103,6 @@ class DeleteDocuments(Struct, rename="camel", kw_only=True):
     filter_config: FilterConfig
 
 
-class EmbeddingConfig(Struct, rename="camel"):
-    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
-
-    provider: Annotated[str | None, Meta(description="The provider.")] = None
-    model: Annotated[str | None, Meta(description="The model's name.")] = None
-    dimensions: Annotated[int | None, Meta(description="The length of the vectors.")] = None
-    chunk_size: Annotated[int | None, Meta(description="Maximum number of tokens of a chunk.")] = None
-    chunk_overlap: Annotated[int | None, Meta(description="Number of tokens shared with the previous chunk.")] = None
-
-
-class Providers(Struct, rename="camel"):
-    """Services that store and serve the namespace."""
-
-    file_storage: Annotated[str, Meta(description="The kind of file storage.")]
-    vector_storage: Annotated[str, Meta(description="The provider of the vector storage.")]
-    embedding_model: Annotated[str, Meta(description="The provider of the embedding model.")]
-    web_scraper: Annotated[str | None, Meta(description="The provider of the web scraper; null without one.")]
-
-
 class NamespaceReference(Struct):
     """The owning namespace."""
 
@@ -150,6 +132,13 @@ class Document(Struct, rename="camel", kw_only=True):
     ]
     ingestion_error: Annotated[
         str | None, Meta(description="Reason of the failure; null if the document has not failed.")
+    ]
+    failure_cause: Annotated[
+        str | None,
+        Meta(
+            extra_json_schema={"enum": [*CAUSES, None]},
+            description="Cause of the failure: which remedy helps; null if the document has not failed.",
+        ),
     ]
     ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
     ingest_job_run: Annotated[Identified, Meta(description="The latest job run of the document.")]
@@ -241,6 +230,7 @@ class Surroundings:
             ingestion_source=row.source,
             ingestion_status=row.status,
             ingestion_error=row.error,
+            failure_cause=find_cause(row.error),
             ingest_job=Identified(row.job_id),
             ingest_job_run=Identified(row.job_run_id),
             connection=Identified(row.connection_id) if row.connection_id else None,
@@ -357,6 +347,10 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
     confirm_deletions: Annotated[
         bool | None, Meta(description="Confirm the removal of documents that a complete listing no longer contains.")
     ] = False
+    ocr_config: Annotated[
+        OcrConfig | None,
+        Meta(description="Settings of text recognition, for texts, files and URL lists. Default: those of before."),
+    ] = None
 
 
 class ResyncedDocument(Struct, rename="camel"):

@@ -153,11 +153,15 @@ class JobRunDocument(Struct, rename="camel"):
     error: Annotated[
         str | None, Meta(description="Reason of the failure and a remedy; null if the document has not failed.")
     ]
-    name: Annotated[str | UnsetType, Meta(description="The display name.")] = UNSET
+    name: Annotated[str | UnsetType, Meta(description="The display name: a URL for a page of a crawl.")] = UNSET
+    linked_from: Annotated[
+        str | UnsetType, Meta(description="The page that led to it, for a page that a crawl could not fetch.")
+    ] = UNSET
 
     @classmethod
     def of(cls, entry: RunDocument) -> JobRunDocument:
-        return cls(entry.id, entry.status, entry.error, UNSET if entry.name is None else entry.name)
+        name = UNSET if entry.name is None else entry.name
+        return cls(entry.id, entry.status, entry.error, name, entry.linked_from or UNSET)
 
 
 class IngestData(Struct, rename="camel"):

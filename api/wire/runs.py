@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
@@ -16,6 +16,9 @@ from retrieval.jobs.runs import JobRun, RunDocument
 from retrieval.statuses import RunStatus
 
 StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+
+
+FailureCause = Literal["NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "NOT_ANSWERING", "UNREADABLE", "OTHER"]
 
 
 class ListQuery(Struct, rename="camel"):
@@ -62,9 +65,12 @@ class RunRequest(Struct, rename="camel"):
 
 
 class RetryRequest(Struct, rename="camel"):
-    """The run's namespace, and other options to read and chunk the failed documents."""
+    """The run's namespace, which failed documents to retry, and other options to read and chunk them."""
 
     namespace_id: NamespaceId
+    failure_causes: Annotated[
+        list[FailureCause] | None, Meta(description="Only documents that failed by these causes. Default: all.")
+    ] = None
     ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
     chunk_config: Chunking = None
 
@@ -88,6 +94,13 @@ class JobRunDocuments(Struct):
     completed: Annotated[list[JobRunDocument], Meta(description="Documents that are searchable.")]
     failed: Annotated[list[JobRunDocument], Meta(description="Documents that failed, with the reason.")]
     cancelled: Annotated[list[JobRunDocument], Meta(description="Cancelled documents.")]
+
+
+class FailureCount(Struct):
+    """Failed documents of one cause."""
+
+    cause: Annotated[FailureCause, Meta(description="The cause: which remedy helps.")]
+    count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class RunProgress(Struct, rename="camel"):
@@ -147,6 +160,17 @@ class EstimatedCost(Struct):
     currency: Annotated[str, Meta(description="Currency code (ISO 4217).")]
 
 
+class PlannedDocument(Struct, rename="camel"):
+    """A document that an ingestion would create, update or remove, or that fails."""
+
+    name: Annotated[str, Meta(description="The name; of a page, its URL.")]
+    action: Annotated[Literal["CREATE", "UPDATE", "REMOVE", "FAILED"], Meta(description="What would happen to it.")]
+    error: Annotated[str | None, Meta(description="Reason of the failure; null if it does not fail.")] = None
+    linked_from: Annotated[
+        str | None, Meta(description="The page that led to it, for a page that a crawl could not fetch.")
+    ] = None
+
+
 class DryRunReport(Struct, rename="camel", kw_only=True):
     """Effects of an ingestion on documents, and its cost. `sampled`: not all of them were read."""
 
@@ -169,10 +193,17 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
         EstimatedCost | UnsetType,
         Meta(description="Estimated cost of the embedding; absent if the model has no price."),
     ] = UNSET
+    documents: Annotated[
+        list[PlannedDocument] | UnsetType,
+        Meta(description="At most 500 documents of each action, of a sample those that were read. Absent in lists."),
+    ] = UNSET
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any]) -> DryRunReport | None:
-        return convert(progress["report"], cls) if progress.get("report") else None
+    def of(cls, progress: Mapping[str, Any], *, lists_documents: bool = True) -> DryRunReport | None:
+        if not progress.get("report"):
+            return None
+        report = convert(progress["report"], cls)
+        return report if lists_documents else structs.replace(report, documents=UNSET)
 
 
 class JobRunData(Struct, rename="camel"):
@@ -196,6 +227,7 @@ class JobRunData(Struct, rename="camel"):
     queue_position: QueuePosition
     estimated_start: EstimatedStart
     progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
+    failures: Annotated[list[FailureCount], Meta(description="Number of failed documents by cause, most first.")]
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
@@ -228,6 +260,7 @@ class JobRunData(Struct, rename="camel"):
             queue_position=waiting.position if waiting else None,
             estimated_start=Timestamp.of(waiting.start) if waiting and waiting.start else None,
             progress=convert(run.progress, RunProgress),
+            failures=[convert({"cause": cause, "count": count}, FailureCount) for cause, count in run.failures],
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
@@ -251,6 +284,8 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     ingest_job: Annotated[Identified, Meta(description="The ingestion job.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
+    started_at: Annotated[Timestamp | None, Meta(description="Time at which a worker began the run; null before.")]
+    finished_at: Annotated[Timestamp | None, Meta(description="Time of the end; null before.")]
     progress: Annotated[RunProgress, Meta(description="Number of documents by step.")]
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
@@ -271,12 +306,14 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             ingest_job=Identified(run.job_id),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
+            started_at=Timestamp.of(run.started_at) if run.started_at else None,
+            finished_at=Timestamp.of(run.finished_at) if run.finished_at else None,
             progress=convert(run.progress, RunProgress),
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
             dry_run=True if run.dry_run else UNSET,
-            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
+            report=DryRunReport.of(run.progress, lists_documents=False) if run.dry_run else UNSET,
         )
 
 

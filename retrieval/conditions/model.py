@@ -23,7 +23,9 @@ TEXTS: Mapping[str, LiteralString] = {"name": "name", "source": "source", "type"
 """Fields that are columns of text."""
 PROPERTIES = ("path", "language", "mimeType", "fileSize", "pageCount", "textQuality")
 """Fields that the pipeline found out, with their names in `properties`."""
-FIELDS = (*DATES, *TEXTS, *PROPERTIES)
+FAILURE = "failureCause"
+"""Field that is read from the error of a failed document."""
+FIELDS = (*DATES, *TEXTS, *PROPERTIES, FAILURE)
 PACKED_PATH = "archivePath"
 """The property that is shown as `path` where a document has none of its own: its place in what it was packed into."""
 
@@ -37,6 +39,8 @@ class Described(Protocol):
     def source(self) -> str | None: ...
     @property
     def document_type(self) -> str | None: ...
+    @property
+    def error(self) -> str | None: ...
     @property
     def metadata(self) -> Mapping[str, Any]: ...
     @property

@@ -9,7 +9,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from retrieval import failure_causes
 from retrieval.conditions.model import (
+    FAILURE,
     ORDERS,
     PACKED_PATH,
     TEXTS,
@@ -42,6 +44,7 @@ class Nothing:
     name: None = None
     source: None = None
     document_type: None = None
+    error: None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     properties: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     created_at: None = None
@@ -114,7 +117,12 @@ def _value(about: Field, document: Described) -> object:
     if about.name in {"createdAt", "updatedAt"}:
         at = document.created_at if about.name == "createdAt" else document.updated_at
         return None if at is None else instant_of(at)
-    properties = document.properties
+    if about.name == FAILURE:
+        return failure_causes.find_cause(document.error)
+    return _property(about, document.properties)
+
+
+def _property(about: Field, properties: Mapping[str, Any]) -> object:
     if about.name == "modifiedAt":
         text = properties.get(about.name)
         return parse_instant(text) if isinstance(text, str) else None

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
+from retrieval import failure_causes
 from retrieval.conditions.model import (
     DATE,
+    FAILURE,
     OFFSET,
     ORDERS,
     PACKED_PATH,
@@ -57,6 +59,8 @@ def json_of(about: Field, alias: LiteralString, key: str) -> str:
         return f"({alias}.metadata -> {key}::text)"
     if about.name in TEXTS:
         return f"to_jsonb({alias}.{TEXTS[about.name]})"
+    if about.name == FAILURE:
+        return f"to_jsonb({failure_causes.cause_sql(f'{alias}.error')})"
     plain = f"{alias}.properties -> '{about.name}'"
     if about.name == "path":
         return f"(case when {alias}.properties ? 'path' then {plain} else {alias}.properties -> '{PACKED_PATH}' end)"

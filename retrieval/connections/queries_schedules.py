@@ -204,3 +204,15 @@ def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
         " and d.deleted_at is null order by w.position",
         {**partitions.scope_params(scope), "urls": list(urls)},
     )
+
+
+_NAME: LiteralString = (
+    "select coalesce((select name from connections where id = %(id)s), ("
+    "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) from schedules s"
+    " left join connections c on c.id = " + job_config.connection_of("s") + " where s.id = %(id)s)) as name"
+)
+
+
+def read_name(db: Database, schedule_id: str) -> str | None:
+    """Return the name of the connection or the address that a schedule, or a connection's interval, ingests."""
+    return db.fetch_one(str, _NAME, {"id": schedule_id})

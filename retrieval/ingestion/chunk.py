@@ -152,6 +152,12 @@ def _url(embedder: Embedder) -> str:
     return str(getattr(embedder, "url", ""))
 
 
+NO_TEXT = (
+    "The document holds no text to search. Check the file; if it is a scan, retry it, or ingest it again, "
+    "with the OCR strategy STANDARD_OCR (ocrConfig)."
+)
+
+
 def _cut(
     item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder, former: Former | None
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
@@ -160,10 +166,7 @@ def _cut(
     cut = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
     chunks = cut.chunks
     if not chunks:
-        raise Skippable(
-            "The document holds no text to search. Check the file; if it is a scan, retry it, or ingest it again, "
-            "with the OCR strategy STANDARD_OCR (ocrConfig)."
-        )
+        raise Skippable(NO_TEXT)
     language = languages.code(str(item.properties.get("language") or "")) or languages.detect(text)
     properties = {
         **{name: value for name, value in item.properties.items() if name != "language"},

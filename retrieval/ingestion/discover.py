@@ -106,6 +106,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
         "refused_ids": [item.external_id for item in refused],
         "refused_names": [item.name for item in refused],
         "errors": [item.error for item in refused],
+        "linked_from": [item.linked_from or None for item in refused],
         "discover": Stage.DISCOVER,
     }
 

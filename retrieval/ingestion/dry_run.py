@@ -117,7 +117,8 @@ class _Read:
     parsed: Parsed | None
     folder: Path
     depth: int
-    error: bool = False
+    error: str = ""
+    """Why it fails."""
     unread: int = 0
     """Pages that cannot be read, of a document that fails for them."""
 
@@ -137,7 +138,10 @@ class Estimator:
         fresh = list({item.external_id: item for item in items if item.external_id not in self._named}.values())
         self._named.update(item.external_id for item in fresh)
         readable = [item for item in fresh if not item.error]
-        self.report.failed += len(fresh) - len(readable)
+        for item in fresh:
+            if item.error:
+                self.report.failed += 1
+                self.report.plan(item.name, "FAILED", item.error, item.linked_from)
         brought = [item for item in readable if item.content is not None]
         self._count(source, brought, self.report)
         unfetched = [item for item in readable if item.content is None]
@@ -148,6 +152,11 @@ class Estimator:
         self._count(source, [unfetched[int(index * step)] for index in range(SAMPLE)], part)
         self.report.grow(part, len(unfetched) / SAMPLE)
         self.report.sampled = True
+
+    def list_removed(self, external_ids: Sequence[str]) -> None:
+        """Name the documents that would be removed."""
+        for external_id, stored in self._known(external_ids).items():
+            self.report.plan(stored.name or external_id, "REMOVE")
 
     def text(self, external_id: str, name: str, content: str) -> None:
         """A text that came with the request."""
@@ -173,10 +182,10 @@ class Estimator:
             ):
                 places = [Path(folder) / str(number) for number in range(len(window))]
 
-                def one(item: SourceItem, place: Path, known: Mapping[str, _Stored] = stored) -> _Read:
+                def read_item(item: SourceItem, place: Path, known: Mapping[str, _Stored] = stored) -> _Read:
                     return self._fetched(source, item, known.get(item.external_id), place)
 
-                self._window(list(pool.map(one, window, places)), report)
+                self._window(list(pool.map(read_item, window, places)), report)
 
     def _window(self, read: list[_Read], report: Report) -> None:
         """Add documents that are embedded together; members of archives are added in windows of their own."""
@@ -186,27 +195,31 @@ class Estimator:
             self.goes_on()
             self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
 
-    def _members(self, one: _Read, report: Report) -> Iterator[tuple[str, RawContent, Path, int]]:
-        for member in one.parsed.members if one.parsed is not None else ():
-            if member.reason or one.depth >= DEPTH:
+    def _members(self, document: _Read, report: Report) -> Iterator[tuple[str, RawContent, Path, int]]:
+        for member in document.parsed.members if document.parsed is not None else ():
+            if member.reason or document.depth >= DEPTH:
                 report.failed += 1
+                report.plan(f"{document.external_id}/{member.path}", "FAILED", member.reason or None)
                 continue
             name = PurePosixPath(member.path).name
             raw = RawContent(member.file, name, member.media_type, member.size)
-            yield f"{one.external_id}/{member.path}", raw, one.folder, one.depth + 1
+            yield f"{document.external_id}/{member.path}", raw, document.folder, document.depth + 1
 
     def _fetched(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
         """The item with its content, as the pipeline would have it; one that cannot be had has failed."""
         folder.mkdir()
+        reason = ""
         for number in range(TRIES):
             try:
                 return self._have(source, item, known, folder)
             except Retryable as error:
+                reason = str(error)
                 if number + 1 < TRIES:
                     time.sleep(min(error.after or 1.0, 5.0))
-            except StepError:
+            except StepError as error:
+                reason = str(error)
                 break
-        return self._failed(item.external_id, item.name, known, folder, 0)
+        return self._failed(item.external_id, item.name, known, folder, 0, reason)
 
     def _have(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
         raw = item.content
@@ -255,28 +268,34 @@ class Estimator:
         try:
             parsed = self.tools.parser.parse(content, self.tools.ingestion.ocr)
         except StepError as error:
-            failed = self._failed(external_id, raw.name, known, folder, depth)
+            failed = self._failed(external_id, raw.name, known, folder, depth, str(error))
             return replace(failed, unread=error.pages) if isinstance(error, Unreadable) else failed
         titled = replace(parsed, title=parsed.title or title)
         return _Read(external_id, item, known, titled, folder, depth)
 
-    def _failed(self, external_id: str, name: str, known: _Stored | None, folder: Path, depth: int) -> _Read:
+    def _failed(
+        self, external_id: str, name: str, known: _Stored | None, folder: Path, depth: int, error: str
+    ) -> _Read:
         item = self._item(external_id, name, "", b"", known, title="")
-        return _Read(external_id, item, known, None, folder, depth, error=True)
+        return _Read(external_id, item, known, None, folder, depth, error=error)
 
     def _add(self, read: Sequence[_Read], report: Report) -> None:
         """Count a window's documents, their chunks and what would be sent to the model for them."""
         texts: dict[bytes, str] = {}
         for document in read:
             report.pages_unread += document.unread
+            name = document.item.name or document.external_id
             if document.error:
                 report.failed += 1
+                report.plan(name, "FAILED", document.error)
             elif document.parsed is None:
                 report.unchanged += 1
             elif (cut := self._cut(document, document.parsed)) is None:
                 report.failed += 1
+                report.plan(name, "FAILED", chunk.NO_TEXT)
             else:
                 visible = document.known is not None and document.known.visible
+                report.plan(name, "UPDATE" if visible else "CREATE")
                 report.update += visible
                 report.create += not visible
                 report.pages += len(document.parsed.pages)
@@ -288,11 +307,13 @@ class Estimator:
                     texts.setdefault(chunk.embedding_key(text, self.tools.embedder), text)
         self._embed(texts, report)
 
-    def _cut(self, one: _Read, parsed: Parsed) -> titles.Cut | None:
+    def _cut(self, document: _Read, parsed: Parsed) -> titles.Cut | None:
         """None where there is no text to search."""
         tools, config = self.tools, self.tools.ingestion
-        item = one.item
-        former = chunk.former_chunks(tools.db, item, tools.tokenizer, tools.embedder) if one.known is not None else None
+        item = document.item
+        former = (
+            chunk.former_chunks(tools.db, item, tools.tokenizer, tools.embedder) if document.known is not None else None
+        )
         cut = titles.split_titled(
             parsed, tools.tokenizer, config.chunk_size, config.chunk_overlap, tools.embedder.max_tokens, former
         )

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, LiteralString
 
 from retrieval.database.database import Database
 from retrieval.ports import Embedder
+
+MOST_LISTED: Final = 500
+"""Documents of each action that a report names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A document that an ingestion would create, update or remove, or that fails."""
+
+    name: str
+    action: str
+    error: str | None = None
+    linked_from: str | None = None
 
 
 @dataclass(slots=True)
@@ -26,11 +39,22 @@ class Report:
     tokens: int = 0
     calls: int = 0
     sampled: bool = False
+    planned: dict[str, list[Planned]] = field(default_factory=dict)
+    """By action."""
+
+    def plan(self, name: str, action: str, error: str | None = None, linked_from: str | None = None) -> None:
+        """Name a document, unless enough of its action are named."""
+        documents = self.planned.setdefault(action, [])
+        if len(documents) < MOST_LISTED:
+            documents.append(Planned(name, action, error, linked_from or None))
 
     def grow(self, other: Report, factor: float) -> None:
         """Add what a sample of a listing came to, in proportion."""
-        for name in (field.name for field in fields(self) if field.name not in ("remove", "sampled")):
+        for name in (column.name for column in fields(self) if column.name not in ("remove", "sampled", "planned")):
             setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
+        for documents in other.planned.values():
+            for document in documents:
+                self.plan(document.name, document.action, document.error, document.linked_from)
 
 
 _PACE: LiteralString = """
@@ -71,6 +95,11 @@ def report_json(
         "embeddingCalls": report.calls,
         "estimatedSeconds": estimate,
         "sampled": report.sampled,
+        "documents": [
+            {"name": document.name, "action": action, "error": document.error, "linkedFrom": document.linked_from}
+            for action in ("FAILED", "CREATE", "UPDATE", "REMOVE")
+            for document in report.planned.get(action, ())
+        ],
     }
     price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
     if price is not None:

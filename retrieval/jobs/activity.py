@@ -6,20 +6,22 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import LiteralString, NamedTuple
 
 import structlog
 
 from retrieval.database import partitions
 from retrieval.database.database import AWAY, Database
+from retrieval.jobs.queries import progress as run_progress
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Scope
 
 log = structlog.get_logger()
 
 WRITE_SECONDS = 5.0
+HOURS, DAYS = 24, 30
 STEPS = 8
 """Buckets to a doubling: a time read back is within 5 % of the one that was taken."""
 
@@ -36,6 +38,34 @@ class Activity:
     search_p50: float | None
     search_p95: float | None
     search_times: list[tuple[float, int]]
+    search_hours: list[SearchHour]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHour:
+    """Searches of one hour; their times in milliseconds, None without any."""
+
+    at: datetime
+    searches: int
+    p50: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCount:
+    """Documents that ended in one hour or day."""
+
+    at: datetime
+    indexed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHistory:
+    """Documents that ended in each of the last 24 hours and 30 days (UTC), also where none did; oldest first."""
+
+    hours: list[DocumentCount]
+    days: list[DocumentCount]
 
 
 class SearchTimes:
@@ -103,7 +133,12 @@ async def read_activity(db: Database, scope: Scope) -> Activity | None:
     row = await db.async_fetch_one(_ActivityRow, _READ, partitions.scope_params(scope))
     if row is None:
         return None
-    counts = [(number, count) for number, count in row.times]
+    counted: Counter[int] = Counter()
+    of_hours: dict[datetime, list[tuple[int, int]]] = {hour: [] for hour in _last_hours(row.read_at)}
+    for hour, number, count in row.times:
+        counted[number] += count
+        of_hours.setdefault(datetime.fromisoformat(hour).astimezone(UTC), []).append((number, count))
+    counts = sorted(counted.items())
     return Activity(
         runs=row.runs,
         oldest_waiting=row.oldest_waiting,
@@ -113,7 +148,35 @@ async def read_activity(db: Database, scope: Scope) -> Activity | None:
         search_p50=percentile(counts, 0.5) if counts else None,
         search_p95=percentile(counts, 0.95) if counts else None,
         search_times=[(bucket_middle(number), count) for number, count in counts],
+        search_hours=[
+            SearchHour(hour, sum(count for _, count in of_hour), percentile(of_hour, 0.5), percentile(of_hour, 0.95))
+            for hour, of_hour in sorted(of_hours.items())[-HOURS:]
+        ],
     )
+
+
+async def read_history(db: Database, scope: Scope) -> DocumentHistory:
+    """Count the documents of the scope's job runs by the time at which the runs ended."""
+    ended = await db.async_fetch(
+        DocumentCount, run_progress.ENDED_BY_HOUR, {**partitions.scope_params(scope), "days": DAYS}
+    )
+    current_time = datetime.now(UTC)
+    hours = {hour: DocumentCount(hour, 0, 0) for hour in _last_hours(current_time)}
+    today = current_time.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = {today - timedelta(days=number): (0, 0) for number in reversed(range(DAYS))}
+    for count in ended:
+        hour = count.at.astimezone(UTC)
+        day = hour.replace(hour=0)
+        if hour in hours:
+            hours[hour] = replace(count, at=hour)
+        if day in days:
+            days[day] = days[day][0] + count.indexed, days[day][1] + count.failed
+    return DocumentHistory(list(hours.values()), [DocumentCount(day, *numbers) for day, numbers in days.items()])
+
+
+def _last_hours(now: datetime) -> list[datetime]:
+    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return [hour - timedelta(hours=number) for number in reversed(range(HOURS))]
 
 
 class _ActivityRow(NamedTuple):
@@ -121,7 +184,8 @@ class _ActivityRow(NamedTuple):
     tokens: int
     runs: dict[str, int]
     oldest_waiting: datetime | None
-    times: list[list[int]]
+    times: list[tuple[str, int, int]]
+    read_at: datetime
 
 
 _ADD: LiteralString = """
@@ -147,13 +211,14 @@ _READ: LiteralString = """
         from documents d join part on part.id = d.partition_id where d.deleted_at is null
     ),
     took as (
-        select s.bucket, sum(s.searches)::bigint as searches from search_times s join space on space.id = s.namespace_id
-        where s.tenant = %(tenant)s and s.hour > now() - interval '1 day' group by s.bucket
+        select s.hour, s.bucket, s.searches from search_times s join space on space.id = s.namespace_id
+        where s.tenant = %(tenant)s and s.hour > now() - interval '1 day'
     )
     select held.failed, held.tokens,
            (select coalesce(jsonb_object_agg(status, runs), '{}')
             from (select status, count(*) as runs from open_runs group by status) as o) as runs,
            (select min(created_at) from open_runs where status = 'QUEUED') as oldest_waiting,
-           (select coalesce(jsonb_agg(jsonb_build_array(bucket, searches) order by bucket), '[]') from took) as times
+           (select coalesce(jsonb_agg(jsonb_build_array(hour, bucket, searches) order by hour, bucket), '[]')
+            from took) as times, now() as read_at
     from held, space
 """

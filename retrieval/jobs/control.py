@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
+from retrieval import failure_causes, job_config, origin
 from retrieval import ids as made_ids
-from retrieval import job_config, origin
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page
@@ -46,6 +46,8 @@ class Summary:
     outcome: str | None
     notices: list[Notice]
     dry_run: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class _ListedRun(names.About):
     status: str
     created_at: datetime
     updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
     timings: dict[str, float]
     flow_run_id: str | None
     progress: dict[str, Any]
@@ -77,6 +81,8 @@ class _ListedRun(names.About):
             self.outcome,
             run_outcome.run_notices(self.source, self.outcome, self.progress),
             dry_run=bool(self.tried),
+            started_at=self.started_at,
+            finished_at=self.finished_at,
         )
 
 
@@ -101,7 +107,8 @@ _MATCHES: LiteralString = (
 """What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
 
 _LIST: LiteralString = (
-    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings,"
+    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
+    " r.finished_at, r.timings,"
     " b.flow_run_id,"
     " counted.progress, "
     + names.COLUMNS
@@ -206,13 +213,20 @@ _HOLD_IDLE: LiteralString = (
 """A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
 
 
-async def retry_run(db: Database, scope: Scope, job_run_id: str, changes: Mapping[str, Any] | None = None) -> str:
+async def retry_run(
+    db: Database,
+    scope: Scope,
+    job_run_id: str,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    causes: Sequence[str] | None = None,
+) -> str:
     """Queue the failed documents of a run again as a new run of the same job; return its id.
 
     Content comes from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
     lists again. `changes`: to the configuration of the job, by the keys of `job_config`; the new run then has a job of
     its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: the next listing
-    would use the old configuration.
+    would use the old configuration. `causes`: only documents that failed by one of these.
     """
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
@@ -220,13 +234,14 @@ async def retry_run(db: Database, scope: Scope, job_run_id: str, changes: Mappin
             **partitions.scope_params(scope),
             "run": job_run_id,
             "new": new,
+            "causes": list(causes) if causes else None,
             **origin.origin_params(),
         }
         values |= changed_job(changes)
         run = await connection.async_fetch_one(_Run, _FIND, values)
         if run is None:
             raise runs.not_found()
-        if changes and run.source not in CHANGEABLE:
+        if changes and run.source not in job_config.CHANGEABLE:
             message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
         if await connection.async_fetch_one(str, RETRY, values) is None:
@@ -235,15 +250,12 @@ async def retry_run(db: Database, scope: Scope, job_run_id: str, changes: Mappin
     return new
 
 
-CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
-"""Sources whose jobs name their documents."""
-
-
 def changed_job(changes: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of RETRY for a job with changes; None: for the same job."""
     return {"job": made_ids.job_id() if changes else None, "changes": json.dumps(dict(changes)) if changes else None}
 
 
+_BY_CAUSE: LiteralString = f"(%(causes)s::text[] is null or {failure_causes.cause_sql('m.error')} = any(%(causes)s))"
 RETRY: LiteralString = (
     """
     with failed as (
@@ -254,11 +266,15 @@ RETRY: LiteralString = (
         from run_documents m
         join documents d on d.id = m.document_id and d.job_run_id = m.job_run_id and d.deleted_at is null
         left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
-        where m.job_run_id = %(run)s and m.status = 'FAILED' order by d.id for update of d
+        where m.job_run_id = %(run)s and m.status = 'FAILED' and """
+    + _BY_CAUSE
+    + """ order by d.id for update of d
     ),
     undiscovered as (
         select exists (
-            select from run_documents where job_run_id = %(run)s and status = 'FAILED' and stage = """
+            select from run_documents m where m.job_run_id = %(run)s and m.status = 'FAILED' and """
+    + _BY_CAUSE
+    + " and m.stage = "
     + stage_names(Stage.DISCOVER)
     + """
         ) as again

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString, NamedTuple
 
-from retrieval import ids, origin
+from retrieval import ids, job_config, origin
 from retrieval.database.database import Database
 from retrieval.database.statements import LoopConnection
 from retrieval.documents import documents
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.queries import archive_members, connection_documents, deletion
 from retrieval.filters import DocumentFilter
+from retrieval.jobs.queries import acceptance
 from retrieval.ports import Scope
 from retrieval.sources import CONNECTED, FETCHED
 from retrieval.statuses import DocumentStatus
@@ -46,10 +47,18 @@ class Resync:
         return sum(document.status == QUEUED for document in self.documents)
 
 
-async def start_resync(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
+async def start_resync(
+    db: Database,
+    scope: Scope,
+    where: DocumentFilter,
+    *,
+    confirm_deletions: bool = False,
+    changes: Mapping[str, Any] | None = None,
+) -> Resync:
     """Queue those that match and are eligible; nothing but their status changes until their runs are done.
 
-    `confirm_deletions`: those that left their content service, and were held for confirmation, are removed.
+    `confirm_deletions`: those that left their content service, and were held for confirmation, are removed. `changes`:
+    to the configuration of their jobs, by the keys of `job_config`; they then belong to copies of these jobs.
     """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
@@ -64,6 +73,8 @@ async def start_resync(db: Database, scope: Scope, where: DocumentFilter, *, con
             removed = []
         refused = dict.fromkeys((row.id for row in rows if row.status not in _AT_REST), _AT_WORK)
         refused |= await _unconnected(connection, rows)
+        if changes:
+            refused |= dict.fromkeys((row.id for row in rows if row.source not in job_config.CHANGEABLE), _LISTED)
         refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
         eligible_ids = [row.id for row in rows if row.id not in refused]
         stored = await connection.async_fetch(_Stored, _STORED, {"ids": eligible_ids, "fetched": list(FETCHED)})
@@ -78,6 +89,8 @@ async def start_resync(db: Database, scope: Scope, where: DocumentFilter, *, con
             for row in rows
             if row.id not in {*refused, *carried, *stored_ids}
         }
+        if changes and stored:
+            stored = await _change_jobs(connection, stored, changes)
         runs = {document.job_id: ids.job_run_id() for document in stored}
         if stored:
             await connection.execute(_QUEUE, {**_values(stored, runs), **origin.origin_params()})
@@ -93,6 +106,7 @@ _DEPARTED = (
     "It is gone at its content service: send confirmDeletions: true to remove it; if it comes back there, the next"
     " ingestion brings it."
 )
+_LISTED = "Its source lists it with other settings: ingest the source again with this ocrConfig."
 _AT_WORK = "It is being ingested; wait for its end."
 _UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
 
@@ -146,6 +160,16 @@ class _Stored:
     raw_size: int | None
     generation: int | None
     properties: dict[str, Any]
+
+
+async def _change_jobs(
+    connection: LoopConnection, stored: Sequence[_Stored], changes: Mapping[str, Any]
+) -> list[_Stored]:
+    """Copy the jobs of the documents with changes to their configuration. Return the documents with the new jobs."""
+    copies = {document.job_id: ids.job_id() for document in stored}
+    values = {"old": list(copies), "new": list(copies.values()), "changes": json.dumps(dict(changes))}
+    await connection.execute(acceptance.COPY_JOBS, values)
+    return [replace(document, job_id=copies[document.job_id]) for document in stored]
 
 
 def _only_with_archive(document: DocumentRow | _Stored) -> bool:
@@ -205,7 +229,8 @@ _QUEUE: LiteralString = """
         select w.run, w.document, i.content from listed w
         join inbox i on i.job_run_id = w.from_run and i.document_id = w.document
     )
-    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now()
+    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, job_id = w.job,
+                           updated_at = now()
     from listed w join made on made.id = w.run where d.id = w.document
 """
 

@@ -17,6 +17,9 @@ from retrieval.statuses import Outcome
 OUTCOME: LiteralString = """
     case when r.status <> 'COMPLETED' then null
          when r.progress -> 'verdict' @> '{"passed": false}' then 'FAILED'
+         when (r.progress -> 'report' ->> 'failed')::bigint > 0 then
+              case when r.progress -> 'report' @> '{"create": 0, "update": 0, "unchanged": 0}' then 'FAILED'
+                   else 'COMPLETED_WITH_FAILURES' end
          when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
          when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
          when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
@@ -24,7 +27,8 @@ OUTCOME: LiteralString = """
          else 'SUCCEEDED' end
 """
 """Of job run `r`, with `run_progress.COUNTED`. A run that was to be cancelled with nothing left to cancel ended as it
-would have; `to_discover` stays where a listing was cut short, or a namespace was not swapped."""
+would have, and a dry run as the ingestion would; `to_discover` stays where a listing was cut short, or a namespace was
+not swapped."""
 
 
 @dataclass(frozen=True, slots=True)

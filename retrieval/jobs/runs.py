@@ -63,6 +63,8 @@ class RunDocument:
     error: str | None
     name: str | None
     """Its name in this run."""
+    linked_from: str | None = None
+    """The page that led to a page that a crawl could not fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class JobRun:
     notices: list[Notice] = field(default_factory=list)
     dry_run: bool = False
     """Whether it only finds out what an ingestion would do; `progress` has its `report` then."""
+    failures: list[tuple[str, int]] = field(default_factory=list)
+    """Causes and numbers, most first."""
     queued: list[RunDocument] = field(default_factory=list)
     processing: list[RunDocument] = field(default_factory=list)
     completed: list[RunDocument] = field(default_factory=list)
@@ -292,11 +296,15 @@ _READ: LiteralString = (
     + ","
     + run_outcome.OUTCOME
     + """ as outcome,
-           (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name)
+           (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name,
+                                                      d.properties ->> 'linkedFrom')
                                     order by d.position), '[]')
             from (select m.* from run_documents m where m.job_run_id = r.id
                   order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position
-                  limit %(most)s::bigint) d) as documents
+                  limit %(most)s::bigint) d) as documents,
+           """
+    + run_progress.FAILURES
+    + """ as failures
     from job_runs r
     join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
@@ -333,6 +341,7 @@ class _RunRow(names.About):
     batch_id: str | None
     outcome: str | None
     documents: list[list[Any]]
+    failures: list[tuple[str, int]]
 
 
 def _job_run(row: _RunRow) -> JobRun:
@@ -359,10 +368,11 @@ def _job_run(row: _RunRow) -> JobRun:
         row.outcome,
         run_outcome.run_notices(row.source, row.outcome, row.progress, row.breaker, active_levers),
         dry_run=bool(row.tried),
+        failures=row.failures,
     )
-    for document_id, status, error, name in row.documents:
+    for document_id, status, *details in row.documents:
         group = "queued" if status in WAITING else _GROUPS[status]
-        getattr(run, group).append(RunDocument(document_id, status, error, name))
+        getattr(run, group).append(RunDocument(document_id, status, *details))
     return run
 
 

@@ -150,6 +150,8 @@ class SourceItem:
     """It is gone at the source: its document is removed with the page."""
     error: str = ""
     """Why it cannot be had, for the user: it becomes a FAILED entry of the job run, and no document."""
+    linked_from: str = ""
+    """The page that led to it, where a crawl found it and it cannot be had."""
     properties: Mapping[str, str | int] = field(default_factory=dict)
     above: tuple[str, ...] = ()
     """Ids of the folders that it lies in; said where a choice names ids (`retrieval.sync_filter`)."""

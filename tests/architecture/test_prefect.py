@@ -24,6 +24,7 @@ DOCUMENTED = (
     "prefect.exceptions",
     "prefect.flows",
     "prefect.logging",
+    "prefect.runtime",
     "prefect.server.api.server",
     "prefect.settings",
     "prefect.states",

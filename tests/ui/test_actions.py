@@ -147,7 +147,7 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
     "add a text": ("add_content", {"source": "TEXT"}, text),
     "add a file": ("add_content", {}, file),
-    "retry": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Retry failed documents")),
+    "retry": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Retry")),
     "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
     "resync": ("documents", CHANGE, lambda app, held: click(app, "Resync this document")),
     "delete": ("documents", CHANGE, lambda app, held: click(app, "Delete for good")),

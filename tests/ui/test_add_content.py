@@ -109,16 +109,15 @@ def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monk
     assert len(runs(org, space)) == 1
 
 
-def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_two_clicks(app, org):
+def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, org):
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space)
     drop(seen, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
     scan = next(run["id"] for run in runs(org, space) if run["name"] == "scan.pdf")
-    fails(org, scan, "The PDF holds pictures alone: read it with OCR.")
+    fails(org, scan, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).")
     seen.run()
-    assert "read it with OCR" in told(seen)
-    next(radio for radio in seen.radio if radio.label == "Parsing").set_value("OCR").run()
-    click(seen, "Retry")
+    assert "STANDARD" in told(seen)
+    click(seen, "Retry with OCR")
     assert not seen.exception
     assert not seen.error, told(seen)
     assert scan not in linked(seen)
@@ -177,6 +176,7 @@ def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     assert "nothing has been added yet" in told(seen)
     report = {"create": 1, "update": 0, "unchanged": 0, "remove": 0, "failed": 0, "pages": 0, "chunks": 1}
     report |= {"tokensToEmbed": 1234, "embeddingCalls": 1, "estimatedSeconds": 2.0, "sampled": False, "pagesUnread": 2}
+    report |= {"documents": [{"name": "notes.txt", "action": "CREATE", "error": None, "linkedFrom": None}]}
     report |= {"estimatedCost": {"amount": 0.5, "currency": "EUR"}}
     org.db.rows(
         "update job_runs set status = 'COMPLETED', to_discover = false, finished_at = now(),"

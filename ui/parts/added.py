@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from ui import session
@@ -11,7 +9,7 @@ from ui.client import ApiError, Json
 from ui.parts import additions, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item
 from ui.parts.labels import MOVING, STAGES, format_count, format_seconds
-from ui.parts.widgets import escape_markdown
+from ui.parts.widgets import csv_bytes, escape_markdown
 
 LIVE_SECONDS = 2.0
 SHOWN = 20
@@ -142,37 +140,34 @@ def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(number, 'document')}**")
         for run in failed[:SHOWN]:
-            for reason in _reasons(person, namespace, run):
-                st.error(f"**{escape_markdown(run['name'])}**  \n{escape_markdown(reason)}", icon=":material/error:")
+            for name, reason in _reasons(person, namespace, run):
+                st.error(f"**{escape_markdown(name)}**  \n{escape_markdown(reason)}", icon=":material/error:")
         if len(failed) > SHOWN:
             st.caption(f"And {format_count(len(failed) - SHOWN, 'other run')}.")
-        ended = [run for run in failed if run["outcome"]]
-        if not ended:
-            return
-        changes = run_detail.show_controls(frozenset(run["source"] for run in ended), "added")
-        label = "Retry" if len(ended) == 1 else f"Retry all {len(ended):,}"
-        if st.button(label, type="primary", icon=":material/replay:", key="added_retry"):
-            retries = [(run["id"], run_detail.retry_run(person, namespace, run["id"], changes)) for run in ended]
-            for old, new in retries:
-                if new:
-                    additions.replace_run(namespace, old, new)
-            if all(new for _, new in retries):
-                st.rerun()
+        ended = [_whole(person, namespace, run) for run in failed if run["outcome"]]
+        new = run_detail.show_remedies(person, namespace, ended, "added")
+        for old, run_id in new.items():
+            additions.replace_run(namespace, old, run_id)
+        if new:
+            st.rerun()
 
 
-def _reasons(person: session.Person, namespace: str, run: Json) -> list[str]:
-    """Return why documents of a run, or the run itself, failed; requested once per finished run."""
-    cache: dict[str, list[str]] = st.session_state.setdefault(_WHY, {})
+def _reasons(person: session.Person, namespace: str, run: Json) -> list[tuple[str, str]]:
+    """Return names and reasons of the failed documents of a run, or of the run itself."""
+    data = _whole(person, namespace, run)
+    reasons = [(document["name"], run_detail.explain_failure(document)) for document in data["documents"]["failed"]]
+    return reasons or [(run["name"], notice["reason"]) for notice in data["notices"]]
+
+
+def _whole(person: session.Person, namespace: str, run: Json) -> Json:
+    """Return a listed run with its failures; requested once per finished run."""
+    cache: dict[str, Json] = st.session_state.setdefault(_WHY, {})
     if run["id"] in cache:
         return cache[run["id"]]
-    data: Any = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
-    reasons = [document["error"] for document in data["documents"]["failed"] if document["error"]]
-    reasons = (
-        list(dict.fromkeys(reasons)) or [notice["reason"] for notice in data["notices"]] or ["No reason was given."]
-    )
+    data = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
     if run["outcome"]:
-        cache[run["id"]] = reasons
-    return reasons
+        cache[run["id"]] = data
+    return data
 
 
 _PREVIEWS = "preview"
@@ -212,7 +207,7 @@ def show_previews(person: session.Person, namespace: str, kind: str) -> None:
         current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
         if moving and not any(run["status"] in MOVING for run in current_runs.values()):
             st.rerun(scope="app")
-        _report(items, current_runs)
+        _report(person, namespace, items, current_runs)
 
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -233,7 +228,7 @@ def _cancel(person: session.Person, namespace: str, runs: dict[str, Json]) -> No
                 frame.show_error(error)
 
 
-def _report(items: list[Item], runs: dict[str, Json]) -> None:
+def _report(person: session.Person, namespace: str, items: list[Item], runs: dict[str, Json]) -> None:
     for item in items:
         if item.error:
             st.error(f"**{escape_markdown(item.name)}**  \n{frame.error_text(item.error)}", icon=":material/error:")
@@ -245,12 +240,14 @@ def _report(items: list[Item], runs: dict[str, Json]) -> None:
         )
     reports = [run["report"] for run in runs.values() if run.get("report")]
     for run in runs.values():
-        if run["outcome"] == "FAILED":
+        if run["outcome"] == "FAILED" and not run["report"]:
             reason = next((notice["reason"] for notice in run["notices"]), "There is no report.")
             st.error(f"**{escape_markdown(run['name'])}**  \n{escape_markdown(reason)}", icon=":material/error:")
     if not reports:
         return
     show_numbers(reports)
+    ended = [_whole(person, namespace, run)["report"] for run in list(runs.values())[:SHOWN] if run.get("report")]
+    show_planned([document for report in ended for document in report.get("documents", [])])
     if len(runs) > 1:
         table = [
             {"Name": run["name"], **{label: run["report"][name] for name, label in COUNTS.items()}}
@@ -267,6 +264,29 @@ def show_numbers(reports: list[Json]) -> None:
     for cell, (name, label) in zip(st.columns(len(COUNTS)), COUNTS.items(), strict=True):
         cell.metric(label, f"{sum(report[name] for report in reports):,}")
     st.caption(_cost(reports))
+
+
+ACTIONS = ("failed", "create", "update", "remove")
+"""Of a report's documents, in the order in which they are listed."""
+
+
+def show_planned(documents: list[Json]) -> None:
+    """Show the documents of dry runs with what would become of each, failed ones first, and the list as CSV."""
+    rows = [
+        {
+            "Action": COUNTS[document["action"].lower()],
+            "Name": document["name"],
+            "Reason": document["error"] or "",
+            "Linked from": document["linkedFrom"] or "",
+        }
+        for document in sorted(documents, key=lambda document: ACTIONS.index(document["action"].lower()))
+    ]
+    if not rows:
+        return
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    st.dataframe([{name: row[name] for name in columns} for row in rows], hide_index=True, width="stretch")
+    file = csv_bytes(rows, list(rows[0]))
+    st.download_button("List as CSV", file, "preview.csv", "text/csv", icon=":material/download:", key="preview_csv")
 
 
 def _cost(reports: list[Json]) -> str:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Api, ApiError, Json
-from ui.parts import frame, widgets
+from ui.parts import failures, frame, widgets
 from ui.parts.labels import document_label, format_count, status_word
 from ui.parts.widgets import escape_markdown, format_code
 
@@ -223,7 +223,7 @@ def show_outcome() -> None:
 
 
 def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
-    """Show actions on all documents that match the filter: resync, retry, deletion. Each first states its scope.
+    """Show actions on all documents that match the filter: resync, deletion. Each first states its scope.
 
     data: the page that is shown, with `statsByStatus` of all that match. what: the filter in words.
     """
@@ -236,12 +236,6 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
     with st.container(border=True):
         st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(what)}")
         with st.container(horizontal=True):
-            if failed := counts.get("FAILED", 0):
-                with st.popover(f"Retry {failed:,} failed", icon=":material/replay:"):
-                    st.write(f"{format_count(failed, 'failed document')} will be fetched, parsed and indexed again.")
-                    only = {**config, "documentIngestionStatuses": ["FAILED"]}
-                    if st.button("Retry", type="primary", key="retry-all"):
-                        _resync(person, namespace, only)
             with st.popover(f"Resync {format_count(total, 'document')}", icon=":material/sync:"):
                 _preview(total, names if first else [], counts)
                 st.caption("Content that did not change is not embedded again.")
@@ -298,13 +292,12 @@ def _resync(person: session.Person, namespace: str, config: Json) -> None:
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return
-    text = f"{format_count(response['itemsQueued'], 'document')} queued for resync."
-    kind = "done"
-    if response["itemsSkipped"]:
-        kind = "partly"
-        reasons = {document["error"]: None for document in response["documents"] if document["error"]}
-        text += f" {format_count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
-    st.session_state[_TOLD] = (kind, escape_markdown(text))
+    rerun_with(failures.summarize_resync(response), kind="partly" if response["itemsSkipped"] else "done")
+
+
+def rerun_with(text: str, *, kind: str = "done") -> None:
+    """Show the page anew, with the result of an action on it once."""
+    st.session_state[_TOLD] = (kind, text)
     st.rerun()
 
 

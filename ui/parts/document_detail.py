@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import document_actions, frame, hidden_passages, url_state, widgets
+from ui.parts import document_actions, failures, frame, hidden_passages, url_state, widgets
 from ui.parts.labels import document_label, format_count, format_number, format_size, source_title, time_ago
 from ui.parts.widgets import escape_markdown
 
@@ -230,6 +230,12 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
         return
     document = data["documents"][0]
     _head(document)
+    if cause := document["failureCause"]:
+        config = {"documentIds": [document["id"]]}
+        if failures.show_causes(person, namespace, {cause: 1}, document["id"], linked=False) and (
+            result := failures.retry_documents(person, namespace, config, cause)
+        ):
+            document_actions.rerun_with(result)
     _links(person, namespace, document)
     versions = {} if frame.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}
     to_check = document["documentProperties"]["pagesToCheck"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,45 +11,30 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import added, charts, frame, widgets
-from ui.parts.ingest_forms import PARSING, PARSING_HELP
+from ui.parts import added, charts, failures, frame, widgets
 from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago
 from ui.parts.widgets import csv_bytes, escape_markdown
 
-SAME = "As before"
-CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
-"""Sources of which the API takes other settings with a retry."""
 
-
-def show_controls(sources: frozenset[str], key: str) -> Json:
-    """The fields for other settings, as far as these sources take them, and what they ask for."""
-    if not sources <= CHANGEABLE:
+def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], key: str) -> dict[str, str]:
+    """Show why documents of the runs failed, each cause with its remedy. After a retry, return the new runs by the ids
+    of the former; empty before it, or if it was refused, which is shown."""
+    counts: Counter[str] = Counter()
+    for run in runs:
+        counts.update(failures.count_of(run["failures"]))
+    cause = failures.show_causes(person, namespace, dict(counts.most_common()), key, scope="ingest:write", linked=False)
+    if cause is None:
         return {}
-    changes: Json = {}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        if sources & {"LOCAL_FILE", "URLS_LIST"}:
-            parsing = st.radio("Parsing", [SAME, *PARSING], horizontal=True, key=f"parsing-{key}", help=PARSING_HELP)
-            if parsing and parsing != SAME:
-                changes["ocrConfig"] = {"strategy": PARSING[parsing]}
-        with st.popover("Chunk settings", icon=":material/tune:"):
-            rechunk = st.toggle("Other chunks than before", key=f"cut-{key}")
-            size = st.number_input("Chunk size (tokens)", 1, 8191, 1000, key=f"size-{key}", disabled=not rechunk)
-            overlap = st.number_input(
-                "Chunk overlap (tokens)", 0, 8190, 200, key=f"overlap-{key}", disabled=not rechunk
-            )
-    if rechunk:
-        changes["chunkConfig"] = {"chunkSize": int(size), "chunkOverlap": int(overlap)}
-    return changes
-
-
-def retry_run(person: session.Person, namespace: str, run: str, changes: Json) -> str | None:
-    """The run that runs the failed documents again; None if that was refused, which is shown."""
+    body = {"namespaceId": namespace, "failureCauses": [cause], **failures.changes_of(cause)}
+    new: dict[str, str] = {}
     try:
-        response = widgets.post_once(person, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
+        for run in runs:
+            if cause in failures.count_of(run["failures"]):
+                path = f"/v1/ingest-job-runs/{run['id']}/retry"
+                new[run["id"]] = str(widgets.post_once(person, path, body)["id"])
     except ApiError as error:
         frame.show_error(error)
-        return None
-    return str(response["id"])
+    return new
 
 
 PATIENCE_SECONDS = 60.0
@@ -84,12 +70,14 @@ def nobody_works(run: dict[str, Any]) -> bool:
 
 MOST = 100
 """Documents of a run that are fetched and shown; failed and unfinished ones come first."""
+CSV_MOST = 1000
+"""Documents of a run in its file."""
 GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
 
-def fetch_run(person: session.Person, namespace: str, run_id: str) -> Json:
+def fetch_run(person: session.Person, namespace: str, run_id: str, *, most: int = MOST) -> Json:
     """The run with the first of its documents."""
-    return person.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=MOST)
+    return person.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=most)
 
 
 def show_run(person: session.Person, namespace: str, run: Json) -> None:
@@ -101,6 +89,7 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     if run.get("dryRun"):
         if run.get("report"):
             added.show_numbers([run["report"]])
+            added.show_planned(run["report"].get("documents", []))
         return
     left_column, right_column = st.columns(2)
     with left_column:
@@ -156,29 +145,19 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
     entries = [entry for group in GROUPS for entry in run["documents"][group]]
     total = max(run["progress"]["found"], len(entries))
     st.markdown(f"**Documents** ({total:,})")
-    reasons = Counter(entry["error"] or "No reason was given." for entry in run["documents"]["failed"])
-    for reason, number in reasons.most_common(3):
-        times = f" ({format_count(number, 'document')})" if number > 1 else ""
-        st.error(escape_markdown(reason + times), icon=":material/error:")
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
-    names = _names(person, namespace, entries)
-    rows = [
-        {
-            "status": [document["status"]],
-            "document": names.get(document["id"], document["id"]),
-            "error": document["error"] or "",
-        }
-        for document in entries
-    ]
+    rows = [_row(document) for document in entries]
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
     chosen = widgets.clicked_row(
-        rows,
+        [{name: row[name] for name in columns} for row in rows],
         "run_documents",
         [document["id"] for document in entries],
         document=st.column_config.TextColumn("Document", width=300),
         status=widgets.status_column(),
-        error=st.column_config.TextColumn("Error", width="large"),
+        error=st.column_config.TextColumn("Error", width="medium"),
+        **{"linked from": st.column_config.TextColumn("Linked from", width="medium")},
     )
     if total > len(entries):
         st.caption(
@@ -187,15 +166,31 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
     if chosen is not None and person.may("documents:read"):
         query_params = {"namespace": namespace, "document": chosen}
         st.switch_page("views/documents.py", query_params=query_params)
-    rows_with_id = [{**row, "id": document["id"]} for row, document in zip(rows, entries, strict=True)]
-    file = csv_bytes(rows_with_id, ["status", "document", "id", "error"])
-    st.download_button("Documents as CSV", file, "documents.csv", "text/csv", icon=":material/download:", key="run_csv")
+    st.download_button(
+        "Documents as CSV",
+        lambda: _csv(fetch_run(person, namespace, run["id"], most=CSV_MOST)),
+        "documents.csv",
+        "text/csv",
+        icon=":material/download:",
+        key="run_csv",
+    )
 
 
-def _names(person: session.Person, namespace: str, entries: list[Json]) -> dict[str, str]:
-    """Return names of the documents by id; deleted ones have their id alone."""
-    if not person.may("documents:read"):
-        return {}
-    config = {"documentIds": [entry["id"] for entry in entries]}
-    data = person.api.post("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
-    return {document["id"]: document["name"] for document in data["documents"] if document["name"]}
+def _row(document: Json) -> Json:
+    return {
+        "status": [document["status"]],
+        "document": document["name"],
+        "error": document["error"] or "",
+        "linked from": document.get("linkedFrom", ""),
+    }
+
+
+def _csv(run: Json) -> bytes:
+    rows = [{**_row(document), "id": document["id"]} for group in GROUPS for document in run["documents"][group]]
+    return csv_bytes(rows, ["status", "document", "id", "error", "linked from"])
+
+
+def explain_failure(document: Json) -> str:
+    """Return why a document of a run failed, and the page that led to it."""
+    linked_from = document.get("linkedFrom")
+    return (document["error"] or "No reason was given.") + (f" Linked from {linked_from}" if linked_from else "")

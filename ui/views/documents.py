@@ -12,6 +12,7 @@ from ui.parts import (
     document_actions,
     document_detail,
     document_filters,
+    failures,
     frame,
     hidden_passages,
     url_state,
@@ -49,6 +50,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
     around = waiting.ask_in_parallel(
         {
             "sites": partial(_counts, person, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
+            "failures": partial(failures.count_causes, person, namespace),
             "unknown": partial(_counts, person, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
         }
     )
@@ -56,6 +58,9 @@ def show_listing(person: session.Person, namespace: str) -> None:
     config = document_filters.show_filters(person, namespace, sites)
     if config is None:
         return
+    if config.keys() <= {"documentIngestionStatuses"}:
+        _failures(person, namespace, around["failures"] or {})
+    config = _of_cause(config)
     data = person.api.post(
         "/v1/documents",
         {
@@ -98,6 +103,25 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
             icon=":material/lock_person:",
             query_params={"namespace": namespace, "access": "unknown"},
         )
+
+
+def _failures(person: session.Person, namespace: str, counts: Json) -> None:
+    """Show the causes of all failed documents of the namespace; after a retry, its result."""
+    cause = failures.show_causes(person, namespace, counts, "documents")
+    if cause and (result := failures.retry_documents(person, namespace, {"where": failures.where_cause(cause)}, cause)):
+        document_actions.rerun_with(result)
+
+
+def _of_cause(config: Json) -> Json:
+    """Return the filter, narrowed to the cause that the address names, which a button takes out again."""
+    cause = session.read_parameter("cause")
+    if cause not in failures.REMEDIES:
+        return config
+    if st.button(f"Only {failures.REMEDIES[cause].plural}", icon=":material/close:", key="cause"):
+        session.set_parameters(cause=None, cursor=None)
+        st.rerun()
+    leaves = [failures.where_cause(cause), *([config["where"]] if "where" in config else [])]
+    return {**config, "where": {"all": leaves}}
 
 
 def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, frame, removals, waiting, widgets
+from ui.parts import charts, failures, frame, removals, waiting, widgets
 from ui.parts.labels import (
     STATUS,
     document_counts,
@@ -22,8 +22,7 @@ from ui.parts.labels import (
 )
 from ui.parts.widgets import escape_markdown
 
-LIVE_SECONDS = 5.0
-RUNS = 100
+LIVE_SECONDS = 10.0
 CONNECTIONS = 40
 LIMITS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
 """What of the organization's use may be full, in words."""
@@ -58,35 +57,28 @@ def _show(person: session.Person, namespace: str) -> None:
                 "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
             )
         return
-    _attention(namespace, answers)
+    _attention(person, namespace, answers)
     left_column, right_column = st.columns(2)
     if stats is not None:
         with left_column:
             st.markdown("**Documents by status**")
-            rows = [
-                {"status": status_word(entry["status"]), "count": entry["totalCount"]}
-                for entry in stats["statsByStatus"]
-            ]
-            charts.show_counts(rows, name="status", colors={name: color for name, color, _ in STATUS.values()})
+            counts = {status_word(entry["status"]): entry["totalCount"] for entry in stats["statsByStatus"]}
+            charts.show_counts(counts, {name: color for name, color, _ in STATUS.values()})
         with right_column:
             st.markdown("**Documents by source**")
-            rows = [
-                {"source": source_title(entry["source"]), "count": entry["totalCount"]}
-                for entry in stats["statsBySource"]
-            ]
-            charts.show_counts(rows, name="source")
-    runs = answers["runs"]["ingestJobRuns"] if answers["runs"] else []
-    brought = _history(runs)
-    times = activity["searches"]["times"] if activity else []
+            charts.show_counts({source_title(entry["source"]): entry["totalCount"] for entry in stats["statsBySource"]})
+    if activity is None:
+        return
+    history = activity["history"]
     left_column, right_column = st.columns(2)
-    if brought:
-        with left_column:
-            st.markdown(f"**Documents over time** (UTC), of the newest {format_count(len(runs), 'run')}")
-            charts.over_time(brought, colors={"indexed": "green", "failed": "red"})
-    if len(times) >= charts.LEAST_POINTS:  # the numbers above say all about fewer
-        with right_column:
-            st.markdown("**Search latency**, last 24 hours")
-            charts.show_latency(times)
+    with left_column:
+        st.markdown("**Ingested, last 24 hours** (UTC), each attempt")
+        charts.documents_by(history["hours"])
+    with right_column:
+        st.markdown("**Ingested, last 30 days** (UTC), each attempt")
+        charts.documents_by(history["days"])
+    st.markdown(f"**Searches, last 24 hours** (UTC): {activity['searches']['count']:,}")
+    charts.latency_by_hour(activity["searches"]["hours"])
 
 
 def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
@@ -98,9 +90,10 @@ def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[],
     owns = person.may("admin") and not person.namespace and not person.tenant
     return {
         "stats": (lambda: person.api.post("/v1/documents", body)) if reads else None,
-        "runs": (lambda: get("/v1/ingest-job-runs", pageSize=RUNS, **scope)) if runs else None,
-        "activity": (lambda: get("/v1/activity", **scope)) if runs and person.sees_all else None,
+        "failures": (lambda: failures.count_causes(person, namespace)) if reads else None,
+        "activity": (lambda: get("/v1/activity", history="true", **scope)) if runs and person.sees_all else None,
         "usage": (lambda: get("/v1/usage")) if owns else None,
+        "queue": (lambda: get("/v1/queue")) if owns else None,
         "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **scope)) if connects else None,
         "removals": (lambda: removals.count_of(person, namespace)) if reads and connects else None,
     }
@@ -115,8 +108,9 @@ def _numbers(known: Known) -> None:
     if activity is not None:
         runs, searches = activity["runs"], activity["searches"]
         cells[1].metric("Active runs", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
-        cells[2].metric("Tokens embedded", f"{activity['tokens']:,}", border=True)
-        cells[3].metric("Failed in 24 hours", f"{activity['documentsFailedLastDay']:,}", border=True)
+        cells[2].metric("Tokens stored", f"{activity['tokens']:,}", border=True)
+        failed = activity["documentsFailedLastDay"]
+        cells[3].metric("Failed in 24 hours", f"{failed:,}", border=True, help="And not repaired since.")
         columns = st.columns(4)
         columns[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
         columns[1].metric("Latency p50", format_milliseconds(searches["p50"]), border=True)
@@ -138,15 +132,11 @@ def _requests(usage: Json, cell: Any) -> None:
     )
 
 
-def _attention(namespace: str, known: Known) -> None:
+def _attention(person: session.Person, namespace: str, known: Known) -> None:
     """Show problems, each with a link; without problems, a text that states so."""
     notices: list[tuple[str, str, dict[str, str]]] = []
-    stats, activity, connections = known["stats"], known["activity"], known["connections"] or {"connections": []}
-    failed = next(
-        (entry["totalCount"] for entry in (stats or {}).get("statsByStatus", []) if entry["status"] == "FAILED"), 0
-    )
-    if failed:
-        notices.append((f"{format_count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
+    activity, connections, causes = known["activity"], known["connections"] or {"connections": []}, known["failures"]
+    notices.extend((escape_markdown(reason), "queue", {}) for reason in (known["queue"] or {"reasons": []})["reasons"])
     if stuck := _stuck(activity):
         notices.append(stuck)
     broken = (escape_markdown(entry["name"]) for entry in connections["connections"] if entry["status"] == "FAILED")
@@ -165,11 +155,16 @@ def _attention(namespace: str, known: Known) -> None:
         use = usage.get(name, {"used": 0, "limit": 1})
         if use["used"] >= use["limit"]:
             notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys", {}))
-    if not notices:
+    if not notices and not causes:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
+        if causes and (cause := failures.show_causes(person, namespace, causes, "overview")):
+            config = {"where": failures.where_cause(cause)}
+            if result := failures.retry_documents(person, namespace, config, cause):
+                st.toast(result, icon=":material/replay:")
+                st.rerun(scope="fragment")
         for label, page, query_params in notices:
             query = {"namespace": namespace, **query_params}
             st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)
@@ -183,16 +178,6 @@ def _stuck(activity: Json | None) -> tuple[str, str, dict[str, str]] | None:
         return None
     page = "queue" if session.current_person().may("admin") else "runs"
     return f"A run has been queued for {age} and none is in progress: see why", page, {}
-
-
-def _history(runs: list[Json]) -> list[Json]:
-    """Documents that ended, by the time at which their run was created."""
-    return [
-        {"time": run["createdAt"]["isoString"], "kind": name, "count": run["progress"][kind]}
-        for run in runs
-        for kind, name in (("upserted", "indexed"), ("failed", "failed"))
-        if run["progress"][kind]
-    ]
 
 
 main()

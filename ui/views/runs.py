@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
@@ -28,7 +29,7 @@ PAGE = 50
 LIVE_SECONDS = 2.0
 SEARCH_SECONDS = 10.0
 """Between two looks at runs that are searched for: of many runs that takes the API seconds."""
-RARE = frozenset({"Queued for", "Removed", "To confirm", "Prefect"})
+RARE = frozenset({"Removed", "To confirm", "Prefect"})
 """Columns that are shown only where one of the rows has something there."""
 
 
@@ -138,7 +139,8 @@ def _table(data: dict[str, Any]) -> None:
         links=("Prefect",),
         Status=widgets.status_column(),
         Name=st.column_config.TextColumn(width=260),
-        Duration=st.column_config.TextColumn(help="From its creation to its end, the queue included."),
+        Waited=st.column_config.TextColumn(help="From its creation until a worker began it."),
+        Worked=st.column_config.TextColumn(help="From then to its end."),
         Progress=st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
         Documents=st.column_config.NumberColumn(format="localized"),
         Prefect=st.column_config.LinkColumn(display_text="open"),
@@ -160,21 +162,21 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
         "Name": run["name"],
         "Source": source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
         "Progress": percent_done(run),
-        "Queued for": run_detail.waiting_since(run["createdAt"]) if run["status"] == "QUEUED" else "",
+        "Waited": _span(run["createdAt"], run["startedAt"] or run["finishedAt"]),
+        "Worked": _span(run["startedAt"], run["finishedAt"]),
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
         "To confirm": progress["awaitingConfirmation"],
-        "Duration": _duration(run),
         "Created": time_ago(run["createdAt"]),
         "Prefect": run["prefectUrl"],
     }
 
 
-def _duration(run: dict[str, Any]) -> str:
-    """The run's own: its steps' times are those of a batch, which other runs have too."""
-    began, ended = parse_time(run["createdAt"]), parse_time(run["updatedAt"])
-    return format_seconds((ended - began).total_seconds()) if run["outcome"] and began and ended else ""
+def _span(began: dict[str, Any] | None, ended: dict[str, Any] | None) -> str:
+    """Return the time between two moments, until now if the second is not there yet; empty without the first."""
+    first, last = parse_time(began), parse_time(ended) or datetime.now(UTC)
+    return format_seconds((last - first).total_seconds()) if first else ""
 
 
 def show_run(person: session.Person, namespace: str, run_id: str) -> None:
@@ -215,13 +217,12 @@ def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> Non
 
 
 def _retry(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    """The failed documents again, as they were or with other settings."""
+    """Show the causes of failed documents, each with its remedy."""
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
-        changes = run_detail.show_controls(frozenset({run["source"]}), run["id"])
-        pressed = st.button("Retry failed documents", type="primary", icon=":material/replay:")
-    if pressed and (new := run_detail.retry_run(person, namespace, run["id"], changes)):
-        session.set_parameters(run=new)
+        new = run_detail.show_remedies(person, namespace, [run], run["id"])
+    if new:
+        session.set_parameters(run=new[run["id"]])
         st.rerun()
 
 

@@ -45,10 +45,8 @@ def main() -> None:
         if person.may("ingest:write"):
             st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:")
         return
-    if by == "day":
-        charts.by_day(
-            [{"day": entry["day"], "count": entry["tokens"]} for entry in usage["usage"]], "tokens", start, end
-        )
+    if by == "day" and len(groups) >= charts.LEAST_POINTS:
+        charts.tokens_by_day({entry["day"]: entry["tokens"] for entry in usage["usage"]}, start, end)
     st.dataframe(groups[-MOST:] if by == "day" else groups[:MOST], hide_index=True, width="stretch")
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
@@ -72,12 +70,16 @@ def first_and_last_day(period: str, today: date) -> tuple[date, date]:
 def _numbers(usage: Json) -> None:
     groups, cells = usage["usage"], st.columns(4)
     costs = [group["cost"] for group in groups if group["cost"] is not None]
-    cells[0].metric("Tokens embedded", f"{sum(group['tokens'] for group in groups):,}", border=True)
+    cells[0].metric(
+        "Tokens embedded",
+        f"{sum(group['tokens'] for group in groups):,}",
+        border=True,
+        help="Sent to the model in this period, deleted and replaced documents included.",
+    )
     cells[1].metric("Cost", _money(sum(costs), usage["currency"]) if costs else "-", border=True)
     cells[2].metric("Documents", f"{usage['documents']:,}", border=True, help="All that are there now.")
-    cells[3].metric(
-        "Storage used", format_size(usage["storageBytes"]), border=True, help="All content, as it was sent."
-    )
+    stored = usage["used"]["storedBytes"] or usage["storageBytes"]
+    cells[3].metric("Storage used", format_size(stored), border=True, help="All content, as it was sent.")
 
 
 def _money(amount: float, currency: str) -> str:

@@ -775,12 +775,17 @@ class ResyncDocuments(TypedDict):
     namespaceId: str
     filterConfig: FilterConfig
     confirmDeletions: NotRequired[bool | None]
+    ocrConfig: NotRequired[OcrConfig | None]
 
 
 class RetryRequest(TypedDict):
-    """The run's namespace, and other options to read and chunk the failed documents."""
+    """The run's namespace, which failed documents to retry, and other options to read and chunk them."""
 
     namespaceId: str
+    failureCauses: NotRequired[
+        list[Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]]
+        | None
+    ]
     ocrConfig: NotRequired[OcrConfig | None]
     chunkConfig: NotRequired[ChunkConfig | None]
 

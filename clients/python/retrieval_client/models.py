@@ -36,8 +36,13 @@ class ActivityData(Record):
     documents_failed_last_day: int
     tokens: int
     searches: SearchActivity
-    _fields = frozenset(["documentsFailedLastDay", "runs", "searches", "tokens"])
-    _records: ClassVar[Mapping[str, str]] = {"runs": "OpenRuns", "searches": "SearchActivity"}
+    history: DocumentHistory | None
+    _fields = frozenset(["documentsFailedLastDay", "history", "runs", "searches", "tokens"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "runs": "OpenRuns",
+        "searches": "SearchActivity",
+        "history": "DocumentHistory",
+    }
 
 
 class Allowance(Record):
@@ -713,6 +718,7 @@ class Document(Record):
     ]
     ingestion_status: Literal["BACKLOG", "CANCELLED", "FAILED", "PROCESSING", "QUEUED", "QUEUED_FOR_RESYNC", "SUCCESS"]
     ingestion_error: str | None
+    failure_cause: str | None
     ingest_job: Identified
     ingest_job_run: Identified
     connection: Identified | None
@@ -750,6 +756,7 @@ class Document(Record):
             "documentType",
             "embeddingConfig",
             "externalId",
+            "failureCause",
             "id",
             "ingestJob",
             "ingestJobRun",
@@ -785,6 +792,25 @@ class Document(Record):
         "access": "Access",
         "nextAccess": "Access",
     }
+
+
+class DocumentCount(Record):
+    """Documents whose job run ended in one hour or day."""
+
+    at: Timestamp
+    indexed: int
+    failed: int
+    _fields = frozenset(["at", "failed", "indexed"])
+    _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
+
+
+class DocumentHistory(Record):
+    """Documents by the end of their job run, oldest first, also hours and days without any."""
+
+    hours: list[DocumentCount]
+    days: list[DocumentCount]
+    _fields = frozenset(["days", "hours"])
+    _records: ClassVar[Mapping[str, str]] = {"hours": "DocumentCount", "days": "DocumentCount"}
 
 
 class DocumentProperties(Record):
@@ -914,10 +940,12 @@ class DryRunReport(Record):
     pages_recognised: int | None
     pages_unread: int | None
     estimated_cost: EstimatedCost | None
+    documents: list[PlannedDocument] | None
     _fields = frozenset(
         [
             "chunks",
             "create",
+            "documents",
             "embeddingCalls",
             "estimatedCost",
             "estimatedSeconds",
@@ -932,7 +960,7 @@ class DryRunReport(Record):
             "update",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost"}
+    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost", "documents": "PlannedDocument"}
 
 
 class EmbeddingConfig(Record):
@@ -1143,6 +1171,14 @@ class FacetCount(Record):
     value: str | float | bool
     count: int
     _fields = frozenset(["count", "value"])
+
+
+class FailureCount(Record):
+    """Failed documents of one cause."""
+
+    cause: Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]
+    count: int
+    _fields = frozenset(["cause", "count"])
 
 
 class FileStorageView(Record):
@@ -1414,6 +1450,7 @@ class JobRunData(Record):
     queue_position: int | None
     estimated_start: Timestamp | None
     progress: RunProgress
+    failures: list[FailureCount]
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
@@ -1426,6 +1463,7 @@ class JobRunData(Record):
             "documents",
             "dryRun",
             "estimatedStart",
+            "failures",
             "id",
             "name",
             "notices",
@@ -1447,6 +1485,7 @@ class JobRunData(Record):
         "updatedAt": "Timestamp",
         "estimatedStart": "Timestamp",
         "progress": "RunProgress",
+        "failures": "FailureCount",
         "notices": "RunNotice",
         "report": "DryRunReport",
     }
@@ -1461,7 +1500,8 @@ class JobRunDocument(Record):
     status: Literal["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
     error: str | None
     name: str | None
-    _fields = frozenset(["error", "id", "name", "status"])
+    linked_from: str | None
+    _fields = frozenset(["error", "id", "linkedFrom", "name", "status"])
 
 
 class JobRunDocuments(Record):
@@ -1493,6 +1533,8 @@ class JobRunSummary(Record):
     ingest_job: Identified
     created_at: Timestamp
     updated_at: Timestamp
+    started_at: Timestamp | None
+    finished_at: Timestamp | None
     progress: RunProgress
     notices: list[RunNotice]
     timings: dict[str, float]
@@ -1503,6 +1545,7 @@ class JobRunSummary(Record):
         [
             "createdAt",
             "dryRun",
+            "finishedAt",
             "id",
             "ingestJob",
             "name",
@@ -1512,6 +1555,7 @@ class JobRunSummary(Record):
             "progress",
             "report",
             "source",
+            "startedAt",
             "status",
             "timings",
             "updatedAt",
@@ -1521,6 +1565,8 @@ class JobRunSummary(Record):
         "ingestJob": "Identified",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
+        "startedAt": "Timestamp",
+        "finishedAt": "Timestamp",
         "progress": "RunProgress",
         "notices": "RunNotice",
         "report": "DryRunReport",
@@ -1921,6 +1967,16 @@ class PassageShownAnswer(Record):
     data: Identified
     _fields = frozenset(["data", "message", "success"])
     _records: ClassVar[Mapping[str, str]] = {"data": "Identified"}
+
+
+class PlannedDocument(Record):
+    """A document that an ingestion would create, update or remove, or that fails."""
+
+    name: str
+    action: Literal["CREATE", "FAILED", "REMOVE", "UPDATE"]
+    error: str | None
+    linked_from: str | None
+    _fields = frozenset(["action", "error", "linkedFrom", "name"])
 
 
 class Progress(Record):
@@ -2339,8 +2395,9 @@ class SearchActivity(Record):
     p50: float | None
     p95: float | None
     times: list[SearchTimeCount]
-    _fields = frozenset(["count", "p50", "p95", "times"])
-    _records: ClassVar[Mapping[str, str]] = {"times": "SearchTimeCount"}
+    hours: list[SearchHour]
+    _fields = frozenset(["count", "hours", "p50", "p95", "times"])
+    _records: ClassVar[Mapping[str, str]] = {"times": "SearchTimeCount", "hours": "SearchHour"}
 
 
 class SearchAnswer(Record):
@@ -2418,6 +2475,17 @@ class SearchFilter(Record):
     where: dict[str, Any] | None
     _fields = frozenset(["documents", "metadata", "where"])
     _records: ClassVar[Mapping[str, str]] = {"documents": "FilterConfig"}
+
+
+class SearchHour(Record):
+    """Searches of one hour."""
+
+    at: Timestamp
+    count: int
+    p50: float | None
+    p95: float | None
+    _fields = frozenset(["at", "count", "p50", "p95"])
+    _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
 
 
 class SearchResult(Record):

@@ -121,6 +121,7 @@ class Walk:
         self._done = {page.key for page in pages if page.done}
         rules.hosts.update(key.removeprefix(_HOST) for key in self._done if key.startswith(_HOST))
         self._tries = {page.key: page.tries for page in pages}
+        self._linked_from = {page.key: page.linked_from for page in pages}
         self.kept = sum(page.kept for page in pages)
         self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
 
@@ -153,7 +154,7 @@ class Walk:
             content = None if same and name == url else _named(raw, name, version)
             piece.items.append(SourceItem(name, name, raw.media_type, version, content=content))
         self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
-        self._follow(page_links.links if page_links and "nofollow" not in raw.robots else (), self._depths[url], piece)
+        self._follow(page_links.links if page_links and "nofollow" not in raw.robots else (), url, piece)
 
     def _refusal(self, marks: set[str], mark: str, name: str, *, forbidden: bool) -> str:
         if forbidden:
@@ -174,7 +175,7 @@ class Walk:
         if later and self._tries[url] < TRIES:
             piece.change.failed.append(url)
             return True
-        piece.items.append(SourceItem(url, url, error=reason))
+        piece.items.append(SourceItem(url, url, error=reason, linked_from=self._linked_from.get(url, "")))
         self._end(piece, url, ())
         return False
 
@@ -189,7 +190,8 @@ class Walk:
                 else:
                     piece.change.found.append(Seen(name, 0, done=True))
 
-    def _follow(self, links: Iterable[str], depth: int, piece: Piece) -> None:
+    def _follow(self, links: Iterable[str], source: str, piece: Piece) -> None:
+        depth = self._depths[source]
         if depth >= self.limits.depth:
             return
         for link in links:
@@ -198,7 +200,8 @@ class Walk:
             if is_known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
                 continue
             self._depths[url] = depth + 1
-            page = Seen(url, depth + 1, done=False)
+            self._linked_from[url] = source
+            page = Seen(url, depth + 1, done=False, linked_from=source)
             piece.change.found.append(page)
             self.queue.append(page)
 
@@ -343,29 +346,29 @@ class _Crawl:
         fetch_options = replace(options, check=self._rules.check_start) if start else options
         return self._with.earlier.fetch(self._with.scraper, url, fetch_options, to)
 
-    def _take(self, one: Seen, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
+    def _take(self, page: Seen, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
         try:
             fetched, same = future.result()
-            raw = self._checked(one, fetched)
+            raw = self._checked(page, fetched)
         except Skippable as error:
-            if str(error) == ROBOTS and one.key != self._walk.start:
-                self._walk.skip(one.key, ROBOTS, piece)
+            if str(error) == ROBOTS and page.key != self._walk.start:
+                self._walk.skip(page.key, ROBOTS, piece)
             else:
-                self._walk.fail(one.key, str(error), piece)
+                self._walk.fail(page.key, str(error), piece)
         except Retryable as error:
             self._silent += 1
-            if self._walk.fail(one.key, str(error), piece, later=True):
+            if self._walk.fail(page.key, str(error), piece, later=True):
                 self.later = error
         else:
             self._silent = 0
-            self._walk.learn(one.key, raw, piece, same=same)
+            self._walk.learn(page.key, raw, piece, same=same)
 
-    def _checked(self, one: Seen, raw: RawContent | None) -> RawContent:
+    def _checked(self, page: Seen, raw: RawContent | None) -> RawContent:
         """A service that fetched for us may have been led elsewhere."""
         if raw is None:
             raise Skippable("The site gave no page.")
         if raw.url:
-            (self._rules.check_start if one.key == self._walk.start else self._rules.check)(raw.url)
+            (self._rules.check_start if page.key == self._walk.start else self._rules.check)(raw.url)
         return raw
 
     @staticmethod

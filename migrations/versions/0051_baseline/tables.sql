@@ -468,6 +468,7 @@ create table crawl_pages (
     done boolean not null default false,
     kept boolean not null default false,
     tries integer not null default 0,
+    linked_from text not null default '',
     primary key (job_run_id, key)
 );
 

@@ -190,6 +190,7 @@ class CrawlPage(SQLModel, table=True):
     done: bool = Field(sa_column_kwargs={"server_default": "false"})
     kept: bool = Field(sa_column_kwargs={"server_default": "false"})
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
+    linked_from: str = text_column(server_default="")
 
 
 class Breaker(SQLModel, table=True):

@@ -13,13 +13,15 @@ from retrieval.database.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A page of the frontier. `key`: a URL, or the mark of a content that was kept; `tries`: how often it failed."""
+    """A page of the frontier. `key`: a URL, or the mark of a content that was kept; `tries`: how often it failed;
+    `linked_from`: the page that led to it first."""
 
     key: str
     depth: int
     done: bool
     kept: bool = False
     tries: int = 0
+    linked_from: str = ""
 
 
 @dataclass(slots=True)
@@ -36,7 +38,8 @@ class Change:
 def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
     """Return the pages of the frontier in the order in which they were found."""
     statement: LiteralString = (
-        "select key, depth, done, kept, tries from crawl_pages where job_run_id = %(run)s order by position"
+        "select key, depth, done, kept, tries, linked_from from crawl_pages where job_run_id = %(run)s"
+        " order by position"
     )
     return db.fetch(Seen, statement, {"run": job_run_id})
 
@@ -45,10 +48,10 @@ def save_change(connection: Connection[Any], job_run_id: str, change: Change) ->
     """Save changes of the frontier within the caller's transaction."""
     connection.execute(
         """
-        insert into crawl_pages (job_run_id, key, depth, done)
-        select %(run)s, w.key, w.depth, w.done
-        from unnest(%(keys)s::text[], %(depths)s::int[], %(done)s::bool[]) with ordinality
-                 as w (key, depth, done, number)
+        insert into crawl_pages (job_run_id, key, depth, done, linked_from)
+        select %(run)s, w.key, w.depth, w.done, w.linked_from
+        from unnest(%(keys)s::text[], %(depths)s::int[], %(done)s::bool[], %(linked_from)s::text[]) with ordinality
+                 as w (key, depth, done, linked_from, number)
         order by w.number on conflict do nothing
         """,
         {"run": job_run_id, **_columns(change.found)},
@@ -68,6 +71,7 @@ def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
         "keys": [page.key for page in found],
         "depths": [page.depth for page in found],
         "done": [page.done for page in found],
+        "linked_from": [page.linked_from for page in found],
     }
 
 

@@ -156,9 +156,10 @@ _RECORD: LiteralString = (
 _REFUSE: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
     select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', %(discover)s, w.error,
-           jsonb_build_object('externalId', w.external_id)
-    from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[])
-             with ordinality as w (id, external_id, name, error, position),
+           jsonb_strip_nulls(jsonb_build_object('externalId', w.external_id, 'linkedFrom', w.linked_from))
+    from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[],
+                %(linked_from)s::text[])
+             with ordinality as w (id, external_id, name, error, linked_from, position),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
 """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, LiteralString, NamedTuple
 
+from retrieval import job_config
 from retrieval.access.queries import lists
 from retrieval.database import partitions
 from retrieval.database.database import Database
@@ -187,3 +188,10 @@ async def record_run(db: Database, statement: LiteralString, values: dict[str, A
 
 _TRIES = 2
 """Of a statement that finds a scope which another transaction has just made."""
+COPY_JOBS: LiteralString = (
+    "insert into jobs (id, organization_id, partition_id, source, config)"
+    " select w.new, j.organization_id, j.partition_id, j.source, "
+    + job_config.CHANGED
+    + " from unnest(%(old)s::text[], %(new)s::text[]) w (old, new) join jobs j on j.id = w.old"
+)
+"""Copies of jobs with changes to their configuration."""

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any, LiteralString
 
+from retrieval import failure_causes
 from retrieval.database.database import Database
 from retrieval.jobs import web_pages
 from retrieval.statuses import Stage, stage_names, stages_since
 
+FAILURES: LiteralString = f"""
+    (select coalesce(jsonb_agg(jsonb_build_array(f.cause, f.documents) order by f.documents desc, f.cause), '[]')
+     from (select {failure_causes.cause_sql("m.error")} as cause, count(*) as documents from run_documents m
+           where m.job_run_id = r.id and m.status = 'FAILED' and m.error is not null group by 1) f)
+"""
+"""Of job run `r`: causes and numbers of failed documents, most first."""
 COUNTED: LiteralString = (
     """
     cross join lateral (
@@ -64,3 +71,16 @@ def read_progress(db: Database, job_run_id: str) -> dict[str, Any]:
     """Read the progress of one job run, for the worker that executes it."""
     statement: LiteralString = "select counted.progress from job_runs r" + COUNTED + "where r.id = %(run)s"
     return db.fetch_one(dict, statement, {"run": job_run_id}) or {}
+
+
+ENDED_BY_HOUR: LiteralString = """
+    select date_trunc('hour', r.finished_at) as at, count(*) filter (where d.status = 'SUCCESS') as indexed,
+           count(*) filter (where d.status = 'FAILED') as failed
+    from job_runs r
+    join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    join run_documents d on d.job_run_id = r.id
+    where r.finished_at > now() - make_interval(days => %(days)s) and r.source <> 'REEMBED'
+    group by 1
+"""
+"""Documents of a scope by the hour at which their run ended."""

@@ -27,7 +27,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         if old is None:
             return None
         runs = connection.fetch(str, "select id from job_runs where batch_id = %(id)s order by number", {"id": old.id})
-        values = {**origin.origin_params(), **changed_job(None)}
+        values = {**origin.origin_params(), **changed_job(None), "causes": None}
         retries = [connection.fetch_one(str, RETRY, {"run": run, "new": ids.job_run_id(), **values}) for run in runs]
         queued = [run for run in retries if run is not None]
         if not queued or old.source in CONNECTED:

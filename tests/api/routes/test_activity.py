@@ -22,6 +22,8 @@ def activity(org, space, **headers):
 def test_an_empty_namespace_has_nothing_going_on(org):
     found = activity(org, org.namespace())
     assert found["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
+    hours = found["searches"].pop("hours")
+    assert [(hour["count"], hour["p50"]) for hour in hours] == [(0, None)] * 24
     assert found["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
     assert (found["documentsFailedLastDay"], found["tokens"]) == (0, 0)
 
@@ -47,7 +49,26 @@ def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
     assert 0 < found["p50"] <= found["p95"] < 60_000
     assert sum(one["count"] for one in found["times"]) == 3
     assert found["p95"] == max(one["milliseconds"] for one in found["times"])
+    assert sum(hour["count"] for hour in found["hours"]) == 3
+    assert found["hours"][-1]["p95"] == found["p95"]
     assert activity(org, other)["searches"]["count"] == 0
+
+
+def test_documents_are_counted_by_hour_and_day_also_where_there_are_none(org):
+    space = org.namespace()
+    org.text(space, "done")
+    org.db.rows(
+        "with d as (update run_documents set status = 'SUCCESS' where job_run_id in (select r.id from job_runs r"
+        " join partitions p on p.id = r.partition_id where p.namespace_id = %(space)s) returning job_run_id)"
+        " update job_runs set finished_at = now() from d where id = d.job_run_id",
+        {"space": space},
+    )
+    answer = org.client.get("/v1/activity", params={"namespaceId": space, "history": True}).json()["data"]["history"]
+    for name, number in (("hours", 24), ("days", 30)):
+        counts = [(count["indexed"], count["failed"]) for count in answer[name]]
+        assert counts == [(0, 0)] * (number - 1) + [(1, 0)]
+        moments = [count["at"]["isoString"] for count in answer[name]]
+        assert moments == sorted(moments)
 
 
 @pytest.mark.parametrize("milliseconds", [0.5, 1.0, 37.0, 950.0, 12_000.0])

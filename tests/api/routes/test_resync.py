@@ -133,3 +133,44 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
     assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})
     assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []
+
+
+def fail(org, error, *documents):
+    org.db.rows(
+        """
+        with failed as (update run_documents set status = 'FAILED', error = %(error)s where document_id = any(%(ids)s)
+                        returning job_run_id, document_id),
+        ended as (update job_runs set status = 'COMPLETED', finished_at = now()
+                  where id in (select job_run_id from failed))
+        update documents set status = 'FAILED', error = %(error)s where id = any(%(ids)s)
+        """,
+        {"ids": list(documents), "error": error},
+    )
+
+
+def test_failures_are_counted_by_cause_and_retried_with_text_recognition(org, space):
+    scans, program = [upload(org, space, name) for name in ("a.png", "b.png")], upload(org, space, "setup.exe")
+    fail(org, "Retry it, or ingest it again, with the OCR strategy STANDARD_OCR (ocrConfig).", *scans)
+    fail(org, "Files like this one (.exe) cannot be read. Kinds that are taken: PDF.", program)
+    body = {"namespaceId": space, "filterConfig": {}, "facets": ["document.failureCause"]}
+    data = org.client.post("/v1/documents", json=body).json()["data"]
+    counted = [{"value": "NO_TEXT", "count": 2}, {"value": "UNREADABLE", "count": 1}]
+    assert data["facets"]["document.failureCause"] == counted
+    assert {document["failureCause"] for document in data["documents"]} == {"NO_TEXT", "UNREADABLE"}
+    run = next(document["ingestJobRun"]["id"] for document in data["documents"] if document["id"] == scans[0])
+    read = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).json()["data"]
+    assert read["failures"] == [{"cause": "NO_TEXT", "count": 1}]
+
+    other = org.client.post(
+        f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, "failureCauses": ["PASSWORD"]}
+    )
+    assert other.json()["error"]["details"]["reason"] == "nothing_to_retry"
+    where = {"field": "document.failureCause", "op": "eq", "value": "NO_TEXT"}
+    answer = resync(org, space, {"where": where}, ocrConfig={"strategy": "STANDARD_OCR"}).json()["data"]
+    assert sorted(document["id"] for document in answer["documents"]) == sorted(scans)
+    jobs = org.db.rows(
+        "select d.job_id = r.job_id as same, j.config ->> 'ocr' as ocr from documents d"
+        " join job_runs r on r.id = d.job_run_id join jobs j on j.id = d.job_id where d.id = any(%(ids)s)",
+        {"ids": scans},
+    )
+    assert [(row["same"], row["ocr"]) for row in jobs] == [(True, "STANDARD_OCR")] * 2

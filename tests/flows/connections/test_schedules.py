@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import httpx
 import psycopg
@@ -184,6 +185,9 @@ def test_only_an_active_connection_is_ingested(space, status):
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
     monkeypatch.setattr(scheduled_sync.context, "open_database", lambda: space.db)
+    monkeypatch.setattr(scheduled_sync, "flow_run", SimpleNamespace(parameters={"connection_id": space.connection}))
+    (connection,) = space.db.rows("select name from connections where id = %(id)s", {"id": space.connection})
+    assert scheduled_sync.name_flow_run() == f"Sync of {connection['name']}"
     with psycopg.connect(space.db.url, autocommit=True) as listener:
         listener.execute("listen " + CHANNEL)
         done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))

@@ -135,6 +135,7 @@ def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
         "/gone": True,
         "/away": False,
     }
+    assert {entry.linked_from for entry in space.run(run).failed} == {f"{site.url}/"}
 
 
 def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, site):

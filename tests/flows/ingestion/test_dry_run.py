@@ -89,8 +89,9 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
 
 def report_of(*args, **named):
     seen = tried(*args, **named)
-    assert seen.outcome == "SUCCEEDED", seen.notices
-    return seen.progress["report"]
+    report = seen.progress["report"]
+    assert seen.outcome == ("COMPLETED_WITH_FAILURES" if report["failed"] else "SUCCEEDED"), seen.notices
+    return report
 
 
 class Counted:
@@ -217,6 +218,13 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
                 work(space)
             agree(report, real(space, run, monkeypatch), counted)
             assert bool(report["unchanged"]) == unchanged, source
+            assert seen.outcome == space.run(run).outcome == "COMPLETED_WITH_FAILURES"
+            (failed,) = [entry for entry in report["documents"] if entry["action"] == "FAILED"]
+            assert failed["name"] == f"{site.url}/missing"
+            assert "404" in failed["error"]
+            assert failed["linkedFrom"] == (f"{site.url}/" if source == "WEBSITE" else None)
+            created = [entry["name"] for entry in report["documents"] if entry["action"] == "CREATE"]
+            assert len(created) == report["create"]
 
 
 def work(space):
@@ -265,6 +273,8 @@ def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
                 account.delete(files["owl"])
         seen_again = 4 if account.connector == "NOTION" else 0  # which tells no changes: everything is listed each time
     assert (report["create"], report["update"], report["remove"], report["unchanged"]) == (1, 1, 1, seen_again)
+    planned = {entry["action"]: entry["name"] for entry in report["documents"]}
+    assert ["lynx" in planned["CREATE"], "fox" in planned["UPDATE"], "owl" in planned["REMOVE"]] == [True] * 3
 
 
 @pytest.mark.parametrize("account", ["BOX"], indirect=True)

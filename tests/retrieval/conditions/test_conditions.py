@@ -20,7 +20,8 @@ def in_database(db, condition, docs):
     rows = [{**vars(doc), "n": n} for n, doc in enumerate(docs)]
     found = db.rows(
         "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, name text, source text, document_type text,"
-        " metadata jsonb, properties jsonb, created_at timestamptz, updated_at timestamptz) where " + fragment,
+        " error text, metadata jsonb, properties jsonb, created_at timestamptz, updated_at timestamptz)"
+        " where " + fragment,
         params | {"docs": json.dumps(rows, default=datetime.isoformat)},
     )
     return {row["n"] for row in found}

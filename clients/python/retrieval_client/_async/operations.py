@@ -841,9 +841,11 @@ class AsyncOperations:
         )
         return models.AuditData(answer["data"])
 
-    async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
+    async def read_activity(self, *, namespace_id: str, history: bool | None = None) -> models.ActivityData:
         """Get the activity of a namespace: `GET /v1/activity`."""
-        answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
+        answer = await self._transport.json(
+            "GET", "/v1/activity", query={"namespaceId": namespace_id, "history": history}, repeatable=True
+        )
         return models.ActivityData(answer["data"])
 
     async def read_queue(self) -> models.QueueData:

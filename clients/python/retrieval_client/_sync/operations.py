@@ -805,9 +805,11 @@ class Operations:
         )
         return models.AuditData(answer["data"])
 
-    def read_activity(self, *, namespace_id: str) -> models.ActivityData:
+    def read_activity(self, *, namespace_id: str, history: bool | None = None) -> models.ActivityData:
         """Get the activity of a namespace: `GET /v1/activity`."""
-        answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
+        answer = self._transport.json(
+            "GET", "/v1/activity", query={"namespaceId": namespace_id, "history": history}, repeatable=True
+        )
         return models.ActivityData(answer["data"])
 
     def read_queue(self) -> models.QueueData:

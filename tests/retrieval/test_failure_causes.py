@@ -1,0 +1,38 @@
+"""Each error names its remedy; its cause follows from that."""
+
+from typing import get_args
+
+import pytest
+
+from api.wire.runs import FailureCause
+from connectors.parsers import detect, verdicts
+from connectors.parsers.formats.containers import ledger
+from connectors.web.builtin import client
+from retrieval.failure_causes import CAUSES, cause_sql, find_cause
+from retrieval.jobs import resync
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (verdicts._ONLY_PICTURES, "NO_TEXT"),
+        (verdicts._BLANK, "UNREADABLE"),
+        (ledger.LOCKED, "PASSWORD"),
+        (resync._UNCONNECTED, "CONNECTION"),
+        (client._REASONS[404], "PAGE_MISSING"),
+        (client._REASONS[410], "PAGE_MISSING"),
+        ("The site cannot be reached.", "NOT_ANSWERING"),
+        ("The site answers 503.", "NOT_ANSWERING"),
+        (f"Files like this one (.exe) cannot be read. Kinds that are taken: {detect.TAKEN}.", "UNREADABLE"),
+        ("A page of a kind that nobody knows.", "OTHER"),
+        (None, None),
+    ],
+)
+def test_a_cause_follows_from_the_remedy_that_the_error_names(db, error, cause):
+    assert find_cause(error) == cause
+    (row,) = db.rows("select " + cause_sql("e") + " as cause from (values (%(e)s::text)) v (e)", {"e": error})
+    assert row["cause"] == cause
+
+
+def test_the_api_names_every_cause():
+    assert set(get_args(FailureCause)) == set(CAUSES)

@@ -1,0 +1,119 @@
+"""Failed documents by cause, each cause with the remedy that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, widgets
+from ui.parts.labels import format_count
+from ui.parts.widgets import escape_markdown
+
+FIELD = "document.failureCause"
+OCR: Json = {"ocrConfig": {"strategy": "STANDARD_OCR"}}
+
+
+class Remedy(NamedTuple):
+    """A cause in words, for one and for several documents, and how to end it: by a retry, by a page, or both."""
+
+    singular: str
+    plural: str
+    retry: str | None = "Retry"
+    page: tuple[str, str] | None = None
+
+
+UPLOAD = ("add_content", "Upload another version")
+REMEDIES = {
+    "NO_TEXT": Remedy("picture without text", "pictures without text", "Retry with OCR"),
+    "PASSWORD": Remedy("file with a password", "files with a password", None, ("add_content", "Upload without it")),
+    "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
+    "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have"),
+    "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),
+    "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD),
+    "OTHER": Remedy("other failure", "other failures"),
+}
+
+
+def count_causes(person: session.Person, namespace: str) -> Json:
+    """Return the number of failed documents of the namespace by cause, most first."""
+    body = {
+        "namespaceId": namespace,
+        "filterConfig": {"documentIngestionStatuses": ["FAILED"]},
+        "includeConfig": {"documents": False},
+        "pagination": {"pageSize": 1},
+        "facets": [FIELD],
+    }
+    return {facet["value"]: facet["count"] for facet in person.api.post("/v1/documents", body)["facets"][FIELD]}
+
+
+def count_of(failures: list[Json]) -> dict[str, int]:
+    """Return the failures of a job run as numbers by cause."""
+    return {failure["cause"]: failure["count"] for failure in failures}
+
+
+def show_causes(
+    person: session.Person,
+    namespace: str,
+    counts: Mapping[str, int],
+    key: str,
+    *,
+    scope: str = "documents:write",
+    linked: bool = True,
+) -> str | None:
+    """Show a line for each cause with its remedy. Return the cause whose retry is pressed.
+
+    `scope`: the right that a retry needs; `linked`: whether the words lead to the list of the documents.
+    """
+    pressed = None
+    for cause, count in counts.items():
+        remedy = REMEDIES[cause]
+        with st.container(horizontal=True, vertical_alignment="center"):
+            text = f"{count:,} {remedy.singular if count == 1 else remedy.plural}"
+            query = {"namespace": namespace, "status": "FAILED", "cause": cause}
+            if linked:
+                st.page_link("views/documents.py", label=text, icon=":material/error:", query_params=query)
+            else:
+                st.markdown(f":material/error: {text}", width="content")
+            if remedy.page:
+                page, label = remedy.page
+                query, icon = {"namespace": namespace}, ":material/arrow_forward:"
+                st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query)
+            label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
+            if label and person.may(scope) and st.button(label, icon=":material/replay:", key=f"{key}-{cause}"):
+                pressed = cause
+    return pressed
+
+
+def changes_of(cause: str) -> Json:
+    """Return what a retry changes for documents that failed by this cause."""
+    return OCR if cause == "NO_TEXT" else {}
+
+
+def where_cause(cause: str) -> Json:
+    """Return the condition for documents that failed by this cause."""
+    return {"field": FIELD, "op": "eq", "value": cause}
+
+
+def retry_documents(person: session.Person, namespace: str, config: Json, cause: str) -> str | None:
+    """Ingest the documents that match again, with what helps against the cause. Return the result in words; None if it
+    was refused, which is shown."""
+    body = {"namespaceId": namespace, "filterConfig": config, **changes_of(cause)}
+    try:
+        response = widgets.post_once(person, "/v1/documents/resync", body)
+    except ApiError as error:
+        frame.show_error(error)
+        return None
+    return summarize_resync(response)
+
+
+def summarize_resync(response: Json) -> str:
+    """Return the result of a resync as Markdown: the number of queued documents, and why others are not."""
+    text = f"{format_count(response['itemsQueued'], 'document')} queued for resync."
+    if response["itemsSkipped"]:
+        reasons = {document["error"]: None for document in response["documents"] if document["error"]}
+        text += f" {format_count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"
+    return escape_markdown(text)
