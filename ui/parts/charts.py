@@ -80,18 +80,15 @@ def documents_by(counts: Sequence[Mapping[str, Any]]) -> None:
         _numbers({kind.capitalize(): sum(count[kind] for count in counts) for kind in colors})
         return
     rows = [{"time": _moment(count), **{kind: count[kind] for kind in colors}} for count in counts]
-    kinds, palette = list(colors), list(colors.values())
-    st.bar_chart(rows, x="time", y=kinds, color=palette, x_label="", y_label="", height=HEIGHT)
+    st.bar_chart(rows, x="time", y=list(colors), color=[*colors.values()], x_label="", y_label="", height=HEIGHT)
 
 
 def latency_by_hour(hours: Sequence[Mapping[str, Any]]) -> None:
     """Lines of p50 and p95 in milliseconds; nothing where few hours have searches."""
     if sum(bool(hour["count"]) for hour in hours) >= LEAST_POINTS:
         rows = [{"time": _moment(hour), "p50": hour["p50"], "p95": hour["p95"]} for hour in hours]
-        palette = [COLORS["blue"], COLORS["violet"]]
-        st.line_chart(
-            rows, x="time", y=["p50", "p95"], color=palette, x_label="", y_label="milliseconds", height=HEIGHT
-        )
+        colors: list[Any] = [COLORS["blue"], COLORS["violet"]]
+        st.line_chart(rows, x="time", y=["p50", "p95"], color=colors, x_label="", y_label="milliseconds", height=HEIGHT)
 
 
 def _moment(count: Mapping[str, Any]) -> datetime:
