@@ -90,36 +90,4 @@ def word(*paragraphs):
 
 
 SENTENCE = "The harbour authority raised its quarterly revenue by a tenth, and the ferries run on time again. "
-TURNED = str.maketrans("abcdefghijklmnopqrstuvwxyz", "hijklmnopqrstuvwxyzabcdefg")
 SYMBOLS = "".join(chr(0xF000 + ord(letter)) for letter in SENTENCE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("strange.docx", word(SENTENCE, *[SENTENCE.lower().translate(TURNED)] * 5)),
-        ("strange.html", f"<html><body><p>{SENTENCE.lower().translate(TURNED) * 5}</p></body></html>".encode()),
-        ("strange.txt", (SENTENCE.lower().translate(TURNED) * 5).encode()),
-    ],
-)
-def test_strange_letters_of_other_files_are_told(service, name, content):
-    service.wait(service.file(name, content)["ingestJobRunId"])
-    properties = named(service, name)
-    assert properties["textQuality"] < 0.4
-    assert "no language" in properties["notice"]
-    assert [page["page"] for page in properties["pagesToCheck"]] == [None]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("symbols.docx", word(SENTENCE, SYMBOLS)),
-        ("symbols.html", f"<html><body><p>{SENTENCE}{SYMBOLS}</p></body></html>".encode()),
-        ("symbols.txt", (SENTENCE + SYMBOLS).encode()),
-    ],
-)
-def test_characters_without_a_meaning_are_refused_with_the_reason(service, name, content):
-    (run,) = service.wait(service.file(name, content)["ingestJobRunId"])
-    assert "% of its characters have no meaning" in run["documents"]["failed"][0]["error"]

@@ -21,7 +21,7 @@ from tests.api.routes.test_files import upload
 from tests.api.routes.test_mcp import rpc
 from tests.api.support import client_of
 from tests.library import Library
-from tests.retrieval.access.test_worlds import USERS, World
+from tests.retrieval.access.worlds import USERS, World
 
 WORLDS = int(os.environ.get("RETRIEVAL_WORLDS", "6"))
 FIRST = int(os.environ.get("RETRIEVAL_FIRST_WORLD", "0"))

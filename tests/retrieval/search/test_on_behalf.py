@@ -18,7 +18,7 @@ from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer
 from retrieval.search import search, selectivity
 from retrieval.search.search import Query
-from tests.retrieval.access.test_worlds import World
+from tests.retrieval.access.worlds import World
 from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
 
 WAYS = [hybrid(1.0), hybrid(0.0), hybrid(0.5)]
