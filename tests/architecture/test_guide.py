@@ -1,4 +1,5 @@
-"""docs/adding-a-connector.md, carried out: its blocks are put into a copy of the project, whose suite then passes."""
+"""docs/adding-a-connector.md and docs/adding-a-source.md, carried out: their blocks are put into a copy of the project,
+whose suites then pass."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ FILES = ("pyproject.toml", "prefect.yaml", "README.md")
 
 def blocks():
     """Language, file and text of each block that names a file."""
-    guide = (PROJECT / "docs" / "adding-a-connector.md").read_text()
-    return re.findall(r"^```(python|markdown|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    guide = "\n".join((PROJECT / "docs" / f"adding-a-{name}.md").read_text() for name in ("connector", "source"))
+    return re.findall(r"^```(python|yaml|markdown|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
 
 def apply(language, file, text):
@@ -39,7 +40,7 @@ def apply(language, file, text):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """The project with what the guide adds."""
+    """The project with what the guides add."""
     root = tmp_path_factory.mktemp("guide")
     for name in COPIED:
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -60,10 +61,18 @@ def run(copied, *command):
 @pytest.mark.slow
 def test_a_connector_that_follows_the_guide_passes_the_suite(copied):
     tests = ("tests/connectors/sources/test_connectors.py", "tests/architecture/test_connectors_everywhere.py")
-    options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "(MEMORY or every_list) and not stands_in")
+    options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "(MEMORY or NOTES or every_list) and not stands_in")
     done = run(copied, sys.executable, "-m", "pytest", *options, *tests)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 15, done.stdout
+
+
+def test_a_source_that_follows_the_guide_passes_the_suite(copied):
+    tests = [f"tests/connectors/sources/test_described{name}.py" for name in ("", "_services")]
+    options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "NOTES or every_service")
+    done = run(copied, sys.executable, "-m", "pytest", *options, *tests)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) >= 7, done.stdout
 
 
 def test_its_imports_keep_to_the_walls(copied):

@@ -175,7 +175,22 @@ def read_description(name: str) -> Description:
     import yaml
 
     text = (Path(__file__).parent / f"{name.lower()}.yaml").read_text(encoding="utf-8")
-    return msgspec.convert(yaml.safe_load(text), Description)
+    about = msgspec.convert(yaml.safe_load(text), Description)
+    for stream in about.streams:
+        _check_names(about, stream)
+    return about
+
+
+def _check_names(about: Description, stream: Stream) -> None:
+    """Raise ValueError for a template with a name that neither the fields nor the URL have."""
+    content, exists = stream.content, stream.exists
+    templates = [stream.id, stream.path, content.get, exists.get, content.comments.get if content.comments else ""]
+    names = {match[1] for template in (*templates, stream.list) for match in _FIELD.finditer(template)}
+    for edition in about.editions:
+        if stream.edition in {"", edition.name}:
+            unknown = names - stream.fields.keys() - re.compile(edition.url).groupindex.keys() - {"url"}
+            if unknown:
+                raise ValueError(f"{about.title}: {stream.name} has no field {min(unknown)}, nor has its URL.")
 
 
 def read_info(name: str) -> ConnectorInfo:
