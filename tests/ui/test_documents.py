@@ -11,6 +11,7 @@ from retrieval.ports import Scope
 from tests.library import Library
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click
+from tests.ui.test_addresses import address
 from ui.client import Api
 from ui.parts import metadata_filter
 
@@ -211,6 +212,24 @@ def test_who_may_see_a_document_is_said_and_changed(app, org, pages):
         "denied": {"users": ["bob", "Eve"], "groups": []},
         "public": False,
     }
+
+
+def test_documents_are_found_by_the_values_of_their_metadata(app, org, space):
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    for number in range(3):
+        library.put(["Owls."], name=f"owl {number}", metadata={"topic": "owls", "year": 2020 + number % 2})
+    seen = app(org.api_key, "documents", namespace=space)
+    topics = seen.pills(key="facet_metadata_topic")
+    assert topics.options == ["owls (3)", "seals (1)"]
+    topics.set_value(['"owls"']).run()
+    assert not seen.exception
+    assert address(seen)["metadata"] == '{"topic": "owls"}'
+    assert len(seen.dataframe[0].value) == 3
+    assert "1 to 3 of 3" in shown(seen)
+    assert seen.pills(key="facet_metadata_topic").options == ["owls (3)", "seals (1)"], "others can be added"
+    assert seen.pills(key="facet_metadata_year").options == ["2020 (2)", "2021 (1)"]
+    seen.pills(key="facet_metadata_topic").set_value([]).run()
+    assert "metadata" not in address(seen)
 
 
 def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages, monkeypatch):

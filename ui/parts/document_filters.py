@@ -35,7 +35,7 @@ def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int
     address = _address()
     text, site, states, is_check = _first(sites)
     FIELDS.write(q=text, site=site, status=",".join(states), quality="check" if is_check else None)
-    opened = any(address[name] for name in SECONDARY)
+    opened = any(address[name] for name in SECONDARY if name != "metadata")
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
         extra_filter = _more(person, namespace)
     if _address() != address:

@@ -1,15 +1,23 @@
-"""A metadata filter: built key by key, or typed as the JSON that the API takes; kept in the page's address."""
+"""A metadata filter: chosen from values with their counts, or typed as JSON; kept in the page's address."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from ui import session
-from ui.client import Json
+from ui.client import ApiError, Json
+from ui.parts import waiting
+from ui.parts.widgets import escape_markdown
+
+FACETS, VALUES = 8, 10
+"""Metadata keys, and values of each, that are offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +63,6 @@ def show_filter(name: str) -> Json | None:
     address."""
     field = _field(name)
     field.restore()
-    state = f"filter_{name}"
-    key, values, add = st.columns([2, 3, 1], vertical_alignment="bottom")
-    key.text_input("Metadata key", placeholder="team", key=f"{state}_key")
-    values.text_input("Values (comma-separated)", placeholder="docs, sales", key=f"{state}_values")
-    add.button("Add", icon=":material/add:", key=f"{state}_add", width="stretch", on_click=_add, args=(name,))
     return field.show()
 
 
@@ -83,29 +86,69 @@ def parse_object(typed: str) -> Json | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-def with_key(wanted: Json, key: str, values: str) -> Json:
-    """The filter with one more key: numbers, true, false and null are taken as such, several values as any of them."""
-    parsed = [_value(part.strip()) for part in values.split(",") if part.strip()]
-    return {**wanted, key: parsed[0] if len(parsed) == 1 else parsed} if key and parsed else wanted
-
-
 def _field(name: str) -> JsonInput:
     return JsonInput(name, "Metadata filter, as JSON: every key must match", '{"team": ["docs", "sales"]}')
 
 
-def _value(part: str) -> object:
+def list_keys(name: str, documents: Sequence[Json]) -> list[str]:
+    """Return the metadata keys to offer: those of the filter, then the most frequent ones of the documents."""
+    frequencies = Counter(key for document in documents for key in document["metadata"])
+    return list(dict.fromkeys([*(_field(name).read() or {}), *(key for key, _ in frequencies.most_common())]))[:FACETS]
+
+
+def show_facets(person: session.Person, namespace: str, config: Json, name: str, keys: Sequence[str]) -> None:
+    """Show the values of each key, with the number of documents that match the other filters, to filter by."""
+    chosen = _field(name).read() or {}
+    groups = {key: [key] for key in keys if key in chosen} | {"": [key for key in keys if key not in chosen]}
+    questions = {key: partial(_count_values, person, namespace, config, key, group) for key, group in groups.items()}
+    answers = waiting.ask_in_parallel({key: ask for key, ask in questions.items() if groups[key]})
+    counts = {field: values for answer in answers.values() for field, values in (answer or {}).items()}
+    for key in keys:
+        _show_facet(name, key, counts.get(f"metadata.{key}", []), chosen.get(key, []))
+
+
+def _count_values(person: session.Person, namespace: str, config: Json, chosen: str, keys: Sequence[str]) -> Json:
+    """Count the values of the keys; `chosen`: the key whose own condition is left out."""
+    metadata = {key: value for key, value in config.get("metadata", {}).items() if key != chosen}
+    body = {
+        "namespaceId": namespace,
+        "filterConfig": {**config, "metadata": metadata or None},
+        "facets": [f"metadata.{key}" for key in keys],
+        "pagination": {"pageSize": 1},
+        "includeConfig": {"documents": False},
+    }
     try:
-        value = json.loads(part)
-    except ValueError:
-        return part
-    return part if isinstance(value, dict | list) else value
+        return dict(person.api.post("/v1/documents", body)["facets"])
+    except ApiError as error:
+        if error.status != 400:
+            raise
+        return {}
 
 
-def _add(name: str) -> None:
-    state = f"filter_{name}"
-    key, values = st.session_state[f"{state}_key"].strip(), st.session_state[f"{state}_values"]
-    current = parse_object(st.session_state[state])
-    if current is None or not key or not values.strip():
+def _show_facet(name: str, key: str, counts: Sequence[Json], chosen: Any) -> None:
+    selected = [json.dumps(value) for value in (chosen if isinstance(chosen, list) else [chosen])]
+    labels = {
+        json.dumps(entry["value"]): f"{escape_markdown(entry['value'])} ({entry['count']:,})"
+        for entry in counts[:VALUES]
+    }
+    labels |= {value: escape_markdown(json.loads(value)) for value in selected if value not in labels}
+    if not selected and all(entry["count"] == 1 for entry in counts):
         return
-    _field(name).write(with_key(current, key, values))
-    st.session_state[f"{state}_key"] = st.session_state[f"{state}_values"] = ""
+    state = f"facet_{name}_{key}"
+    st.session_state[state] = selected
+    st.pills(
+        escape_markdown(key),
+        list(labels),
+        selection_mode="multi",
+        format_func=labels.__getitem__,
+        wrap=True,
+        key=state,
+        on_change=_filter_by,
+        args=(name, key, state),
+    )
+
+
+def _filter_by(name: str, key: str, state: str) -> None:
+    values = [json.loads(value) for value in st.session_state[state]]
+    conditions = {**(_field(name).read() or {}), key: values[0] if len(values) == 1 else values}
+    _field(name).write({field: value for field, value in conditions.items() if value != []})

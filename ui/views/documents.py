@@ -15,6 +15,7 @@ from ui.parts import (
     failures,
     frame,
     hidden_passages,
+    metadata_filter,
     url_state,
     waiting,
     widgets,
@@ -75,7 +76,13 @@ def show_listing(person: session.Person, namespace: str) -> None:
         _nothing(person, namespace, config, data)
         return
     st.caption(document_counts(data))
-    _table(namespace, data)
+    keys = metadata_filter.list_keys("metadata", data["documents"])
+    table_column, facet_column = st.columns([4, 1]) if keys else (st.container(), None)
+    with table_column:
+        _table(namespace, data)
+    if facet_column:
+        with facet_column:
+            metadata_filter.show_facets(person, namespace, config, "metadata", keys)
     hidden_passages.show_hidden(person, namespace)
     if config:
         document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
@@ -151,7 +158,9 @@ def _words(config: Json) -> str:
         parts.append(f"site {sites[0]}")
     if states := config.get("documentIngestionStatuses"):
         parts.append("status " + ", ".join(status_word(status).lower() for status in states))
-    other_count = len(config.keys() - {"text", "sites", "documentIngestionStatuses"})
+    for key, value in config.get("metadata", {}).items():
+        parts.append(f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    other_count = len(config.keys() - {"text", "sites", "documentIngestionStatuses", "metadata"})
     if other_count:
         parts.append(format_count(other_count, "more filter" if parts else "filter"))
     return "; ".join(parts)
@@ -171,7 +180,7 @@ def _table(namespace: str, data: Json) -> None:
         "documents_table",
         [document["id"] for document in documents],
         Status=widgets.status_column(),
-        Name=st.column_config.TextColumn(width=320),
+        Name=st.column_config.TextColumn(width=280),
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
         Why=st.column_config.TextColumn(width="large"),
@@ -181,7 +190,8 @@ def _table(namespace: str, data: Json) -> None:
         session.set_parameters(document=chosen, tab=document_detail.TITLE if is_check else None)
         st.rerun()
     with st.container(horizontal=True):
-        widgets.show_pager(data)
+        total = sum(entry["totalCount"] for entry in data["statsByStatus"])
+        widgets.show_pager({**data, "totalCount": total})
         file = csv_bytes(rows, list(rows[0]))
         st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 
