@@ -1,11 +1,12 @@
 """Other people's text in the admin app: shown as text, exported as text."""
 
 import csv
+import html
 import io
 
 import pytest
 
-from ui.parts import run_detail
+from ui.parts import hit_tables, run_detail
 from ui.parts.search_options import as_curl, as_python
 from ui.parts.search_results import EXCERPT, best_excerpt, plain_text
 from ui.parts.widgets import csv_bytes, escape_markdown
@@ -89,3 +90,15 @@ def test_markdown_is_read_without_its_marks():
         "See the list of 2 * 3.",
     ]
     assert "&lt;b&gt;" in best_excerpt("# <b>owls</b>", frozenset({"owls"}))
+
+
+def test_a_passage_shows_its_headings_and_the_rows_that_match_below_their_header():
+    content = "# Manual\n\n## Pumps\n\nChange it.\n\n| Part | Price |\n|---|---|\n| Filter | 3 |\n| <b>Gasket | 2 |"
+    passage = hit_tables.read_passage(content)
+    assert (passage.headings, passage.text) == (["Manual", "Pumps"], "Change it.")
+    table = hit_tables.build_table(passage, lambda cell: html.escape(cell).replace("Gasket", "<mark>Gasket</mark>"))
+    assert table.startswith("<table><tr><th>Part</th><th>Price</th></tr>")
+    assert "<tr><td>&lt;b&gt;<mark>Gasket</mark></td><td>2</td></tr>" in table
+    rows = hit_tables.read_passage("| 7 | sent |", "Orders\norder_no | status")
+    assert (rows.names, rows.rows, rows.text) == (["order_no", "status"], [["7", "sent"]], "")
+    assert not hit_tables.build_table(passage, html.escape), "no row matches: the text is enough"

@@ -6,13 +6,14 @@ import html
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame
+from ui.parts import frame, hit_tables
 from ui.parts.hidden_passages import offer_hiding
 from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODES, Wanted
@@ -176,7 +177,9 @@ def _questions(person: session.Person, wanted: Wanted, evaluation: str) -> list[
 EXCERPT = 240
 """Characters of a chunk that are shown."""
 STYLE = """<style>
-.hit {font-size: .9rem; line-height: 1.5; overflow-wrap: anywhere}
+.hit {font-size: .9rem; line-height: 1.5; overflow-wrap: anywhere; overflow-x: auto}
+.hit table {border-collapse: collapse; margin-top: .35rem; font-size: .85rem; overflow-wrap: normal}
+.hit th, .hit td {border: 1px solid rgba(128,128,128,.35); padding: .1rem .5rem; text-align: left}
 .hit mark {background: rgba(217,140,31,.28); color: inherit; border-radius: 2px}
 .st-key-lab h2 {font-size: 1.35rem; padding-top: .25rem}
 </style>"""
@@ -357,9 +360,13 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
     if (url := hit["document"]["externalId"]).startswith(("http://", "https://")) and url != name:
         st.caption(format_code(url))
     context = hit.get("context", {})
-    if header := context.get("header"):
-        st.caption(escape_markdown(header))
-    st.html(f'<div class="hit">{best_excerpt(hit["content"], words)}</div>')
+    passage = hit_tables.read_passage(hit["content"], context.get("header", ""))
+    path = [*context.get("header", "").split("\n")[:-1], *map(plain_text, passage.headings)]
+    if path:
+        st.caption(escape_markdown(" > ".join(path)))
+    table = hit_tables.build_table(passage, partial(_marked, words=words))
+    excerpt = best_excerpt(passage.text or ("" if table else hit["content"]), words)
+    st.html(f'<div class="hit">{excerpt}{table}</div>')
     st.caption(score_parts(hit))
     if context and context["content"] != hit["content"]:
         with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
