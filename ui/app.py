@@ -41,6 +41,8 @@ PAGES = {
 
 BEYOND = frozenset({"evaluations"})
 """Pages of what looks beyond one user."""
+READER = frozenset({"overview", "documents", "search"})
+"""Pages of a person with the role viewer."""
 
 
 def _page(name: str, title: str, icon: str) -> Page:
@@ -50,7 +52,8 @@ def _page(name: str, title: str, icon: str) -> Page:
 
 def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
     """Tell whether a page has something to show to this person."""
-    return (scope is None or person.may(scope)) and (person.sees_all or name not in BEYOND)
+    is_offered = name in READER if person.role == "viewer" else person.sees_all or name not in BEYOND
+    return is_offered and (scope is None or person.may(scope))
 
 
 def main() -> None:
@@ -73,7 +76,7 @@ def main() -> None:
     url_state.open_page(page.url_path)
     with frame.error_boundary():
         frame.show_sidebar(session.current_person())
-        frame.show_choice(session.current_person())
+        frame.show_choice(session.current_person(), page.url_path)
         page.run()
 
 

@@ -59,6 +59,7 @@ def space(org: Organization) -> str:  # noqa: F811
     library.put(["The harbour seal dives for thirty minutes.", HOSTILE], name=HOSTILE, metadata={"topic": "seals"})
     library.put(["Owls hunt mice at night."], name="owls")
     library.put(name="broken.pdf", status="FAILED", source="LOCAL_FILE", document_type="FILE", visible=False)
+    org.db.rows("update documents set error = 'The file is damaged.' where name = 'broken.pdf' and error is null")
     org.text(namespace, "waits for a worker", name="waiting")
     return namespace
 

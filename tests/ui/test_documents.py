@@ -108,7 +108,7 @@ def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
     assert "plan.txt" in shown(seen)
     seen.text_input(key="see_as_typed").set_value("bob@example.com").run()
     assert not seen.exception
-    assert "You see documents and searches as" in shown(seen)
+    assert "You see this page as" in shown(seen)
     assert "plan.txt" not in shown(seen)
     assert "6 documents:" in shown(seen)
     seen.query_params["site"] = "docs.example.org"

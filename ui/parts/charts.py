@@ -39,14 +39,12 @@ LEAST_POINTS = 3
 HEIGHT = 220
 
 
-def show_counts(counts: Mapping[str, int], colors: Mapping[str, str] | None = None) -> None:
+def show_counts(counts: Mapping[str, int]) -> None:
     """Horizontal bars, largest first; numbers where they are few."""
     if len(counts) < LEAST_POINTS:
         _numbers(counts)
-        return
-    scale = alt.Scale(domain=list(colors or ()), range=[COLORS[name] for name in (colors or {}).values()])
-    color = alt.Color("name:N", legend=None, scale=scale) if colors else alt.value(COLORS["blue"])
-    _bars(dict(sorted(counts.items(), key=lambda item: -item[1])), color)
+    else:
+        _bars(dict(sorted(counts.items(), key=lambda item: -item[1])), alt.value(COLORS["blue"]))
 
 
 def _numbers(counts: Mapping[str, int]) -> None:

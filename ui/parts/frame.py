@@ -287,8 +287,12 @@ def current_person() -> session.Person:
     return replace(person, api=person.api.on_behalf_of(viewer_name()), scopes=reads)
 
 
-def show_choice(person: session.Person) -> None:
-    """The choice in the sidebar, for keys that read; the banner while another person is seen as."""
+ON_BEHALF = frozenset({"", "overview", "documents", "search"})
+"""Addresses of pages that show what the other person sees."""
+
+
+def show_choice(person: session.Person, page: str) -> None:
+    """The choice in the sidebar, for keys that read; while another person is seen as, the banner of the page."""
     may_ask = person.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
     if not may_ask or not (person.may("documents:read") or person.may("search")):
         return
@@ -302,8 +306,11 @@ def show_choice(person: session.Person) -> None:
         )
     if viewer_name():
         text_column, back = st.columns([5, 1], vertical_alignment="center")
+        who = format_code(viewer_name())
         text_column.warning(
-            f"You see documents and searches as {format_code(viewer_name())}. Nothing can be changed meanwhile.",
+            f"You see this page as {who}. Nothing can be changed meanwhile."
+            if page in ON_BEHALF
+            else f"This page is your own view. You see the overview, documents and searches as {who}.",
             icon=":material/visibility:",
         )
         back.button("Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_stop)

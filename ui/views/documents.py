@@ -51,7 +51,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
     around = waiting.ask_in_parallel(
         {
             "sites": partial(_counts, person, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
-            "failures": partial(failures.count_causes, person, namespace),
+            "failures": partial(failures.count_causes, person, namespace) if person.may("documents:write") else None,
             "unknown": partial(_counts, person, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
         }
     )

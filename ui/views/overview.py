@@ -11,13 +11,12 @@ from ui import session
 from ui.client import Json
 from ui.parts import charts, failures, frame, removals, waiting, widgets
 from ui.parts.labels import (
-    STATUS,
     document_counts,
     format_count,
     format_milliseconds,
     format_size,
     source_title,
-    status_word,
+    time_ago,
     time_since,
 )
 from ui.parts.widgets import escape_markdown
@@ -31,7 +30,7 @@ Known = Mapping[str, Json | None]
 
 
 def main() -> None:
-    person = session.current_person()
+    person = frame.current_person()
     namespace = frame.show_head(person, "Overview")
 
     @frame.live_fragment(LIVE_SECONDS)
@@ -57,16 +56,14 @@ def _show(person: session.Person, namespace: str) -> None:
                 "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
             )
         return
-    _attention(person, namespace, answers)
-    left_column, right_column = st.columns(2)
+    if person.may("ingest:read"):
+        _attention(person, namespace, answers)
+    else:
+        _syncs(stats)
+        return
     if stats is not None:
-        with left_column:
-            st.markdown("**Documents by status**")
-            counts = {status_word(entry["status"]): entry["totalCount"] for entry in stats["statsByStatus"]}
-            charts.show_counts(counts, {name: color for name, color, _ in STATUS.values()})
-        with right_column:
-            st.markdown("**Documents by source**")
-            charts.show_counts({source_title(entry["source"]): entry["totalCount"] for entry in stats["statsBySource"]})
+        st.markdown("**Documents by source**")
+        charts.show_counts({source_title(entry["source"]): entry["totalCount"] for entry in stats["statsBySource"]})
     if activity is None:
         return
     history = activity["history"]
@@ -90,13 +87,26 @@ def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[],
     owns = person.may("admin") and not person.namespace and not person.tenant
     return {
         "stats": (lambda: person.api.post("/v1/documents", body)) if reads else None,
-        "failures": (lambda: failures.count_causes(person, namespace)) if reads else None,
+        "failures": (lambda: failures.count_causes(person, namespace)) if reads and runs else None,
         "activity": (lambda: get("/v1/activity", history="true", **scope)) if runs and person.sees_all else None,
         "usage": (lambda: get("/v1/usage")) if owns else None,
         "queue": (lambda: get("/v1/queue")) if owns else None,
         "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **scope)) if connects else None,
         "removals": (lambda: removals.count_of(person, namespace)) if reads and connects else None,
     }
+
+
+def _syncs(stats: Json | None) -> None:
+    """Show what a reader sees of the sources: documents, and when all connections were last listed to the end."""
+    rows = [
+        {
+            "Source": source_title(entry["source"]),
+            "Documents": entry["totalCount"],
+            "Last complete sync": time_ago(entry["lastSyncedAt"]) if entry.get("lastSyncedAt") else "",
+        }
+        for entry in (stats or {"statsBySource": []})["statsBySource"]
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")
 
 
 def _numbers(known: Known) -> None:

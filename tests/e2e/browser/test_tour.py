@@ -213,7 +213,7 @@ def _search(hands: Hands, namespace: str) -> None:
     with hands.task("See as another person"):
         hands.click(page.get_by_text("See as another person"))
         hands.type("User", "ada@example.com", enter=True)
-        hands.sees("You see documents and searches as")
+        hands.sees("You see this page as")
     hands.button("Stop")
 
 
