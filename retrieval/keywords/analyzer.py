@@ -163,7 +163,11 @@ def analyze_query(text: str, configuration: str, dropped: Iterable[str] = ()) ->
     """Analyze a query, with alternative spellings. dropped: stop words of the query's language."""
     terms: Counter[str] = Counter()
     plain = _plain(_drop_words(text, dropped), terms)
-    stop_terms = _queried_stop_words(plain, STOP_WORDS.get(configuration, frozenset()))
+    whole = _join_hidden(text)
+    stop_terms = _queried_stop_words(
+        plain if whole == text else _plain(_drop_words(whole, dropped), Counter()),
+        STOP_WORDS.get(configuration, frozenset()),
+    )
     plain = _drop_words(plain, UNACCENTED.get(configuration, ()))[:CHARACTERS]
     respelling = _respell(text, plain, terms)
     return Prepared(respelling.text, respelling.terms + stop_terms, respelling.parts)
@@ -191,7 +195,7 @@ def list_words(text: str) -> list[str]:
 
 def has_only_stop_words(text: str, configuration: str) -> bool:
     """Tell if a query has only stop words, so that it is looked up where they are indexed alone."""
-    lower_words = [word.lower() for word in _ANY.word.findall(normalize(text))]
+    lower_words = [word.lower() for word in _ANY.word.findall(normalize(_join_hidden(text)))]
     return bool(lower_words) and STOP_WORDS.get(configuration, frozenset()).issuperset(lower_words)
 
 
@@ -237,6 +241,11 @@ def _plain(text: str, terms: Counter[str]) -> str:
     for mark in _SPECIAL:
         plain = plain.replace(mark, " ")
     return plain
+
+
+def _join_hidden(text: str) -> str:
+    """Join the words that hidden characters part: a stop word is one however it is written."""
+    return text.replace("\u200b", "").replace("\u200c", "")
 
 
 def _shown(match: str) -> str:

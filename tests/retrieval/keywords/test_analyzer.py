@@ -217,7 +217,7 @@ def test_stop_words_are_found_where_they_say_something(library, find):
     assert set(find("WHO")) == set(find("who")) == set(find("the who")) - {hamlet, short} | {report, band}
     assert find("to be or not to be")[0] == hamlet
     assert find("let it be") == [short]
-    assert find("it") == [short]
+    assert find("it") == find("i\u200bt") == [short]
     assert find("WHO report")[0] == report
     assert find("the seals who") == find("seals"), "beside other words they do not count"
     library.put([f"Ask the IT department{LONG}"])
