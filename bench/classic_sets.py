@@ -3,8 +3,8 @@
     python -m bench.classic_sets FOLDER
 
 FOLDER holds the files as they are distributed, those that it has: `MED.ALL`, `MED.QRY`, `MED.REL`; `TIME.ALL`,
-`TIME.QUE`, `TIME.REL`; `cacm.all`, `query.text`, `qrels.text`; `xquad.en.json`. The collections are made beside the
-other data (BENCH_DATA).
+`TIME.QUE`, `TIME.REL`; `CISI.ALL`, `CISI.QRY`, `CISI.REL`; `cacm.all`, `query.text`, `qrels.text`; `xquad.en.json`. The
+collections are made beside the other data (BENCH_DATA).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def main() -> None:
     for name, (first_file, read) in {
         "med": ("MED.ALL", read_med),
         "time": ("TIME.ALL", read_time),
+        "cisi": ("CISI.ALL", read_cisi),
         "cacm": ("cacm.all", read_cacm),
         "xquad": ("xquad.en.json", read_xquad),
     }.items():
@@ -54,6 +55,14 @@ def read_med(folder: Path) -> tuple[Documents, Queries, Judged]:
     documents = [(name, "", parts["W"]) for name, parts in _records(folder / "MED.ALL")]
     queries = [(name, parts["W"]) for name, parts in _records(folder / "MED.QRY")]
     return documents, queries, [(row[0], row[2]) for row in judged]
+
+
+def read_cisi(folder: Path) -> tuple[Documents, Queries, Judged]:
+    judged = [line.split() for line in (folder / "CISI.REL").read_text().splitlines() if line.strip()]
+    documents = [(name, parts.get("T", ""), parts["W"]) for name, parts in _records(folder / "CISI.ALL")]
+    names = {row[0] for row in judged}
+    queries = [(name, parts["W"]) for name, parts in _records(folder / "CISI.QRY") if name in names]
+    return documents, queries, [(row[0], row[1]) for row in judged]
 
 
 def read_cacm(folder: Path) -> tuple[Documents, Queries, Judged]:

@@ -131,7 +131,8 @@ def text_params(texts: Sequence[Analyzed]) -> dict[str, Any]:
 
 
 def _analyze(row: Content, configuration: str) -> Analyzed:
-    return Analyzed(row.id, configuration, analyzer.analyze_text(row.content, configuration))
+    text = f"{row.title}\n\n{row.content}" if row.title else row.content
+    return Analyzed(row.id, configuration, analyzer.analyze_text(text, configuration))
 
 
 def _choose_configurations(

@@ -28,12 +28,13 @@ _SAMPLED: LiteralString = "4"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Indexed text of a chunk."""
+    """Indexed text of a chunk. `title`: of its document in the first chunk, as it is embedded there."""
 
     id: int
     document_id: str
     generation: int
     content: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,13 @@ def sort_chunks(db: Executor, partition_id: int, chunk_ids: Sequence[int]) -> li
 def read_contents(db: Executor, chunk_ids: Sequence[int]) -> list[Content]:
     """Read the chunks, by document, generation and position."""
     statement: LiteralString = f"""
-        select id, document_id, generation, left(content, {MAX_CHARACTERS}) as content from chunks
-        where id = any(%(chunks)s) order by document_id, generation, index
+        select c.id, c.document_id, c.generation, left(c.content, {MAX_CHARACTERS}) as content,
+               coalesce(m.title, '') as title
+        from chunks c left join lateral (
+            select title from run_documents m
+            where c.index = 0 and m.document_id = c.document_id and m.generation = c.generation limit 1
+        ) m on true
+        where c.id = any(%(chunks)s) order by c.document_id, c.generation, c.index
     """
     return db.fetch(Content, statement, {"chunks": list(chunk_ids)})
 

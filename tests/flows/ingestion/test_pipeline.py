@@ -287,3 +287,35 @@ def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(hous
     )
     assert [row["content"] for row in rows] == ["Ships wait outside."]
     assert house.footprint()["embeddings"] == 2
+
+
+def test_the_words_of_a_title_count_once_more_in_the_first_chunk(house):
+    def places(word):
+        return house.db.rows(
+            "select c.index, p.tf from postings p join chunks c on c.id = p.chunk_id join partitions a"
+            " on a.id = p.partition_id and a.namespace_id = %(namespace)s where p.term = %(word)s order by c.index",
+            {"namespace": house.scope.namespace, "word": word},
+        )
+
+    accepted = house.ingest("Harbour rules\n\n" + paragraphs(6), "Harbour rules", chunk_size=40, chunk_overlap=0)
+    assert len(house.contents()) > 2
+    assert places("harbour") == [{"index": 0, "tf": 2}]
+    renamed = house.run_async(
+        runs.accept_text(
+            house.db, house.scope, text=paragraphs(6), name="Quay fees", external_id="Harbour rules",
+            ingestion=Ingestion(chunk_size=40, chunk_overlap=0),
+        )
+    )  # fmt: skip
+    house.work()
+    house.ingest("Nothing of a quay.", "quay-0017.txt")
+    assert renamed.document_id == accepted.document_id
+    assert places("harbour") == []
+    assert places("quay") == [{"index": 0, "tf": 1}, {"index": 0, "tf": 1}]
+    house.sweep()
+    counts = house.db.rows(
+        "select c.term, sum(c.chunks)::int as chunks, a.terms = (select sum(tf) from postings where partition_id = a.id"
+        " and left(term, 1) not in ('^', '~')) as is_whole from term_counts c join partitions a on a.id ="
+        " c.partition_id and a.namespace_id = %(namespace)s where c.term = any('{harbour,quay}') group by 1, 3",
+        {"namespace": house.scope.namespace},
+    )
+    assert counts == [{"term": "quay", "chunks": 2, "is_whole": True}]
