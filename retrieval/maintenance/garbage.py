@@ -19,6 +19,7 @@ from retrieval import settings
 from retrieval.accounts import audit, quotas
 from retrieval.database.database import Database
 from retrieval.documents import receipts
+from retrieval.documents.queries import counts
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import StepError
 from retrieval.ingestion.queries import frontier
@@ -146,10 +147,13 @@ def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
 
 def delete_expired(db: Database) -> None:
     """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
-    after two days, uploads at their expiry, of the audit log and of deliveries of webhooks after their days."""
+    after two days, uploads at their expiry, of the audit log and of deliveries of webhooks after their days. Counts of
+    documents are added up.
+    """
     queries.delete_expired(db, 10 * PAGE)
     file_uploads.delete_expired(db)
     audit.delete_old_entries(db, settings.load_settings().audit_days)
     deliveries.delete_old(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)
+    counts.add_up_counts(db)
     frontier.delete_frontiers(db)

@@ -49,6 +49,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "posting_changes": Owned(_MADE),
     "posting_packs": Owned(_MADE),
     "term_counts": Owned(_MADE),
+    "document_counts": Owned(_MADE),
     "job_runs": Owned("each job gets one run that has ended"),
     "batches": Owned(_WORK),
     "inbox": Owned(_WORK),

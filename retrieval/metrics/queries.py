@@ -81,11 +81,10 @@ _QUEUE: LiteralString = (
 """
 )
 _COUNT_DOCUMENTS: LiteralString = """
-    select d.status, sum(d.count)::bigint as count
-    from (select partition_id, status, count(*) as count from documents where deleted_at is null group by 1, 2) d
+    select d.status, sum(d.documents)::bigint as count from document_counts d
     join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    group by 1
+    group by 1 having sum(d.documents) <> 0
 """
 _COUNT_RUNS: LiteralString = """
     select r.status, sum(r.count)::bigint as count
@@ -103,8 +102,8 @@ _OWN: LiteralString = """
 _OWN_DOCUMENTS: LiteralString = (
     _OWN
     + """
-    select d.status, count(*) as count from documents d join part on part.id = d.partition_id
-    where d.deleted_at is null group by 1
+    select d.status, sum(d.documents)::bigint as count from document_counts d join part on part.id = d.partition_id
+    group by 1 having sum(d.documents) <> 0
 """
 )
 _OWN_RUNS: LiteralString = (

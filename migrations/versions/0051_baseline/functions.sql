@@ -1,9 +1,25 @@
 -- Functions and triggers of 0.2.0.
 
--- Documents and bytes of organizations that have a quota. Each transaction adds a row of its own: no two wait for one.
+-- Documents of each partition by source and status, and documents and bytes of organizations that have a quota. Each
+-- statement adds rows of its own: no two wait for one. A partition that is deleted takes its counts with it.
 
 create function count_documents() returns trigger language plpgsql as $$
 begin
+    if tg_op = 'INSERT' then
+        insert into document_counts (partition_id, source, status, documents)
+        select partition_id, source, status, count(*) from new_rows where deleted_at is null group by 1, 2, 3;
+    elsif tg_op = 'DELETE' then
+        insert into document_counts (partition_id, source, status, documents)
+        select d.partition_id, d.source, d.status, -count(*) from old_rows d join partitions p on p.id = d.partition_id
+        where d.deleted_at is null group by 1, 2, 3;
+    else
+        insert into document_counts (partition_id, source, status, documents)
+        select partition_id, source, status, sum(documents)
+        from (select partition_id, source, status, 1 as documents from new_rows where deleted_at is null
+              union all
+              select partition_id, source, status, -1 from old_rows where deleted_at is null) d
+        group by 1, 2, 3 having sum(documents) <> 0;
+    end if;
     if not exists (select from organizations where counted) then
         return null;
     end if;

@@ -531,6 +531,15 @@ create table prefect_events (
     at timestamptz not null default now()
 );
 
+create table document_counts (
+    partition_id integer references partitions (id) on delete cascade,
+    part bigint generated always as identity,
+    source text not null,
+    status text not null,
+    documents bigint not null,
+    primary key (partition_id, part)
+);
+
 create table prefect_levers (
     id smallint primary key,
     levers jsonb not null,

@@ -242,6 +242,17 @@ class TermCount(SQLModel, table=True):
     chunks: int = Field(nullable=False)
 
 
+class DocumentCount(SQLModel, table=True):
+    """Number of documents of a source with a status, in parts that a trigger on `documents` adds."""
+
+    __tablename__ = "document_counts"
+    partition_id: int = partition_column(primary_key=True)
+    part: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    source: str = text_column()
+    status: str = text_column()
+    documents: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
 class ConnectionDocument(SQLModel, table=True):
     """A connection that lists a document. No foreign keys: their checks would cost more than the insert."""
 

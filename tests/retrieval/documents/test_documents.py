@@ -1,11 +1,15 @@
 """Documents: listing, changing metadata and deleting, on a real database."""
 
 import asyncio
+import contextlib
+import dataclasses
+import random
 import time
 
 import pytest
 
 from retrieval.documents import documents
+from retrieval.documents.queries import counts
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.search import search
@@ -112,3 +116,34 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
     assert call(documents.delete, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
     assert time.monotonic() - started < 60
     assert call(documents.list_page, library.scope, ALL, viewer=None).items == []
+
+
+def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):
+    monkeypatch.setattr(counts, "PARTS", 10)
+    dice, made = random.Random(4), []
+    changes = (
+        "update documents set status = 'SUCCESS' where id = any(%(ids)s)",
+        "update documents set status = 'FAILED' where id = any(%(ids)s)",
+        "update documents set deleted_at = now() where id = any(%(ids)s)",
+        "delete from documents where id = any(%(ids)s)",
+    )
+    for number in range(40):
+        made.append(library.put(source=dice.choice(["TEXT", "URL"]), status="QUEUED"))
+        with contextlib.suppress(InterruptedError), library.db.transaction() as connection:
+            connection.execute(dice.choice(changes), {"ids": dice.sample(made, min(4, len(made)))})
+            if number % 3 == 0:
+                raise InterruptedError
+        if number % 15 == 14:
+            counts.add_up_counts(library.db)
+    rows = library.db.rows(
+        "select source, status, count(*) as documents from documents"
+        " where partition_id = %(partition)s and deleted_at is null group by 1, 2 order by 1, 2",
+        {"partition": library.partition},
+    )
+    assert [dataclasses.asdict(count) for count in call(counts.read_counts, library.scope)] == rows
+    assert len(rows) > 3
+    counts.add_up_counts(library.db)
+    parts = "select count(*) as parts from document_counts where partition_id = %(partition)s"
+    assert library.db.row(parts, {"partition": library.partition})["parts"] == len(rows)
+    library.db.rows("delete from partitions where id = %(partition)s", {"partition": library.partition})
+    assert call(counts.read_counts, library.scope) == []

@@ -1,0 +1,48 @@
+"""SQL of the counts of documents by source and status, which a trigger keeps in parts (`document_counts`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval.database.database import Database
+from retrieval.database.partitions import scope_params
+from retrieval.ports import Scope
+
+PARTS = 100
+"""Parts of a partition from which on they are added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Documents of a source that have a status."""
+
+    source: str
+    status: str
+    documents: int
+
+
+async def read_counts(db: Database, scope: Scope) -> list[Count]:
+    """Read the counts of all documents of a scope."""
+    statement: LiteralString = """
+        select c.source, c.status, sum(c.documents)::bigint as documents from document_counts c
+        join partitions p on p.id = c.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        group by c.source, c.status having sum(c.documents) <> 0 order by c.source, c.status
+    """
+    return await db.async_fetch(Count, statement, scope_params(scope))
+
+
+def add_up_counts(db: Database) -> None:
+    """Add up the parts of partitions that have many. What another process adds up meanwhile is left to it."""
+    statement: LiteralString = """
+        with summed as (
+            delete from document_counts c using (
+                select partition_id from document_counts group by partition_id having count(*) > %(parts)s limit 100
+            ) many where c.partition_id = many.partition_id returning c.*
+        )
+        insert into document_counts (partition_id, source, status, documents)
+        select partition_id, source, status, sum(documents) from summed group by partition_id, source, status
+        having sum(documents) <> 0
+    """
+    db.execute(statement, {"parts": PARTS})
