@@ -4,6 +4,9 @@ A document is analyzed in the language that its namespace fixes, else in the one
 the one that it declares. `documents.keyword_language` is the configuration that was used, with `=` before a fixed one;
 `partitions.keyword_languages` lists those in use.
 
+The first chunk of a document is indexed with the document's title before it; of one without a title, with its first
+line once more where that stands alone.
+
 Counts of terms are stored beside the postings as parts, one per transaction, so that writers do not wait for each
 other; occasionally a writer adds them up.
 """
@@ -11,6 +14,7 @@ other; occasionally a writer adds them up.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +29,8 @@ _COMPACTED = 1 / 16
 """Share of indexing transactions that add up the counts of the terms they touch."""
 _TERMS_AT_ONCE = 1000
 """Terms whose counts one statement reads and changes."""
+_HEADING = re.compile(r"\s*(\S[^\n]{0,199})\n[^\S\n]*\n\s*\S")
+"""A line of at most 200 characters, an empty one, and more text."""
 _CHUNKS_AT_ONCE = 500
 """Chunks that one statement reads or indexes."""
 
@@ -131,8 +137,16 @@ def text_params(texts: Sequence[Analyzed]) -> dict[str, Any]:
 
 
 def _analyze(row: Content, configuration: str) -> Analyzed:
-    text = f"{row.title}\n\n{row.content}" if row.title else row.content
+    text = row.content
+    if row.title is not None and (title := row.title or _find_heading(text)):
+        text = f"{title}\n\n{text}"
     return Analyzed(row.id, configuration, analyzer.analyze_text(text, configuration))
+
+
+def _find_heading(text: str) -> str:
+    """The first line where it stands alone above more text, or ""."""
+    heading = _HEADING.match(text)
+    return heading[1] if heading else ""
 
 
 def _choose_configurations(

@@ -28,13 +28,13 @@ _SAMPLED: LiteralString = "4"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Indexed text of a chunk. `title`: of its document in the first chunk, as it is embedded there."""
+    """Indexed text of a chunk. `title`: of its document, as it is embedded; None for a chunk that is not the first."""
 
     id: int
     document_id: str
     generation: int
     content: str
-    title: str
+    title: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ def read_contents(db: Executor, chunk_ids: Sequence[int]) -> list[Content]:
     """Read the chunks, by document, generation and position."""
     statement: LiteralString = f"""
         select c.id, c.document_id, c.generation, left(c.content, {MAX_CHARACTERS}) as content,
-               coalesce(m.title, '') as title
-        from chunks c left join lateral (
-            select title from run_documents m
-            where c.index = 0 and m.document_id = c.document_id and m.generation = c.generation limit 1
-        ) m on true
+               case when c.index = 0 then coalesce((
+                   select title from run_documents m
+                   where m.document_id = c.document_id and m.generation = c.generation limit 1
+               ), '') end as title
+        from chunks c
         where c.id = any(%(chunks)s) order by c.document_id, c.generation, c.index
     """
     return db.fetch(Content, statement, {"chunks": list(chunk_ids)})

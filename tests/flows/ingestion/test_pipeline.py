@@ -308,6 +308,8 @@ def test_the_words_of_a_title_count_once_more_in_the_first_chunk(house):
     )  # fmt: skip
     house.work()
     house.ingest("Nothing of a quay.", "quay-0017.txt")
+    house.ingest("Mooring buoys\n\nNobody knows of a buoy.", "buoy-0018.txt")
+    assert places("buoy") == [{"index": 0, "tf": 3}]
     assert renamed.document_id == accepted.document_id
     assert places("harbour") == []
     assert places("quay") == [{"index": 0, "tf": 1}, {"index": 0, "tf": 1}]
