@@ -153,25 +153,32 @@ class Shelf:
         self._fill(collection, tokenizer)
 
     def _fill(self, collection: Collection, tokenizer: Any) -> None:
-        cut = []
+        cut, headings = [], {}
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
                 made = titles.split_titled(
                     Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens
                 )
+                headings[row["id"]] = made.title
                 cut += [
                     (row["id"], chunk, embedded_text(made.title, chunk.header, chunk.text)) for chunk in made.chunks
                 ]
         vectors = self.embedder.learn([text for _, _, text in cut], "document")
         names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in cut)}
         with self.db.transaction() as connection:
+            run = self._insert_run(connection)
             for name, document in names.items():
                 connection.execute(
                     "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type,"
                     " name, status, active_generation)"
                     " values (%s, %s, 'job', 'run', 'TEXT', %s, 'TEXT', %s, 'SUCCESS', 1)",
                     (document, self.partition, name, name),
+                )
+                connection.execute(
+                    "insert into run_documents (job_run_id, document_id, position, generation, name, title)"
+                    " values (%s, %s, 0, 1, %s, %s)",
+                    (run, document, name, headings[name]),
                 )
             for (name, chunk, _), vector in zip(cut, vectors, strict=True):
                 key = hashlib.sha256(vector.tobytes()).digest()[:16]
@@ -196,6 +203,19 @@ class Shelf:
             connection.execute(
                 "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", (*more, self.partition)
             )
+
+    def _insert_run(self, connection: Any) -> str:
+        """Insert the job run that documents are of: titles are recorded with it."""
+        job, run = ids.new_id("job_"), ids.new_id("ijr_")
+        connection.execute(
+            "insert into jobs (id, organization_id, partition_id, source, config) values (%s, %s, %s, 'TEXT', '{}')",
+            (job, self.scope.organization, self.partition),
+        )
+        connection.execute(
+            "insert into job_runs (id, job_id, partition_id, source) values (%s, %s, %s, 'TEXT')",
+            (run, job, self.partition),
+        )
+        return run
 
     def find(self, text: str, weights: tuple[float, float], top_k: int) -> list[Any]:
         return list(self.ask(text, weights, top_k).hits)
