@@ -34,13 +34,14 @@ async def read_counts(db: Database, scope: Scope) -> list[Count]:
 
 
 def add_up_counts(db: Database) -> None:
-    """Add up the parts of partitions that have many. What another process adds up meanwhile is left to it."""
+    """Add up the parts of partitions that have many, but for those that are being deleted. Two processes may do so."""
     statement: LiteralString = """
-        with summed as (
-            delete from document_counts c using (
+        with many as materialized (
+            select id from partitions where id in (
                 select partition_id from document_counts group by partition_id having count(*) > %(parts)s limit 100
-            ) many where c.partition_id = many.partition_id returning c.*
-        )
+            ) order by id for key share skip locked
+        ),
+        summed as (delete from document_counts c using many where c.partition_id = many.id returning c.*)
         insert into document_counts (partition_id, source, status, documents)
         select partition_id, source, status, sum(documents) from summed group by partition_id, source, status
         having sum(documents) <> 0

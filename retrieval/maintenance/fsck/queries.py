@@ -29,8 +29,6 @@ class BrokenRow:
     connection_id: str | None = None
     job_run_id: str | None = None
     term: str | None = None
-    source: str | None = None
-    status: str | None = None
     difference: int | None = None
     chunks: int | None = None
     terms: int | None = None
@@ -92,19 +90,6 @@ WRONG_TERM_COUNTS: LiteralString = """
     from said full join real using (partition_id, term)
     join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     where coalesce(real.chunks, 0) <> coalesce(said.chunks, 0)
-"""
-WRONG_DOCUMENT_COUNTS: LiteralString = """
-    select partition_id, source, status, n.id as namespace_id, null as document_id,
-           sum(documents)::bigint as difference,
-           'counted ' || -sum(documents) || ' more documents than there are from ' || source || ', ' || status as detail
-    from (
-        select partition_id, source, status, count(*) as documents from documents where deleted_at is null
-        group by 1, 2, 3
-        union all
-        select partition_id, source, status, -sum(documents) from document_counts group by 1, 2, 3
-    ) d
-    join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    group by partition_id, source, status, n.id having sum(documents) <> 0
 """
 WRONG_COUNTERS: LiteralString = f"""
     with real as (
@@ -254,13 +239,6 @@ REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
     "WRONG_TERM_COUNT": (
         WRONG_TERM_COUNTS,
         "insert into term_counts (partition_id, term, chunks) values (%(partition_id)s, %(term)s, %(difference)s)",
-    ),
-    "WRONG_DOCUMENT_COUNT": (
-        WRONG_DOCUMENT_COUNTS,
-        """
-        insert into document_counts (partition_id, source, status, documents)
-        values (%(partition_id)s, %(source)s, %(status)s, %(difference)s)
-        """,
     ),
     "WRONG_COUNTER": (
         WRONG_COUNTERS,

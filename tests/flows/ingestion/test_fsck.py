@@ -138,7 +138,7 @@ def plant(space, documents):
             k=f"no chunk {n}".encode(),
         )
         planted.append(("ORPHAN_EMBEDDING", f"no chunk {n}".encode().hex()))
-    for _ in range(1):
+    for _ in range(2):
         document = next(left)
         only(
             space, "insert into connection_documents (document_id, connection_id) values (%(d)s, 'conn_x')", d=document
@@ -146,12 +146,6 @@ def plant(space, documents):
         planted.append(("ORPHAN_LINK", document))
     only(space, "update partitions set chunks = chunks + 7, terms = terms - 1 where id = %(p)s", p=number)
     planted.append(("WRONG_COUNTER", "counted"))
-    only(
-        space,
-        "insert into document_counts (partition_id, source, status, documents) values (%(p)s, 'TEXT', 'FAILED', 4)",
-        p=number,
-    )
-    planted.append(("WRONG_DOCUMENT_COUNT", "counted 4 more"))
     document = next(left)
     only(space, "update documents set deleted_at = now() where id = %(d)s", d=document)
     planted.append(("UNSWEPT_DOCUMENT", document))
