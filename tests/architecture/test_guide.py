@@ -67,6 +67,7 @@ def test_a_connector_that_follows_the_guide_passes_the_suite(copied):
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 15, done.stdout
 
 
+@pytest.mark.slow
 def test_a_source_that_follows_the_guide_passes_the_suite(copied):
     tests = [f"tests/connectors/sources/test_described{name}.py" for name in ("", "_services")]
     options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "NOTES or every_service")
