@@ -249,9 +249,9 @@ def test_a_crawl_that_never_ends_is_ended_at_maxlinks(space, crawler):
 def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, crawler, monkeypatch, bound):
     crawler.endless = True
     if bound == "silence":
-        monkeypatch.setattr(firecrawl_site, "SILENCE", 0.5)
+        monkeypatch.setattr(firecrawl_site, "SILENCE", 2.0)
     else:
-        monkeypatch.setenv("RETRIEVAL_CRAWL_SECONDS", "0.5")
+        monkeypatch.setenv("RETRIEVAL_CRAWL_SECONDS", "2")
         forget()
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=5)
     assert len(paths(space, run)) == 7
