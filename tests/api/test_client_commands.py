@@ -18,14 +18,15 @@ from retrieval_client import cli
 def ingest(base, org, tmp_path, capsys):
     """A function that runs the command without waiting; its exit code and its lines."""
 
-    def run(space, *what, ocr=False):
+    def run(space, *what, ocr=False, dry_run=False, config=None):
         options = argparse.Namespace(
             command="ingest",
             what=list(what),
             kind=None,
             metadata=None,
             ocr=ocr,
-            dry_run=False,
+            config=config,
+            dry_run=dry_run,
             no_wait=True,
             namespace=space,
             url=base,
@@ -79,6 +80,24 @@ def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, 
         (tmp_path / "old" / os.fsdecode(name)).write_text("Kept all the same.")
     code, lines = ingest(org.namespace(), "old")
     assert (code, [line["what"] for line in lines]) == (0, ["old/\\xfc.txt", "old/\\xff.txt"])
+
+
+def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, org, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "standin")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    space = org.namespace()
+    code, (line,) = ingest(space, "s3://handbooks/2026")
+    (connection,) = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]
+    assert code == 0
+    assert line["ingestJobRunId"]
+    assert (connection["connector"], connection["status"]) == ("OBJECTS", "ACTIVE")
+    for what in ("s3://handbooks/2026/", connection["id"]):
+        assert ingest(space, what, dry_run=True)[0] == 0
+    assert len(org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]) == 1
+    code, (line,) = ingest(space, "gopher://handbooks", config={"credentials": {"accessKeyId": "canary"}})
+    assert code == 1
+    assert "must begin with" in line["error"]
+    assert "canary" not in line["error"]
 
 
 def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypatch):

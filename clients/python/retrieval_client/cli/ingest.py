@@ -11,6 +11,7 @@ from typing import Any
 
 from retrieval_client import RetrievalClient, RetrievalError
 from retrieval_client.cli.output import CommandError, Output, translate_reason
+from retrieval_client.cli.storages import find_connection, ingest_connection, is_page, is_storage
 from retrieval_client.models import JobRunData
 from retrieval_client.wire import readable
 
@@ -34,14 +35,16 @@ class IngestCommand:
         self._failed = False
 
     def run(self) -> int:
-        """Ingest files, folders and URLs. Exit code 1 if anything failed, else 0."""
-        pages = [entry for entry in self._options.what if _is_url(entry)]
-        files = list(_files([entry for entry in self._options.what if not _is_url(entry)], self._options.cwd))
-        total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
+        """Ingest files, folders, URLs and connections. Exit code 1 if anything failed, else 0."""
+        pages = [entry for entry in self._options.what if is_page(entry)]
+        storages = [entry for entry in self._options.what if is_storage(entry)]
+        paths = [entry for entry in self._options.what if not is_page(entry) and not is_storage(entry)]
+        files = list(_files(paths, self._options.cwd))
+        total = len(files) + len(storages) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
         if not total:
             print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
         accepted: list[tuple[str, str]] = []
-        for number, (name, run_id) in enumerate(self._send(files, pages), 1):
+        for number, (name, run_id) in enumerate(self._send(files, pages, storages), 1):
             accepted.append((name, run_id))
             self._output.progress(f"sent {number} of {total}: {name}")
         return self._follow(accepted)
@@ -74,9 +77,10 @@ class IngestCommand:
             state = f": {ready} of {run.progress.found} documents" if run.progress.found > 1 else ""
         self._output.progress(f"{head}{state}{'.' if reasons else ''}{reasons}")
 
-    def _send(self, files: Sequence[Path], pages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    def _send(self, files: Sequence[Path], pages: Sequence[str], storages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the name and the job run of each request that the service accepted."""
-        for name, send in [*self._file_requests(files), *self._page_requests(pages)]:
+        requests = [*self._file_requests(files), *self._page_requests(pages), *self._storage_requests(storages)]
+        for name, send in requests:
             try:
                 accepted = send(metadata=self._options.metadata, dry_run=self._options.dry_run or None)
             except (RetrievalError, OSError) as error:
@@ -104,6 +108,14 @@ class IngestCommand:
             part = pages[first : first + URLS]
             name = part[0] if len(part) == 1 else f"{len(part)} URLs"
             yield name, partial(ingest.urls, self._namespace, part)
+
+    def _storage_requests(self, storages: Sequence[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+        for storage in storages:
+            yield storage, partial(self._ingest_storage, storage)
+
+    def _ingest_storage(self, storage: str, **options: Any) -> Any:
+        connection = find_connection(self._client, self._namespace, storage, self._options.config)
+        return ingest_connection(self._client, self._namespace, connection, **options)
 
     def _report_dry_run(self, name: str, run: JobRunData) -> None:
         """Print what the ingestion would do, or why that could not be found out."""
@@ -165,7 +177,3 @@ def _external_id(file: Path, start: Path) -> str:
 
 def _hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(("http://", "https://"))

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of all commands."""
     _add_eval(commands)
-    ingest = commands.add_parser("ingest", help="ingest files, folders and URLs, and wait until they can be searched")
-    ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="files, folders (with all files in them) and URLs")
+    ingest = commands.add_parser(
+        "ingest", help="ingest files, folders, URLs and connections, and wait until they can be searched"
+    )
+    ingest.add_argument(
+        "what",
+        nargs="+",
+        metavar="PATH|URL|CONNECTION",
+        help="files, folders (with all files in them), URLs of pages, URLs of storages such as s3://bucket/folder, and"
+        " ids of connections",
+    )
     ingest.add_argument(
         "--as", dest="kind", choices=("sitemap", "website"), help="kind of the URLs (default: single pages)"
     )
     ingest.add_argument("--metadata", type=_object, help="JSON object attached to the documents")
     ingest.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures among the files")
+    ingest.add_argument(
+        "--config",
+        type=_object_file,
+        metavar="FILE",
+        help="JSON file of a storage's credentials, endpoint and region, - for stdin (default: AWS_* variables for s3)",
+    )
     ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
     ingest.add_argument("--dry-run", action="store_true", help="report what would be ingested, and store nothing")
     search = commands.add_parser("search", help="search a namespace")
@@ -113,3 +129,10 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError("not a JSON object")
     return value
+
+
+def _object_file(path: str) -> dict[str, Any]:
+    try:
+        return _object(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot be read: {error}") from error
