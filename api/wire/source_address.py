@@ -7,16 +7,47 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
+Short = Annotated[str, Meta(max_length=2048)]
+
+_BUCKETS = ["s3", "gs"]
+_SERVERS = ["sftp", "webdav+https", "https"]
+
+
+_STORAGES = {
+    "s3": "S3, R2, MinIO and others",
+    "gs": "Google Cloud Storage",
+    "azure": "Azure Blob Storage",
+    "webdav+https": "WebDAV, such as Nextcloud",
+    "sftp": "SFTP",
+    "file": "A folder of the server",
+}
+"""Schemes of storages and their names for people."""
+
+
+def _for(schemes: list[str], description: str, **extra: bool) -> Meta:
+    """Describe a field that only URLs of these schemes have; forms are made from it."""
+    return Meta(
+        description=description,
+        extra_json_schema={"x-url-schemes": schemes} | {f"x-{name}": value for name, value in extra.items()},
+    )
 
 
 class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """Credentials of a storage or service, sealed at rest; responses never show them."""
 
-    access_key_id: Annotated[Secret | None, Meta(description="The access key of S3.")] = None
-    secret_access_key: Annotated[Secret | None, Meta(description="The secret of the access key.")] = None
-    session_token: Annotated[Secret | None, Meta(description="The session token of temporary keys.")] = None
-    user: Annotated[Secret | None, Meta(description="The user that an API token belongs to, often an e-mail.")] = None
-    token: Annotated[Secret | None, Meta(description="The access token of a service such as GITHUB.")] = None
+    access_key_id: Annotated[Secret | None, _for(_BUCKETS, "Access key of S3, or HMAC key of Google.")] = None
+    secret_access_key: Annotated[Secret | None, _for(_BUCKETS, "Secret of the access key.")] = None
+    session_token: Annotated[Secret | None, _for(["s3"], "Session token of temporary keys.")] = None
+    account_key: Annotated[Secret | None, _for(["azure"], "Key of the storage account, or a SAS token instead.")] = None
+    sas_token: Annotated[Secret | None, _for(["azure"], "SAS token that may list and read the container.")] = None
+    user: Annotated[Secret | None, _for(_SERVERS, "User of a server, or of an API token, often an e-mail.")] = None
+    token: Annotated[Secret | None, _for(["https"], "Access token of a service such as GITHUB.")] = None
+    password: Annotated[
+        Secret | None, _for(["sftp", "webdav+https"], "Password of the user, or of the private key.")
+    ] = None
+    private_key: Annotated[
+        Secret | None, _for(["sftp"], "Private key of the user, its whole file.", multiline=True)
+    ] = None
 
 
 class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -27,15 +58,27 @@ class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
         Meta(
             min_length=1,
             max_length=2048,
+            extra_json_schema={"x-storages": _STORAGES},
             description="The bucket, folder, or what to read of a service, such as a repository.",
-            examples=["s3://handbooks/2026", "https://github.com/octo-org/handbook"],
+            examples=[
+                "s3://handbooks/2026",
+                "gs://handbooks/2026",
+                "azure://account/container/2026",
+                "webdav+https://cloud.example.com/remote.php/dav/files/ada/2026",
+                "sftp://files.example.com/srv/handbooks",
+                "file:///srv/handbooks",
+                "https://github.com/octo-org/handbook",
+            ],
         ),
     ]
     credentials: SourceCredentials | None = None
     endpoint: (
-        Annotated[str, Meta(max_length=2048, description="The endpoint of S3-compatible storage; null for AWS.")] | None
+        Annotated[Short, _for(["s3", "azure"], "Endpoint of S3-compatible storage; null for the vendor's own.")] | None
     ) = None
-    region: Annotated[str, Meta(max_length=100, description="The region of the bucket.")] | None = None
+    region: Annotated[Short, _for(["s3"], "Region of the bucket, such as us-east-1.")] | None = None
+    host_key: (
+        Annotated[Short, _for(["sftp"], "Key of the server as `ssh-keygen -lf` shows it, SHA256:…, or several.")] | None
+    ) = None
 
 
 NewConfig = Annotated[

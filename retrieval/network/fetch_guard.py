@@ -97,12 +97,15 @@ class Guard:
     proxy: Proxy | None = None
     trusting: bool = False
     """Check nothing: the operator names the addresses."""
+    more_ports: frozenset[int] = frozenset()
+    """Ports of another protocol than HTTP that its client may dial, such as 22 for SFTP."""
 
     def resolve(self, host: str, port: int) -> list[Dialled]:
         """Resolve the name and check each address: one that is not allowed blocks all. OSError: resolution failed."""
         if self.trusting:
             return [(family, address) for family, _, _, _, address in _looked_up(host, port)]
-        check_port(port)
+        if port not in self.more_ports:
+            check_port(port)
         name = canonical_host(host)
         try:
             infos = _looked_up(name, port)
@@ -176,12 +179,13 @@ class Guard:
         return any(_leads_to(host, port, address) for host in hosts)
 
 
-def make_guard(options: Settings) -> Guard:
-    """The guard that the operator's settings ask for."""
+def make_guard(options: Settings, more_ports: frozenset[int] = frozenset()) -> Guard:
+    """The guard that the operator's settings ask for. `more_ports`: of the client's own protocol."""
     ports = {options.api_port, options.ui_port, options.metrics_port or 0} | (
         set() if options.prefect_api_url else {options.prefect_port}
     )
-    return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)), find_proxy(options))
+    own_ports, hosts = frozenset(ports - {0}), tuple(_own(options))
+    return Guard(tuple(options.fetch_allow), own_ports, hosts, find_proxy(options), more_ports=more_ports)
 
 
 def make_trusting_guard(options: Settings) -> Guard | None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, authorization, frame, removals, widgets
+from ui.parts import api_schema, authorization, frame, removals, storage_form, widgets
 from ui.parts.labels import INTERVALS, format_count, name_of, source_title, time_ago
 from ui.parts.widgets import escape_markdown
 
@@ -22,7 +22,7 @@ def main() -> None:
     namespace = frame.show_head(person, "Connections")
     if person.may("connections:write"):
         _connect(person, namespace)
-        _connect_storage(person, namespace)
+        storage_form.show_storage_form(person, namespace)
     data = person.api.get(
         "/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
     )
@@ -65,30 +65,6 @@ def _connect(person: session.Person, namespace: str) -> None:
                 body |= {"syncIntervalMinutes": interval} if interval else {}
                 authorization.begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
     authorization.show_link(person)
-
-
-def _connect_storage(person: session.Person, namespace: str) -> None:
-    """Form of a connection without authorization."""
-    with st.expander("Connect a bucket or folder", icon=":material/database:"), st.form("storage", border=False):
-        url = st.text_input("URL", placeholder="s3://bucket/folder")
-        name = st.text_input("Name", placeholder="Handbooks", key="storage-name")
-        endpoint = st.text_input("Endpoint", help="Of S3-compatible storage; empty for AWS.")
-        region = st.text_input("Region", placeholder="us-east-1")
-        access_key = st.text_input("Access key", help="Empty for a folder.")
-        secret = st.text_input("Secret access key", type="password")
-        interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of, key="storage-interval")
-        if not st.form_submit_button("Connect storage", type="primary", icon=":material/cable:"):
-            return
-        credentials = {"accessKeyId": access_key, "secretAccessKey": secret} if access_key or secret else None
-        config = {"url": url, "endpoint": endpoint or None, "region": region or None, "credentials": credentials}
-        body: Json = {"namespaceId": namespace, "name": name or url, "connector": "OBJECTS", "config": config}
-        body |= {"syncIntervalMinutes": interval} if interval else {}
-        try:
-            widgets.post_once(person, "/v1/connections", body)
-        except ApiError as error:
-            frame.show_error(error)
-        else:
-            st.rerun()
 
 
 def _card(person: session.Person, namespace: str, connection: Json) -> None:

@@ -947,6 +947,7 @@ class SourceAddress(TypedDict):
     credentials: NotRequired[SourceCredentials | None]
     endpoint: NotRequired[str | None]
     region: NotRequired[str | None]
+    hostKey: NotRequired[str | None]
 
 
 class SourceConfig(TypedDict):
@@ -967,8 +968,12 @@ class SourceCredentials(TypedDict):
     accessKeyId: NotRequired[str | None]
     secretAccessKey: NotRequired[str | None]
     sessionToken: NotRequired[str | None]
+    accountKey: NotRequired[str | None]
+    sasToken: NotRequired[str | None]
     user: NotRequired[str | None]
     token: NotRequired[str | None]
+    password: NotRequired[str | None]
+    privateKey: NotRequired[str | None]
 
 
 class SourceIngestion(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 from connectors.sources.objects.location import Location
 from connectors.sources.objects.storage import BATCH, Batch, StoredObject
@@ -13,6 +13,8 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
 
+GOOGLE: Final = "https://storage.googleapis.com"
+"""Google Cloud Storage takes requests of S3, signed with an HMAC key."""
 GONE = "The object is no longer in the bucket."
 _FORBIDDEN = "The access key may not list and read this bucket."
 
@@ -45,8 +47,8 @@ class Bucket:
         answer = self._list(after, Prefix=folder or self._prefix, Delimiter="/")
         folders = [StoredObject(entry["Prefix"], 0, "") for entry in answer.get("CommonPrefixes", ())]
         objects = [_stored(entry) for entry in answer.get("Contents", ()) if not entry["Key"].endswith("/")]
-        listed = sorted([*folders, *objects], key=lambda stored: stored.key)
-        return Batch(listed, listed[-1].key if answer.get("IsTruncated") and listed else None)
+        entries = sorted([*folders, *objects], key=lambda stored: stored.key)
+        return Batch(entries, entries[-1].key if answer.get("IsTruncated") and entries else None)
 
     @contextmanager
     def open(self, key: str) -> Iterator[tuple[StoredObject, BinaryIO]]:
@@ -77,8 +79,9 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
     """The bucket of a location. Its endpoint is dialled by the guard, unless it is the operator's own."""
     from connectors import s3_client
 
-    region = location.region or "us-east-1"
-    endpoint = location.endpoint or f"https://s3.{region}.amazonaws.com"
+    is_google = location.scheme == "gs"
+    region = location.region or ("auto" if is_google else "us-east-1")
+    endpoint = location.endpoint or (GOOGLE if is_google else f"https://s3.{region}.amazonaws.com")
     endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
     configured = settings.endpoints.get("S3")
     trusted = configured is not None and (configured.base_url or "").rstrip("/") == endpoint
@@ -87,7 +90,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
         client = s3_client.make_client(
             {"region": region, "credentials": location.credentials},
             endpoint,
-            addressing=settings.s3_addressing if location.endpoint else "virtual",
+            addressing=settings.s3_addressing if location.endpoint or is_google else "virtual",
             guarded=None if trusted else fetch_guard.make_guard(settings),
             ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )

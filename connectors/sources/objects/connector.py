@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from connectors.http import responses
@@ -20,6 +21,17 @@ from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     from retrieval.ports import Authorizer
+
+MAKERS: Final = {
+    "s3": "bucket:make_bucket",
+    "gs": "bucket:make_bucket",
+    "azure": "azure:make_container",
+    "webdav+https": "webdav:make_webdav",
+    "webdav+http": "webdav:make_webdav",
+    "sftp": "sftp:make_sftp",
+    "file": "tree:make_folder",
+}
+"""Scheme of a URL to what makes its storage from a location and the settings."""
 
 T = TypeVar("T")
 
@@ -110,15 +122,9 @@ class _Listing:
 
 def _make_storage(location: Location, settings: Settings) -> Storage:
     """The storage of a location; its library is imported now."""
-    if location.scheme == "s3":
-        from connectors.sources.objects.bucket import make_bucket
-
-        return make_bucket(location, settings)
-    from fsspec.implementations.local import LocalFileSystem
-
-    from connectors.sources.objects.tree import Tree, local_errors, open_local
-
-    return Tree(LocalFileSystem(skip_instance_cache=True), location.prefix, open_local, local_errors)
+    module, _, name = MAKERS[location.scheme].partition(":")
+    make_storage = getattr(importlib.import_module(f"connectors.sources.objects.{module}"), name)
+    return cast("Storage", make_storage(location, settings))
 
 
 def _ask(tokens: TokenSource, request: Callable[[], T]) -> T:
@@ -159,7 +165,9 @@ def _item(location: Location, stored: StoredObject) -> SourceItem:
     url = location.root + quote(stored.key)
     folders = path.split("/")[:-1]
     above = tuple("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
-    properties = {"url": url, "path": path} | ({"modifiedAt": stored.modified_at} if stored.modified else {})
+    properties = {"url": location.page_root + quote(stored.key), "path": path} | (
+        {"modifiedAt": stored.modified_at} if stored.modified else {}
+    )
     return SourceItem(url, path.rpartition("/")[2], version=stored.version, properties=properties, above=above)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +18,14 @@ from retrieval.settings import Settings
 
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _KEYS: Final = frozenset({"accessKeyId", "secretAccessKey", "sessionToken"})
+_ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER: Final = re.compile(r"[a-z0-9$][a-z0-9-]{1,62}")
+_FINGERPRINT: Final = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A storage: its `host` (bucket for S3) and the `prefix` in it, "" or ending in `/`."""
+    """A storage: its `host` (bucket or account) and the `prefix` in it, "" or ending in `/`."""
 
     scheme: str
     host: str
@@ -29,6 +33,7 @@ class Location:
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     endpoint: str = ""
     region: str = ""
+    host_key: str = ""
 
     @property
     def root(self) -> str:
@@ -36,6 +41,11 @@ class Location:
         if self.scheme == "s3" and self.endpoint:
             return f"{self.endpoint.rstrip('/')}/{self.host}/"
         return f"{self.scheme}://{self.host}/"
+
+    @property
+    def page_root(self) -> str:
+        """URL of everything in it for people, who open it in a browser."""
+        return self.root.removeprefix("webdav+")
 
 
 def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
@@ -64,9 +74,12 @@ def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
         {name: str(value) for name, value in (config.get("credentials") or {}).items() if value},
         str(config.get("endpoint") or "").rstrip("/"),
         str(config.get("region") or ""),
+        str(config.get("hostKey") or ""),
     )
-    if has_port and location.scheme == "s3":
+    if has_port and location.scheme in {"s3", "gs", "azure"}:
         raise ValueError("url", "must name a bucket; send the host of the storage as endpoint")
+    if location.host_key and location.scheme != "sftp":
+        raise ValueError("hostKey", "is only for sftp://")
     _SCHEMES[location.scheme](location, settings)
     return location
 
@@ -95,6 +108,43 @@ def _check_bucket(location: Location, _settings: Settings) -> None:
         raise ValueError("url", "must name a bucket, as s3://bucket/folder")
     if not {"accessKeyId", "secretAccessKey"} <= location.credentials.keys() <= _KEYS:
         raise ValueError("credentials", "must hold accessKeyId and secretAccessKey, and may hold sessionToken")
+    _check_endpoint(location)
+
+
+def _check_container(location: Location, _settings: Settings) -> None:
+    if not _ACCOUNT.fullmatch(location.host) or not _CONTAINER.fullmatch(location.prefix.partition("/")[0]):
+        raise ValueError("url", "must name an account and a container, as azure://account/container/folder")
+    if len(location.credentials) != 1 or not location.credentials.keys() <= {"accountKey", "sasToken"}:
+        raise ValueError("credentials", "must hold either accountKey or sasToken")
+    if location.region:
+        raise ValueError("region", "is not for azure://")
+    _check_endpoint(location)
+
+
+def _check_webdav(location: Location, _settings: Settings) -> None:
+    _check_server(location, {"user", "password"}, "must hold user and password, or nothing")
+    if location.credentials and not location.credentials.get("user"):
+        raise ValueError("credentials", "must hold user and password, or nothing")
+
+
+def _check_sftp(location: Location, _settings: Settings) -> None:
+    _check_server(location, {"user", "password", "privateKey"}, "must hold user and password or privateKey")
+    if "user" not in location.credentials or len(location.credentials) < 2:
+        raise ValueError("credentials", "must hold user and password or privateKey")
+    if not location.host_key or not all(map(_FINGERPRINT.fullmatch, location.host_key.split())):
+        raise ValueError("hostKey", "must hold the server's key as ssh-keygen -lf shows it, SHA256:…")
+
+
+def _check_server(location: Location, names: AbstractSet[str], words: str) -> None:
+    if not location.host:
+        raise ValueError("url", f"must name a server, as {location.scheme}://files.example.com/folder")
+    if not location.credentials.keys() <= names:
+        raise ValueError("credentials", words)
+    if location.endpoint or location.region:
+        raise ValueError("url", "names a server, which has no endpoint or region")
+
+
+def _check_endpoint(location: Location) -> None:
     if location.endpoint:
         try:
             require_service(location.endpoint)
@@ -102,4 +152,12 @@ def _check_bucket(location: Location, _settings: Settings) -> None:
             raise ValueError("endpoint", str(error)) from None
 
 
-_SCHEMES: Final[Mapping[str, Callable[[Location, Settings], None]]] = {"s3": _check_bucket, "file": _check_folder}
+_SCHEMES: Final[Mapping[str, Callable[[Location, Settings], None]]] = {
+    "s3": _check_bucket,
+    "gs": _check_bucket,
+    "azure": _check_container,
+    "webdav+https": _check_webdav,
+    "webdav+http": _check_webdav,
+    "sftp": _check_sftp,
+    "file": _check_folder,
+}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, cast
 
 from connectors.http.retries import TransientError
 from connectors.sources.objects.storage import BATCH, Batch, StoredObject
 from retrieval.errors import Fatal, Skippable
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+    from connectors.sources.objects.location import Location
+    from retrieval.settings import Settings
 
 DEPTH: Final = 100
 """Folders within each other; a server whose links lead in a circle has more."""
@@ -26,10 +27,21 @@ Opener = Callable[[str], AbstractContextManager[BinaryIO]]
 Errors = Callable[[], AbstractContextManager[None]]
 
 
+class Files(Protocol):
+    """Part of a file system of fsspec that is used; a server's files are a small class with these two methods.
+
+    Both raise FileNotFoundError for what is missing.
+    """
+
+    def ls(self, path: str) -> Sequence[Mapping[str, Any]]: ...
+
+    def info(self, path: str) -> Mapping[str, Any]: ...
+
+
 class Tree:
     """A `Storage` of folders. Keys are paths from the top of the file system, without the slash before them."""
 
-    def __init__(self, files: AbstractFileSystem, prefix: str, opener: Opener, errors: Errors) -> None:
+    def __init__(self, files: Files, prefix: str, opener: Opener, errors: Errors) -> None:
         self._files = files
         self._prefix = prefix
         self._open = opener
@@ -50,10 +62,10 @@ class Tree:
         yield Batch(objects, None, links)
 
     def list_folder(self, folder: str, after: str) -> Batch:
-        listed = [entry for entry in self._read_folder(folder or self._prefix) if not isinstance(entry, str)]
-        if not listed and not self._exists(folder or self._prefix):
+        entries = [entry for entry in self._read_folder(folder or self._prefix) if not isinstance(entry, str)]
+        if not entries and not self._exists(folder or self._prefix):
             raise Skippable("There is no such folder.")
-        remaining = [entry for entry in listed if entry.key > after]
+        remaining = [entry for entry in entries if entry.key > after]
         return Batch(remaining[:BATCH], remaining[BATCH - 1].key if len(remaining) > BATCH else None)
 
     @contextmanager
@@ -91,10 +103,10 @@ class Tree:
         """Entries of a folder by name; none of one that vanished after it was listed."""
         try:
             with self._errors():
-                infos = self._files.ls(f"/{folder.rstrip('/')}", detail=True)
+                infos = self._files.ls(f"/{folder.rstrip('/')}")
         except (FileNotFoundError, NotADirectoryError):
             return
-        keys = {key: info for info in infos if (key := _key_of(info)).startswith(folder) and key != folder.rstrip("/")}
+        keys = {key: info for info in infos if _is_in(folder.rstrip("/"), key := _key_of(info))}
         for key in sorted(keys, key=lambda key: key.split("/")):
             yield _as_stored(keys[key], key)
 
@@ -106,11 +118,17 @@ class Tree:
             return False
 
 
-def _key_of(info: dict[str, Any]) -> str:
+def _is_in(folder: str, key: str) -> bool:
+    """Tell whether a key is directly in a folder: servers also list the folder itself, or what is above it."""
+    above, _, name = key.rpartition("/")
+    return above == folder and name not in {"", ".", ".."}
+
+
+def _key_of(info: Mapping[str, Any]) -> str:
     return str(info["name"]).strip("/")
 
 
-def _as_stored(info: dict[str, Any], key: str) -> StoredObject | str:
+def _as_stored(info: Mapping[str, Any], key: str) -> StoredObject | str:
     if info.get("islink") or info["type"] not in {"file", "directory"}:
         return key
     if info["type"] == "directory":
@@ -120,13 +138,33 @@ def _as_stored(info: dict[str, Any], key: str) -> StoredObject | str:
     return StoredObject(key, size, str(info.get("etag") or f"{size}-{time}").strip('"'), modified)
 
 
-def _modified(info: dict[str, Any]) -> datetime | None:
+def _modified(info: Mapping[str, Any]) -> datetime | None:
     value = next((info[name] for name in _TIMES if info.get(name)), None)
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
     if isinstance(value, str):
         value = datetime.strptime(value[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 - of FTP, which says UTC
     return value.replace(tzinfo=value.tzinfo or UTC) if isinstance(value, datetime) else None
+
+
+def make_folder(location: Location, _settings: Settings) -> Tree:
+    """A folder of this machine."""
+    return Tree(_LocalFiles(), location.prefix, open_local, local_errors)
+
+
+class _LocalFiles:
+    """Files of this machine."""
+
+    def __init__(self) -> None:
+        from fsspec.implementations.local import LocalFileSystem
+
+        self._files = LocalFileSystem(skip_instance_cache=True)
+
+    def ls(self, path: str) -> Sequence[Mapping[str, Any]]:
+        return cast("Sequence[Mapping[str, Any]]", self._files.ls(path, detail=True))
+
+    def info(self, path: str) -> Mapping[str, Any]:
+        return cast("Mapping[str, Any]", self._files.info(path))
 
 
 @contextmanager

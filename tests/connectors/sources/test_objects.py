@@ -1,9 +1,10 @@
-"""Objects of a bucket at moto's server and of a folder: the contract of connectors, as far as a storage has it."""
+"""Objects of a bucket at moto's server, of a folder, a WebDAV and an SFTP server: the contract of connectors."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from connectors import registry
 from connectors.http import retries
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from tests.standins import s3_server
+from tests.standins import file_servers, s3_server
 
 KEYS = {"accessKeyId": "standin", "secretAccessKey": "canary-objects-secret"}
 
@@ -22,7 +23,7 @@ class Folder:
 
     def __init__(self, path):
         self.path = path / "files"
-        self.path.mkdir()
+        self.path.mkdir(exist_ok=True)
         self.config = {"url": f"file://{self.path}"}
         self.settings = Settings(_env_file=None, source_folders=[self.path], max_file_bytes=2**20)
 
@@ -59,6 +60,19 @@ class Bucket:
         assert self.storage.call("DELETE", f"/{self.name}/files/{key}") == 204
 
 
+class Served(Folder):
+    """A folder that a server of this machine serves. `scheme`, `top`: of its URL."""
+
+    def __init__(self, path, server, scheme, top):
+        super().__init__(path)
+        self.server = server
+        credentials = {"user": file_servers.USER, "password": file_servers.PASSWORD}
+        self.config = {"url": f"{scheme}://127.0.0.1:{server.port}/{top}", "credentials": credentials}
+        if server.host_key:
+            self.config["hostKey"] = server.host_key
+        self.settings = Settings(_env_file=None, fetch_allow="127.0.0.1/32", max_file_bytes=2**20)
+
+
 class Tokens:
     """A `TokenSource` of a connection with a config."""
 
@@ -76,11 +90,28 @@ def server():
         yield storage
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture
+def webdav(tmp_path, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    with file_servers.serve_webdav(tmp_path / "files") as served:
+        yield Served(tmp_path, served, "webdav+http", "dav")
+
+
+@pytest.fixture
+def sftp(tmp_path, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    with file_servers.serve_sftp(tmp_path / "files") as served:
+        yield Served(tmp_path, served, "sftp", "files")
+
+
+@pytest.fixture(params=["folder", "bucket", "webdav", "sftp"])
 def storage(request, tmp_path, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     if request.param == "folder":
         yield Folder(tmp_path)
+        return
+    if request.param in {"webdav", "sftp"}:
+        yield request.getfixturevalue(request.param)
         return
     server = request.getfixturevalue("server")
     server.seen.clear()
@@ -211,6 +242,12 @@ def test_a_file_that_is_too_large_is_not_fetched(storage, tmp_path):
         {"url": "file://host/srv"},
         {"url": "file:///srv/../etc"},
         {"url": "gopher://x"},
+        {"url": "webdav+https://ada:canary@host/x"},
+        {"url": "webdav+https://host", "credentials": {"password": "canary"}},
+        {"url": "sftp://host/x", "credentials": {"user": "ada", "password": "canary"}},
+        {"url": "sftp://host/x", "credentials": {"user": "ada"}, "hostKey": "SHA256:" + "A" * 43},
+        {"url": "azure://account", "credentials": {"accountKey": "canary"}},
+        {"url": "azure://account/box", "credentials": {"accountKey": "canary", "sasToken": "canary"}},
     ],
 )
 def test_a_config_that_cannot_be_used_is_refused_without_its_secrets(config):
@@ -257,6 +294,43 @@ def test_a_private_endpoint_is_refused_unless_the_operator_allows_it(bucket):
     with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
         listed(bucket)
     assert not bucket.storage.seen
+
+
+def test_a_server_is_only_reached_where_the_guard_allows_it(webdav, sftp):
+    for storage in (webdav, sftp):
+        storage.settings = Settings(_env_file=None)
+        with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
+            listed(storage)
+    assert not webdav.server.seen
+
+
+def test_a_folder_of_webdav_costs_one_request(webdav):
+    for number in range(9):
+        webdav.put(f"{number % 3}/{number}.txt", "x")
+    assert len(listed(webdav)[0]) == 9
+    assert [method for method, _ in webdav.server.seen] == ["PROPFIND"] * 5
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [(401, Fatal, "credentials"), (403, Fatal, "may not be read"), (301, Fatal, "refuses"), (200, Fatal, "not speak")],
+)
+def test_a_folder_that_webdav_refuses_ends_the_listing(webdav, status, error, words):
+    webdav.put("a/b.txt", "x")
+    webdav.server.statuses["/dav/a/"] = status
+    with pytest.raises(error, match=words):
+        listed(webdav)
+
+
+def test_wrong_passwords_and_host_keys_are_refused(webdav, sftp):
+    key = sftp.server.host_key
+    for storage in (webdav, sftp):
+        storage.config["credentials"] = {"user": "ada", "password": "wrong"}
+        with pytest.raises(Fatal, match="does not accept"):
+            listed(storage)
+    sftp.config["hostKey"] = "SHA256:" + "A" * 43
+    with pytest.raises(Fatal, match=re.escape(f"shows the key {key}")):
+        listed(sftp)
 
 
 def test_a_listing_costs_one_request_for_a_thousand_objects(bucket):
