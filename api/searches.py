@@ -229,8 +229,8 @@ async def _answer(
 ) -> SearchData:
     began = time.monotonic()
     first = spaces[0]
-    same = all(space.config.reranker == first.config.reranker for space in spaces)
-    rerank = data.reranking(configured=same and first.config.reranker is not None)
+    reranker = _reranker(services, spaces, data)
+    rerank = data.reranking(configured=reranker.reranker is not None)
     if rerank is not None and size is not None:
         requested, size = _grouped(data, requested, min(size, reranking.MOST_CANDIDATES // (data.top_k or TOP)))
     query = requested if rerank is None else rerank.widened(requested)
@@ -251,8 +251,7 @@ async def _answer(
         placed = sorted(placed[: query.top_k], key=_order)
     reranked = None
     if rerank is not None and not is_refused:
-        placed, reranked = await _reread(services, first.config, query, placed, rerank)
-        placed = [entry for entry in placed if entry.hit.score >= requested.threshold]
+        placed, reranked = await _reread(services, reranker, requested, placed, rerank)
     mode = "hybrid" if isinstance(data, HybridSearchRequest) else "semantic"
     for space in spaces:
         services.times.note(space.scope, time.monotonic() - began, mode)
@@ -273,6 +272,18 @@ async def _answer(
     elif not result.results and await _says_little(services, spaces, requested):
         result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return result
+
+
+def _reranker(services: Services, spaces: Sequence[Space], data: SearchBody) -> NamespaceConfig:
+    """A configuration with the reranker of the request, or the one that all namespaces have."""
+    config = spaces[0].config
+    if data.rerank_config is None:
+        same = all(space.config.reranker == config.reranker for space in spaces)
+        return config if same else replace(config, reranker=None)
+    if not services.settings.allow_local_rerankers:
+        message = "rerankConfig: LOCAL is switched off on this service."
+        raise ServiceError(INVALID, message, field="rerankConfig.provider", reason="switched_off")
+    return replace(config, reranker={"provider": "LOCAL"})
 
 
 async def _says_little(services: Services, spaces: Sequence[Space], query: Query) -> bool:
@@ -298,10 +309,8 @@ async def _reread(
     hits = [entry.hit for entry in placed]
     spaces = {(entry.hit.document_id, entry.hit.index): entry.namespace for entry in placed}
     rescored, reranked = await reranking.read_again(
-        services.reranking, lambda: registry.make_reranker(config), query.text, hits, rerank
+        services.reranking, lambda: registry.make_reranker(config), query, hits, rerank
     )
-    if reranked and query.shape.recency is not None:
-        rescored = diversity.apply_recency(rescored, query.shape.recency)
     return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked
 
 

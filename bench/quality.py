@@ -1,6 +1,6 @@
 """Quality of search on every judged collection beside the project: semantic, keyword and hybrid, by the search itself.
 
-    python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield]
+    python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield] [--rerank]
 
 A collection is `bench-v0` in local/prove/collections (company documents; .7 of the recall of cited files and .3 of the
 precision among the best five chunks, by the rule of its README), or one in ../shared/data with `corpus.jsonl` (id,
@@ -8,7 +8,9 @@ title, text), `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade
 `questions.jsonl` (text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded
 PostgreSQL of this run; vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the
 grades as gains; of spans: the share of the answers' characters in the best five chunks. Intervals hold 95 % of the
-means of 2,000 samples of the questions, drawn with replacement.
+means of 2,000 samples of the questions, drawn with replacement. `--rerank` adds hybrid search whose best chunks the
+service's own model reads again, and what that takes for the first 20 questions; after these the token vectors of texts
+are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import csv
 import hashlib
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ import numpy as np
 from bench.harness import DATA, PROJECT, RESULTS, migrated_database, write
 from connectors.embedders import local as local_embedder
 from connectors.parsers import detect
+from connectors.rerankers.local import LateInteraction
 from connectors.vectors.pgvector import PgVectorStore
 from retrieval import ids, settings
 from retrieval.database import database
@@ -34,13 +38,15 @@ from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.keywords import postings
 from retrieval.ports import Parsed, Scope, Vector
-from retrieval.search import search
+from retrieval.search import reranking, search
 
 WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 SIZE, OVERLAP, TOP = 1000, 200, 5
 RANKED = 50
 """Chunks whose documents nDCG ranks."""
 SAMPLES = 2000
+TIMED = 20
+"""Questions whose reranking is timed."""
 FIXTURES = PROJECT / "local" / "prove" / "collections"
 
 
@@ -78,6 +84,21 @@ class Given:
 
     def embed(self, texts: list[str], kind: str) -> Any:  # noqa: ARG002 - the port's signature
         return np.stack([self.known[text] for text in texts])
+
+
+class KeptTokens(local_embedder.MiniLM):
+    """The model with its token vectors kept by text."""
+
+    kept: dict[tuple[int, ...], Any]
+
+    def _tokens(self, network: Any, rows: list[list[int]]) -> Any:
+        for row in rows:
+            if tuple(row) not in self.kept:
+                self.kept[tuple(row)] = super()._tokens(network, [row])[0].astype(np.float16)
+        tokens = np.zeros((len(rows), max(map(len, rows)), self.dimensions), np.float32)
+        for at, row in enumerate(rows):
+            tokens[at, : len(row)] = self.kept[tuple(row)]
+        return tokens
 
 
 class Collection:
@@ -224,24 +245,31 @@ class Shelf:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
         return search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store)
 
+    def reread(self, text: str, top_k: int, model: local_embedder.MiniLM) -> list[Any]:
+        query = search.Query(text, top_k=top_k, semantic_weight=0.5, keyword_weight=0.5)
+        hits = self.find(text, WAYS["hybrid"], reranking.Rerank().widened(query).top_k)
+        return reranking.rerank_hits(LateInteraction(model), query, hits, math.inf) or []
+
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--model", default="all-MiniLM-L6-v2")
     options.add_argument("--only", default="")
+    options.add_argument("--rerank", action="store_true")
     chosen = options.parse_args()
     model, tokenizer = ports(chosen.model)
     embedder = Given(model, chosen.model)
     figures: dict[str, Any] = {"model": chosen.model}
     with migrated_database() as (_, url):
         db = database.Database(url)
-        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in WAYS))
+        ways = [*WAYS, "reranked"] if chosen.rerank else [*WAYS]
+        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in ways))
         for folder in list_collections(DATA):
             if chosen.only in ("", folder.name):
                 collection = Collection(folder)
                 embedder.learn([question["text"] for question in collection.questions], "query")
                 shelf = Shelf(db, collection, embedder, tokenizer)
-                figures[folder.name] = judge(shelf, collection)
+                figures[folder.name] = judge(shelf, collection, ways)
         db.close()
     write("quality", figures)
 
@@ -254,12 +282,19 @@ def list_collections(data: Path) -> list[Path]:
     return own + [path for path in judged if path.name not in {folder.name for folder in own}]
 
 
-def judge(shelf: Shelf, collection: Collection) -> dict[str, dict[str, float]]:
+def judge(shelf: Shelf, collection: Collection, ways: list[str]) -> dict[str, dict[str, float]]:
     """The mean of each way of searching, with its interval."""
     figures = {}
-    for way, weights in WAYS.items():
+    kept = KeptTokens(settings.load_settings().home)
+    kept.kept = {}
+    for way in ways:
         values = [
-            collection.value(question, shelf.find(question["text"], weights, collection.top_k))
+            collection.value(
+                question,
+                shelf.find(question["text"], WAYS[way], collection.top_k)
+                if way in WAYS
+                else shelf.reread(question["text"], collection.top_k, kept),
+            )
             for question in collection.questions
         ]
         low, high = _interval(
@@ -270,7 +305,30 @@ def judge(shelf: Shelf, collection: Collection) -> dict[str, dict[str, float]]:
     print(
         f"{collection.name:<12}{len(collection.questions):>10}" + "".join(f"{cell:>24}" for cell in cells), flush=True
     )
+    if "reranked" in figures:
+        figures["reranking"] = _time_reranking(shelf, collection)
+        print(f"{'':<12}{'':>10}  reranking: {figures['reranking']}", flush=True)
     return figures
+
+
+def _time_reranking(shelf: Shelf, collection: Collection) -> dict[str, float]:
+    """Processor seconds of this process and the median seconds of a search, without and with reranking."""
+    model = local_embedder.MiniLM(settings.load_settings().home)
+    texts = [question["text"] for question in collection.questions[: TIMED + 1]]
+    taken: dict[str, list[tuple[float, float]]] = {"hybrid": [], "reranked": []}
+    for text in texts:
+        for way, spent in taken.items():
+            cpu, start = time.process_time(), time.perf_counter()
+            if way == "hybrid":
+                shelf.find(text, WAYS["hybrid"], collection.top_k)
+            else:
+                shelf.reread(text, collection.top_k, model)
+            spent.append((time.process_time() - cpu, time.perf_counter() - start))
+    return {
+        f"{way} {name}": round(float(take([row[at] for row in spent[1:]])), 4)
+        for way, spent in taken.items()
+        for at, name, take in ((0, "CPU s", np.mean), (1, "p50 s", np.median))
+    }
 
 
 def _interval(values: list[float], unanswerable: list[bool]) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -119,7 +120,7 @@ def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
         claimed.scope,
         registry.make_embedder(config),
         registry.vector_store(config, db),
-        lambda: registry.make_reranker(config),
+        lambda chosen: registry.make_reranker(replace(config, reranker=chosen or config.reranker)),
         settings.load_settings().keyword_language,
         reranks=config.reranker is not None,
     )

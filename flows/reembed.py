@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 from prefect import flow
@@ -195,7 +195,7 @@ def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
         scope,
         guard_port(registry.make_embedder(config), "embedder", config, trial.circuits, trial.job_run_id),
         guard_port(registry.vector_store(config, db), "vectors", config, trial.circuits, trial.job_run_id),
-        lambda: registry.make_reranker(config),
+        lambda chosen: registry.make_reranker(replace(config, reranker=chosen or config.reranker)),
         settings.load_settings().keyword_language,
     )
 

@@ -27,7 +27,7 @@ AROUND = 500
 PAGE = 20
 _SEARCH = (
     *("query", "topK", "scoreThreshold", "minProbability", "filter", "expand", "perDocument", "recency", "rerank"),
-    "hybridConfig",
+    *("hybridConfig", "rerankConfig"),
 )
 _BREAKING = re.compile("[\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that JSON leaves as they are and that a reader may see as a new line, or not at all."""

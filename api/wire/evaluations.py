@@ -15,6 +15,7 @@ from api.wire.search import (
     RecencyConfig,
     RerankOptions,
     SearchFilter,
+    SearchReranker,
     TopK,
     check_query,
     where_of,
@@ -126,6 +127,9 @@ class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
     keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the keyword score.")]
     top_k: TopK | UnsetType = UNSET
     rerank: Annotated[bool | RerankOptions | UnsetType, Meta(description="Reranking of the best results.")] = UNSET
+    rerank_config: Annotated[
+        SearchReranker | UnsetType, Meta(description="Reranks by the service's own model instead of the namespace's.")
+    ] = UNSET
     per_document: PerDocument | UnsetType = UNSET
     recency: Annotated[RecencyConfig | UnsetType, Meta(description="Boosts recent documents.")] = UNSET
 

@@ -153,9 +153,11 @@ class EndpointReranker(Struct, rename="camel", tag_field="provider", tag="ENDPOI
 
 
 class LocalReranker(Struct, rename="camel", tag_field="provider", tag="LOCAL", omit_defaults=True):
-    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
+    """The service's own model by late interaction, or the ONNX cross-encoder of a folder with its tokenizer."""
 
-    path: Annotated[Text, Meta(description="The folder of the model, below the one that RETRIEVAL_RERANKERS names.")]
+    path: Annotated[
+        Text | UnsetType, Meta(description="The folder of the model, below the one that RETRIEVAL_RERANKERS names.")
+    ] = UNSET
     model: Annotated[Text | UnsetType, Meta(description="The model's name.")] = UNSET
 
 

@@ -53,6 +53,18 @@ Reranking = Annotated[
         examples=[True],
     ),
 ]
+
+
+class SearchReranker(Struct):
+    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+
+    provider: Annotated[Literal["LOCAL"], Meta(description="The service itself.")]
+
+
+SearchRerankConfig = Annotated[
+    SearchReranker | None,
+    Meta(description="Reranks this search by the service's own model, instead of the namespace's reranker."),
+]
 NamespaceIds = Annotated[
     list[str],
     Meta(
@@ -144,6 +156,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     search_type: Annotated[Literal["SEMANTIC"] | None, Meta(description="Must match the path if sent.")] = "SEMANTIC"
     explain: Explain | None = False
     rerank: Reranking = None
+    rerank_config: SearchRerankConfig = None
     per_document: PerDocument | None = None
     expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
     recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
@@ -178,6 +191,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     search_type: Annotated[Literal["HYBRID"] | None, Meta(description="Must match the path if sent.")] = "HYBRID"
     explain: Explain | None = False
     rerank: Reranking = None
+    rerank_config: SearchRerankConfig = None
     per_document: PerDocument | None = None
     expand: Annotated[Expand | None, Meta(description="Adds the context of each result.")] = None
     recency: Annotated[RecencyConfig | None, Meta(description="Boosts recent documents.")] = None
@@ -237,6 +251,9 @@ class Explanation(Struct, rename="camel"):
     keyword_rank: Annotated[int | None, Meta(description="Rank by keyword score, from 1; null if not in the list.")]
     rerank_score: Annotated[float | UnsetType, Meta(description="Score of the reranker before recency.")] = UNSET
     rank_before: Annotated[int | UnsetType, Meta(description="Rank before reranking, from 1.")] = UNSET
+    rerank_weight: Annotated[
+        float | UnsetType, Meta(description="Share of rerankScore in the score; absent if it is the whole score.")
+    ] = UNSET
     recency_score: Annotated[float | UnsetType, Meta(description="Recency score before weighting.")] = UNSET
 
     @classmethod
@@ -244,6 +261,8 @@ class Explanation(Struct, rename="camel"):
         explanation = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
         if hit.rerank_score is not None and hit.rank_before is not None:
             explanation.rerank_score, explanation.rank_before = hit.rerank_score, hit.rank_before
+        if hit.rerank_weight is not None:
+            explanation.rerank_weight = hit.rerank_weight
         if hit.recency is not None:
             explanation.recency_score = hit.recency
         return explanation

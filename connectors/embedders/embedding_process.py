@@ -14,7 +14,7 @@ import threading
 import time
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from retrieval.errors import Fatal, Retryable
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from retrieval.ports import Embeddings, TextKind
 
-    Embed = Callable[[str, Sequence[str], TextKind], Embeddings]
+    Operation = TextKind | Literal["match"]
+    """What texts are embedded as; match: scores of all texts after the first one, for that."""
+    Embed = Callable[[str, Sequence[str], Operation], Embeddings]
 
 CONNECT_SECONDS: Final = 30.0
 """Seconds for which a process waits for a socket that is not there yet, as after a restart."""
@@ -44,11 +46,11 @@ def is_used() -> bool:
     return _address is not None
 
 
-def request_vectors(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
-    """The vectors from the embedding process. Retryable while it is away."""
+def request_vectors(model: str, texts: Sequence[str], operation: Operation) -> Embeddings:
+    """The vectors, or scores, from the embedding process. Retryable while it is away."""
     try:
         with _connect() as connection:
-            connection.send((model, list(texts), kind))
+            connection.send((model, list(texts), operation))
             answer: Embeddings | tuple[bool, str] = connection.recv()
     except _ERRORS as error:
         raise Retryable("The process that runs the local model ended or was restarted.") from error
@@ -85,9 +87,9 @@ def serve_vectors(address: str, embed: Embed) -> None:
 def _answer(connection: Connection[Any, Any], embed: Embed) -> None:
     with connection:
         try:
-            model, texts, kind = connection.recv()
+            model, texts, operation = connection.recv()
             try:
-                answer: Any = embed(model, texts, kind)
+                answer: Any = embed(model, texts, operation)
             except (Fatal, Retryable) as error:
                 answer = isinstance(error, Fatal), str(error)
             connection.send(answer)

@@ -6,8 +6,10 @@ Sessions are made on first use and once per process; nothing is downloaded. `emb
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from connectors.embedders import e5, embedding_process, minilm
+from connectors.embedders import e5, embedding_process, late_interaction, minilm
 from retrieval import settings
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.chunking.tokenizer import (
     E5,
     MINILM,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import tokenizers
 
+    from connectors.embedders.embedding_process import Operation
     from connectors.embedders.minilm import Network, Precision, Runtime, RuntimeChoice
     from retrieval.ports import Embedder, Embeddings, TextKind
     from retrieval.settings import Settings
@@ -75,9 +78,12 @@ def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
 def serve_models(address: str) -> None:
     """Run the models for other processes of this machine, which ask at this socket."""
 
-    def embed(model: str, texts: Sequence[str], kind: TextKind) -> Embeddings:
+    def embed(model: str, texts: Sequence[str], operation: Operation) -> Embeddings:
         config = settings.load_settings()
-        return load_model(model, config.home, config.local_model_runtime).embed(texts, kind)
+        if operation == "match":
+            scores = MiniLM(config.home, runtime=config.local_model_runtime).match(texts[0], texts[1:])
+            return np.array(scores, np.float32)
+        return load_model(model, config.home, config.local_model_runtime).embed(texts, operation)
 
     embedding_process.serve_vectors(address, embed)
 
@@ -152,6 +158,29 @@ class MiniLM(_Transformer):
 
     def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
         return _padded(rows)
+
+    def match(self, query: str, texts: Sequence[str], *, seconds: float = math.inf) -> list[float]:
+        """Score texts by late interaction with the query, see `late_interaction`. Retryable once the time is up."""
+        if embedding_process.is_used():
+            return embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
+        ids = self._ids([well_formed(text) for text in (query, *texts)], "query")
+        network = _network(self.model, self._home, self.runtime(), self._precision, self._threads)
+        end = time.monotonic() + seconds
+        asked = late_interaction.scale_tokens(self._tokens(network, ids[:1])[0, 1:-1])
+        cosines = np.zeros((len(texts), len(asked)), np.float32)
+        order = sorted(range(len(texts)), key=lambda index: len(ids[index + 1]))
+        for number in range(0, len(order), self._batch):
+            if time.monotonic() > end:
+                raise Retryable("The local reranker did not come to its end in time.")
+            members = order[number : number + self._batch]
+            rows = [ids[index + 1] for index in members]
+            tokens = self._tokens(network, rows)
+            cosines[members] = late_interaction.find_cosines(asked, tokens, [len(row) for row in rows])
+        return late_interaction.weigh_cosines(ids[0][1:-1], cosines)
+
+    def _tokens(self, network: Network, rows: list[list[int]]) -> Embeddings:
+        """The last layer's vectors of each text's tokens, padded: (texts, tokens, 384)."""
+        return network.run(self._feeds(rows), minilm.TOKENS)
 
     def check(self) -> None:
         """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""

@@ -37,7 +37,7 @@ Precision = Literal["fp32", "int8"]
 Weights = dict[str, "npt.NDArray[np.float32]"]
 
 SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-VERSION: Final = 1
+VERSION: Final = 2
 """Part of the built file's name; count up when the graph changes."""
 
 LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
@@ -74,8 +74,8 @@ def read_weights(path: Path) -> Weights:
 
 
 def build_graph(weights: Weights) -> ModelProto:
-    """Build the graph: ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) out. Padding is on
-    the right."""
+    """Build the graph: ids, mask (batch, tokens) and lengths (batch) in; unit vectors (batch, 384) and the last layer's
+    tokens (batch, tokens, 384) out. Padding is on the right."""
     from onnx import TensorProto, helper
 
     build = GraphBuilder(weights)
@@ -116,12 +116,16 @@ class GraphBuilder:
         for number in range(layers):
             hidden = self.layer(hidden, f"encoder.layer.{number}.")
         self.pooling(hidden)
+        self.node("Identity", [hidden], "tokens")
         inputs = [
             entry,
             helper.make_tensor_value_info("mask", TensorProto.INT32, ["batch", "tokens"]),
             helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"]),
         ]
-        outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 384])]
+        outputs = [
+            helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 384]),
+            helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "tokens", 384]),
+        ]
         body = helper.make_graph(self.nodes, name, inputs, outputs, self.tensors)
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)]
         return helper.make_model(body, opset_imports=opsets, ir_version=10)
@@ -198,12 +202,14 @@ Runtime = Literal["openvino", "onnxruntime"]
 RuntimeChoice = Literal["auto", "openvino", "onnxruntime"]
 
 _BF16: Final = "BF16"
+VECTORS, TOKENS = 0, 1
+"""Outputs of a network."""
 
 
 class Network(Protocol):
     """A loaded network; several threads may run it at the same time."""
 
-    def run(self, feeds: Feeds) -> Embeddings:
+    def run(self, feeds: Feeds, output: int = VECTORS) -> Embeddings:
         """One batch of `ids`, `mask` (texts, tokens) and `lengths` (texts): unit vectors (texts, 384). Retryable."""
         ...
 
@@ -276,11 +282,11 @@ class _OpenVinoNetwork:
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def run(self, feeds: Feeds) -> Embeddings:
+    def run(self, feeds: Feeds, output: int = VECTORS) -> Embeddings:
         try:
             request = self._model.create_infer_request()
             request.infer(feeds, share_inputs=True)
-            return np.array(request.get_output_tensor(0).data)
+            return np.array(request.get_output_tensor(output).data)
         except (RuntimeError, MemoryError) as error:
             raise _failed() from error
 
@@ -303,9 +309,10 @@ class _OnnxNetwork:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def run(self, feeds: Feeds) -> Embeddings:
+    def run(self, feeds: Feeds, output: int = VECTORS) -> Embeddings:
+        name = self._session.get_outputs()[output].name
         try:
-            vectors: Embeddings = self._session.run(None, feeds)[0]
+            vectors: Embeddings = self._session.run([name], feeds)[0]
         except _onnx_errors() as error:
             raise _failed() from error
         return vectors

@@ -1,4 +1,4 @@
-"""Cross-encoder that runs in this process: a folder with its ONNX graph and its tokenizer.
+"""Rerankers that run in this process: late interaction by all-MiniLM-L6-v2, or a folder with a cross-encoder.
 
 The folder is below RETRIEVAL_RERANKERS (`rerankers/` in the home by default) and has the layout of model hubs:
 `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`. The graph takes `input_ids` and `attention_mask`,
@@ -20,6 +20,7 @@ from connectors.rerankers.vendor import logit_to_probability
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
+    from connectors.embedders.local import MiniLM
     from retrieval.ports import Reranker
     from retrieval.settings import Settings
 
@@ -31,7 +32,11 @@ _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
-    """The cross-encoder in the `path` of a `rerankConfig`, loaded on first use, one per process."""
+    """The cross-encoder in the `path` of a `rerankConfig`, late interaction without one; loaded on first use."""
+    if "path" not in config:
+        from connectors.embedders.local import MiniLM
+
+        return LateInteraction(MiniLM(settings.home.absolute(), runtime=settings.local_model_runtime))
     return CrossEncoder(_folder(settings.rerankers_folder(), config["path"]))
 
 
@@ -45,6 +50,24 @@ def _folder(root: Path, path: str) -> Path:
             field=PATH_FIELD,
         )
     return folder
+
+
+class LateInteraction:
+    """Compares the words of query and text in their contexts, whatever model embeds the namespace."""
+
+    weight = 0.25
+    most = 20
+
+    def __init__(self, model: MiniLM) -> None:
+        self._model = model
+
+    def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
+        """See `retrieval.ports.Reranker`; Retryable once the time is up."""
+        return self._model.match(query, texts, seconds=seconds)
+
+    def check(self) -> None:
+        """Raise Fatal unless the model's files are all here."""
+        self._model.check()
 
 
 class CrossEncoder:

@@ -15,8 +15,9 @@ from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import calibration, metrics
 from retrieval.evaluations.metrics import Found, Interval, Judged
+from retrieval.namespaces.namespaces import Config
 from retrieval.ports import Embedder, Reranker, Scope, VectorStore
-from retrieval.search import diversity, reranking, search
+from retrieval.search import reranking, search
 from retrieval.search.answerability import Answerability
 from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Hit
@@ -138,7 +139,8 @@ class Bench:
     scope: Scope
     embedder: Embedder
     vectors: VectorStore
-    reranker: Callable[[], Reranker]
+    reranker: Callable[[Config | None], Reranker]
+    """By the configuration of a setting, None: of the namespace."""
     language: str
     reranks: bool = False
     """Whether settings that say nothing of it are reranked, as searches are where the namespace has a reranker."""
@@ -263,15 +265,13 @@ def _searched(
     hits: Sequence[Hit] = result.hits
     if rerank is None or not hits:
         return hits, rerank is not None, result.answerability
-    scores = reranking.score_hits(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
-    ordered = hits if scores is None else reranking.reorder_hits(hits, scores)
-    if scores is not None and query.shape.recency is not None:
-        ordered = diversity.apply_recency(ordered, query.shape.recency)
-    return ordered[: query.top_k], scores is not None, result.answerability
+    reread = reranking.rerank_hits(bench.reranker(setting.get("rerankConfig")), query, hits, rerank.budget_ms / 1000)
+    ordered = reranking.choose_hits(hits, query) if reread is None else reread
+    return ordered, reread is not None, result.answerability
 
 
 def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> Rerank | None:
-    requested = setting.get("rerank", by_default)
+    requested = setting.get("rerank", by_default or "rerankConfig" in setting)
     if isinstance(requested, bool):
         return Rerank() if requested else None
     return Rerank(requested.get("candidates", Rerank().candidates), requested.get("budgetMs", Rerank().budget_ms))

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from retrieval.ports.rerankers import Reranker
+from retrieval.ports.rerankers import Adding, Reranker
 from retrieval.ports.sources import (
     Authorizer,
     Browsing,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from retrieval.ports.values import Embeddings
 
 __all__ = [
+    "Adding",
     "Authorizer",
     "Browsing",
     "Choosing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Reranker(Protocol):
@@ -19,3 +19,13 @@ class Reranker(Protocol):
     def check(self) -> None:
         """Raise Fatal or Retryable unless one text can be scored now."""
         ...
+
+
+@runtime_checkable
+class Adding(Protocol):
+    """A reranker whose score is added to that of the search instead of taking its place."""
+
+    weight: float
+    """Of its score, beside 1 for the score of the search."""
+    most: int
+    """The best texts that it reads, at most."""

@@ -106,6 +106,8 @@ class Hit:
     rerank_score: float | None = None
     rank_before: int | None = None
     """The place before reranking, from 1."""
+    rerank_weight: float | None = None
+    """Share of `rerank_score` in the score; None: all of it."""
     recency: float | None = None
     context: Context | None = None
     header: str = ""

@@ -1,7 +1,9 @@
 """Reranking: the best hits read again by a model that sees query and text together.
 
-The score of a hit becomes the reranker's. A reranker that is away, late or wrong changes nothing: the order stays as it
-was. One that has failed three times in a row is left alone for ten seconds, so that not every search waits for it.
+The score of a hit becomes the reranker's. One that is `Adding` gives (score + weight * its own) / (1 + weight) instead:
+what it does not read counts as the worst of what it reads, and documents that score alike have the first places, as
+without it. A reranker that is away, late or wrong changes nothing: the order stays as it was. One that has failed three
+times in a row is left alone for ten seconds, so that not every search waits for it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from retrieval.errors import StepError
+from retrieval.ports import Adding
+from retrieval.search import diversity
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -77,43 +81,59 @@ HEALTHS = Healths()
 
 
 async def read_again(
-    pool: Executor, open_reranker: Callable[[], Reranker], query: str, hits: Sequence[Hit], wanted: Rerank
+    pool: Executor, open_reranker: Callable[[], Reranker], query: Query, hits: Sequence[Hit], wanted: Rerank
 ) -> tuple[list[Hit], bool]:
-    """The hits in their new order and True, or as they were and False: within the budget either way."""
+    """The best hits in their new order and True, or as without reranking and False: within the budget either way."""
     if not hits:
         return [], True
     seconds = wanted.budget_ms / 1000
     loop = asyncio.get_running_loop()
+    reread: list[Hit] | None = None
     try:
         async with asyncio.timeout(seconds):
-            new_scores = await loop.run_in_executor(pool, lambda: score_hits(open_reranker(), query, hits, seconds))
+            reread = await loop.run_in_executor(pool, lambda: rerank_hits(open_reranker(), query, hits, seconds))
     except TimeoutError:
         log.warning("rerank.late", seconds=seconds)
-        return list(hits), False
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
-        return list(hits), False
-    return (list(hits), False) if new_scores is None else (reorder_hits(hits, new_scores), True)
+    return (choose_hits(hits, query), False) if reread is None else (reread, True)
 
 
-def score_hits(reranker: Reranker, query: str, hits: Sequence[Hit], seconds: float) -> Sequence[float] | None:
-    """The reranker's score of each hit; None if it fails or is left alone."""
+def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: float) -> list[Hit] | None:
+    """The best hits in their new order, as many as the query asks for; None if the reranker fails or is left alone."""
     if HEALTHS.paused(reranker):
         return None
+    adding = reranker if isinstance(reranker, Adding) else None
+    read = hits[: adding.most] if adding else hits
     try:
-        rerank_scores = reranker.rerank(query, [hit.content for hit in hits], seconds=seconds)
+        found = reranker.rerank(query.text, [hit.content for hit in read], seconds=seconds)
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         HEALTHS.note(reranker, succeeded=False)
         return None
     HEALTHS.note(reranker, succeeded=True)
-    return rerank_scores
-
-
-def reorder_hits(hits: Sequence[Hit], found: Sequence[float]) -> list[Hit]:
-    """The hits by their new scores; equal ones stay in the order they had."""
+    scores = [*found, *[min(found)] * (len(hits) - len(read))]
     marked = [
         replace(hit, score=score, rerank_score=score, rank_before=rank)
-        for rank, (hit, score) in enumerate(zip(hits, found, strict=True), 1)
+        for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), 1)
     ]
-    return sorted(marked, key=lambda hit: -hit.score)
+    if adding:
+        marked = [_add_score(query, hit, adding.weight / (1 + adding.weight)) for hit in marked]
+    if query.shape.recency is not None:
+        marked = diversity.apply_recency(marked, query.shape.recency)
+    return choose_hits(marked, query, lead=adding is not None)
+
+
+def _add_score(query: Query, hit: Hit, share: float) -> Hit:
+    """Add the score of the search, without recency, to that of the reranker."""
+    before = query.semantic_weight * hit.semantic + query.keyword_weight * hit.keyword
+    return replace(hit, score=(1 - share) * before + share * hit.score, rerank_weight=share)
+
+
+def choose_hits(hits: Sequence[Hit], query: Query, *, lead: bool = True) -> list[Hit]:
+    """The hits that fill the query's places, best first; equal ones stay in order. `lead`: documents that score alike
+    first, see `diversity`."""
+    ordered = sorted((hit for hit in hits if hit.score >= query.threshold), key=lambda hit: -hit.score)
+    if lead and query.shape.per_document is None:
+        ordered = diversity.lead_documents(ordered, lambda hit: (hit.document_id, hit.score))
+    return sorted(ordered[: query.top_k], key=lambda hit: -hit.score)

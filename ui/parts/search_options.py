@@ -189,10 +189,10 @@ def _reranking(person: session.Person, namespace: str) -> Json:
         list(RERANK),
         format_func=RERANK.__getitem__,
         key=FIELDS.key("rerank"),
-        disabled=has is False,
-        help="This namespace has no reranker; give it one under Namespaces." if has is False else None,
+        help="The service's own model compares the words of the best 20 results in their contexts."
+        + (" This namespace has no reranker of its own; give it one under Namespaces." if has is False else ""),
     )
-    choice = "" if has is False else choice
+    choice = "" if choice == "on" and has is False else choice
     FIELDS.write(per=str(per) if per else None, rerank=choice)
     return {"per_document": int(per), "rerank": choice}
 

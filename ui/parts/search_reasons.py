@@ -76,9 +76,12 @@ def _parts(data: Json, mode: str, wanted: Wanted) -> list[dict[str, Any]]:
         explanation = hit["explanation"]
         aged = explanation.get("recencyScore") is not None
         base_weight = 1 - wanted.recency if aged else 1.0
+        share = 0.0
         if explanation.get("rerankScore") is not None:
-            rows.append({"rank": rank, "kind": "Reranker", "part": base_weight * explanation["rerankScore"]})
-        else:
+            share = explanation.get("rerankWeight", 1.0)
+            rows.append({"rank": rank, "kind": "Reranker", "part": base_weight * share * explanation["rerankScore"]})
+        base_weight *= 1 - share
+        if share < 1:
             rows.append(
                 {
                     "rank": rank,

@@ -14,7 +14,7 @@ MODES = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
 MOST = 50
 """Results of a column: three of them are 150 rows."""
 UNITS = {"": "The chunk alone", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
-RERANK = {"": "As the namespace says", "on": "On", "off": "Off"}
+RERANK = {"": "As the namespace says", "on": "On", "local": "By the service's own model", "off": "Off"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ def build_request(wanted: Wanted, mode: str) -> tuple[str, Json]:
         body["namespaceIds"] = [body.pop("namespaceId"), *wanted.others]
     if wanted.unit:
         body["expand"] = {"unit": wanted.unit, "maxTokens": wanted.tokens}
-    if wanted.rerank:
-        body["rerank"] = wanted.rerank == "on"
+    body |= _reranking(wanted)
     return ("/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"), {**body, "explain": True}
 
 
@@ -66,7 +65,13 @@ def as_setting(wanted: Wanted, mode: str) -> Json:
     """Return the request as a setting of an evaluation's run."""
     semantic = _weight(wanted, mode)
     body: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
-    return body | _shape(wanted) | ({"rerank": wanted.rerank == "on"} if wanted.rerank else {})
+    return body | _shape(wanted) | _reranking(wanted)
+
+
+def _reranking(wanted: Wanted) -> Json:
+    if wanted.rerank == "local":
+        return {"rerankConfig": {"provider": "LOCAL"}}
+    return {"rerank": wanted.rerank == "on"} if wanted.rerank else {}
 
 
 def _common(wanted: Wanted, mode: str) -> Json:

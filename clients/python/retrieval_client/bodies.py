@@ -443,6 +443,7 @@ class HybridSearchRequest(TypedDict):
     searchType: NotRequired[Literal["HYBRID"] | None]
     explain: NotRequired[bool | None]
     rerank: NotRequired[bool | RerankOptions | None]
+    rerankConfig: NotRequired[SearchReranker | None]
     perDocument: NotRequired[int | None]
     expand: NotRequired[Expand | None]
     recency: NotRequired[RecencyConfig | None]
@@ -580,10 +581,10 @@ class LocalModel(TypedDict):
 
 
 class LocalReranker(TypedDict):
-    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
+    """The service's own model by late interaction, or the ONNX cross-encoder of a folder with its tokenizer."""
 
     provider: Literal["LOCAL"]
-    path: str
+    path: NotRequired[str]
     model: NotRequired[str]
 
 
@@ -871,11 +872,18 @@ class SearchRequest(TypedDict):
     searchType: NotRequired[Literal["SEMANTIC"] | None]
     explain: NotRequired[bool | None]
     rerank: NotRequired[bool | RerankOptions | None]
+    rerankConfig: NotRequired[SearchReranker | None]
     perDocument: NotRequired[int | None]
     expand: NotRequired[Expand | None]
     recency: NotRequired[RecencyConfig | None]
     groupBy: NotRequired[Literal["document"] | None]
     minProbability: NotRequired[float | None]
+
+
+class SearchReranker(TypedDict):
+    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+
+    provider: Literal["LOCAL"]
 
 
 class SetQuotas(TypedDict):
@@ -895,6 +903,7 @@ class Setting(TypedDict):
     keywordWeight: float
     topK: NotRequired[int]
     rerank: NotRequired[bool | RerankOptions]
+    rerankConfig: NotRequired[SearchReranker]
     perDocument: NotRequired[int]
     recency: NotRequired[RecencyConfig]
 

@@ -1159,9 +1159,19 @@ class Explanation(Record):
     keyword_rank: int | None
     rerank_score: float | None
     rank_before: int | None
+    rerank_weight: float | None
     recency_score: float | None
     _fields = frozenset(
-        ["keywordRank", "keywordScore", "rankBefore", "recencyScore", "rerankScore", "semanticRank", "semanticScore"]
+        [
+            "keywordRank",
+            "keywordScore",
+            "rankBefore",
+            "recencyScore",
+            "rerankScore",
+            "rerankWeight",
+            "semanticRank",
+            "semanticScore",
+        ]
     )
 
 
@@ -2488,6 +2498,13 @@ class SearchHour(Record):
     _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
 
 
+class SearchReranker(Record):
+    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+
+    provider: Literal["LOCAL"]
+    _fields = frozenset(["provider"])
+
+
 class SearchResult(Record):
     """A piece of a document that matches."""
 
@@ -2557,6 +2574,7 @@ class SettingResult(Record):
     keyword_weight: float
     top_k: int | None
     rerank: bool | RerankOptions | None
+    rerank_config: SearchReranker | None
     per_document: int | None
     recency: RecencyConfig | None
     metrics: Metrics | None
@@ -2575,6 +2593,7 @@ class SettingResult(Record):
             "perDocument",
             "recency",
             "rerank",
+            "rerankConfig",
             "reranked",
             "semanticWeight",
             "topK",
@@ -2582,6 +2601,7 @@ class SettingResult(Record):
     )
     _records: ClassVar[Mapping[str, str]] = {
         "rerank": "RerankOptions",
+        "rerankConfig": "SearchReranker",
         "recency": "RecencyConfig",
         "metrics": "Metrics",
         "latencyMs": "Latency",

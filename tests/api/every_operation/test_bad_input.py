@@ -105,6 +105,7 @@ def shaped(**always: Any) -> list[Row]:
         *({"recency": value} for value in ({}, {"halfLifeDays": 1, "weight": 1.01})),
         *({"rerank": value} for value in (5, "yes", [], {"candidates": 9}, {"candidates": 201})),
         *({"rerank": {"budgetMs": milliseconds}} for milliseconds in (49, 10_001)),
+        *({"rerankConfig": value} for value in ({}, "LOCAL", {"provider": "COHERE"})),
     ]
     return [body({"namespaceId": SPACE, "query": "a", **always, **bad}, 400, SEARCH) for bad in wrong]
 

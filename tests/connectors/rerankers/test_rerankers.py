@@ -13,6 +13,7 @@ import pytest
 
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Adding
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.standins import cross_encoder, faults, rerank_server
@@ -65,10 +66,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(params=[*sorted(VENDORS), "LOCAL"])
+@pytest.fixture(params=[*sorted(VENDORS), "LOCAL", "LATE"])
 def reranker(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reranker]:
     if request.param == "LOCAL":
         yield local.make({"path": "overlap"}, Settings(rerankers=folder))
+        return
+    if request.param == "LATE":
+        yield local.make({}, Settings(home=folder))
         return
     with rerank_server.running(request.param) as found:
         yield made(found)
@@ -87,6 +91,7 @@ def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
     texts = [f"text {number}" + (" open the cover" if number == 137 else "") for number in range(150)]
     scores = reranker.rerank(QUERY, texts, seconds=20)
     assert len(scores) == 150
+    assert isinstance(reranker, Adding) == isinstance(reranker, local.LateInteraction)
     assert max(range(150), key=lambda at: scores[at]) == 137
 
 

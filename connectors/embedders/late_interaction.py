@@ -1,0 +1,48 @@
+"""Late interaction: texts scored by the token vectors of a query and of each text.
+
+score = sum over the query's tokens of idf * largest cosine with a token of the text / sum of idf
+idf   = ln(1 + n / (1 + df))   where df of the n texts hold the token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float32]
+
+_BEFORE_WORDS: Final = 1995
+"""The vocabulary's ids of special tokens, signs and letters; "the" is the next one."""
+_SMALLEST: Final = np.float32(1e-9)
+
+
+def scale_tokens(vectors: Numbers) -> Numbers:
+    """Scale token vectors to length 1."""
+    scaled: Numbers = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), _SMALLEST)
+    return scaled
+
+
+def find_cosines(query: Numbers, tokens: Numbers, lengths: Sequence[int]) -> Numbers:
+    """The largest cosine of each of the query's tokens with those of each text: (texts, query's tokens).
+
+    `query` has length 1; `tokens`: (texts, tokens, dimensions), padded, with a special token at both ends of a text.
+    """
+    cosines = scale_tokens(tokens) @ query.T
+    places = np.arange(tokens.shape[1])
+    is_word = (places > 0) & (places < np.array(lengths)[:, None] - 1)
+    best: Numbers = np.where(is_word[..., None], cosines, np.float32(0)).max(axis=1)
+    return best
+
+
+def weigh_cosines(query_ids: Sequence[int], cosines: Numbers) -> list[float]:
+    """The score of each text, in [0, 1], from the cosines of the query's tokens."""
+    if not query_ids:
+        return [0.0] * len(cosines)
+    weights = np.log1p(np.maximum(np.array(query_ids) - _BEFORE_WORDS, 1))
+    scores: list[float] = np.clip(cosines @ (weights / weights.sum()), 0, 1).tolist()
+    return scores
