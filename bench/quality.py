@@ -21,6 +21,7 @@ import hashlib
 import json
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -282,18 +283,18 @@ def list_collections(data: Path) -> list[Path]:
     return own + [path for path in judged if path.name not in {folder.name for folder in own}]
 
 
-def judge(shelf: Shelf, collection: Collection, ways: list[str]) -> dict[str, dict[str, float]]:
+def judge(shelf: Shelf, collection: Collection, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, float]]:
     """The mean of each way of searching, with its interval."""
     figures = {}
-    kept = KeptTokens(settings.load_settings().home)
-    kept.kept = {}
+    model = KeptTokens(settings.load_settings().home)
+    model.kept = {}
     for way in ways:
         values = [
             collection.value(
                 question,
                 shelf.find(question["text"], WAYS[way], collection.top_k)
                 if way in WAYS
-                else shelf.reread(question["text"], collection.top_k, kept),
+                else shelf.reread(question["text"], collection.top_k, model),
             )
             for question in collection.questions
         ]
@@ -315,19 +316,19 @@ def _time_reranking(shelf: Shelf, collection: Collection) -> dict[str, float]:
     """Processor seconds of this process and the median seconds of a search, without and with reranking."""
     model = local_embedder.MiniLM(settings.load_settings().home)
     texts = [question["text"] for question in collection.questions[: TIMED + 1]]
-    taken: dict[str, list[tuple[float, float]]] = {"hybrid": [], "reranked": []}
+    seconds: dict[str, list[tuple[float, float]]] = {"hybrid": [], "reranked": []}
     for text in texts:
-        for way, spent in taken.items():
+        for name, spent in seconds.items():
             cpu, start = time.process_time(), time.perf_counter()
-            if way == "hybrid":
+            if name == "hybrid":
                 shelf.find(text, WAYS["hybrid"], collection.top_k)
             else:
                 shelf.reread(text, collection.top_k, model)
             spent.append((time.process_time() - cpu, time.perf_counter() - start))
     return {
-        f"{way} {name}": round(float(take([row[at] for row in spent[1:]])), 4)
-        for way, spent in taken.items()
-        for at, name, take in ((0, "CPU s", np.mean), (1, "p50 s", np.median))
+        f"{name} {unit}": round(float(take([row[at] for row in spent[1:]])), 4)
+        for name, spent in seconds.items()
+        for at, unit, take in ((0, "CPU s", np.mean), (1, "p50 s", np.median))
     }
 
 

@@ -9,13 +9,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.answerable import Calibration
 from api.wire.common import Answer, DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
+from api.wire.reranking import RerankOptions, SearchReranker
 from api.wire.search import (
     PerDocument,
     QueryText,
     RecencyConfig,
-    RerankOptions,
     SearchFilter,
-    SearchReranker,
     TopK,
     check_query,
     where_of,

@@ -12,6 +12,7 @@ from msgspec.structs import fields
 from api.wire.answerable import NOTE, Answerable, CorrectedWord, MinProbability
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig, Where
+from api.wire.reranking import Reranking, SearchRerankConfig, read_reranking
 from retrieval import filters
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -19,7 +20,7 @@ from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.search.context_expansion import Expansion, Unit
 from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Hit
-from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
+from retrieval.search.reranking import Rerank
 from retrieval.search.search import Query
 
 QUERY_BYTES = 8 * 1024
@@ -39,32 +40,6 @@ Threshold = Annotated[float, Meta(ge=0, le=1, description="Minimum score of a re
 Explain = Annotated[bool, Meta(description="Return the parts of each score and the duration of each step.")]
 
 
-class RerankOptions(Struct, rename="camel"):
-    """Number of best results to rerank, and the time limit for it."""
-
-    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="Number of results to rerank.")] = CANDIDATES
-    budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
-
-
-Reranking = Annotated[
-    bool | RerankOptions | None,
-    Meta(
-        description="Rerank the best results. Default: true if the namespace has a reranker.",
-        examples=[True],
-    ),
-]
-
-
-class SearchReranker(Struct):
-    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
-
-    provider: Annotated[Literal["LOCAL"], Meta(description="The service itself.")]
-
-
-SearchRerankConfig = Annotated[
-    SearchReranker | None,
-    Meta(description="Reranks this search by the service's own model, instead of the namespace's reranker."),
-]
 NamespaceIds = Annotated[
     list[str],
     Meta(
@@ -165,7 +140,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
-        return _reranking(self.rerank, configured=configured)
+        return read_reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
         return Query(text=check_query(self.query), **_common(self))
@@ -200,7 +175,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
-        return _reranking(self.rerank, configured=configured)
+        return read_reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
         config = self.hybrid_config
@@ -395,19 +370,6 @@ def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
         None if request.recency is None else request.recency.to_values(),
     )
     return {"shape": shape} | {name: value for name, value in values.items() if value is not None}
-
-
-def _reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
-    if options is False or (options is None and not configured):
-        return None
-    if not configured:
-        raise ServiceError(
-            INVALID,
-            "rerank: the namespace has no reranker. Set its rerankConfig, or leave rerank out.",
-            field="rerank",
-            reason="no_reranker",
-        )
-    return Rerank(options.candidates, options.budget_ms) if isinstance(options, RerankOptions) else Rerank()
 
 
 def where_of(

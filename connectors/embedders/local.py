@@ -162,12 +162,13 @@ class MiniLM(_Transformer):
     def match(self, query: str, texts: Sequence[str], *, seconds: float = math.inf) -> list[float]:
         """Score texts by late interaction with the query, see `late_interaction`. Retryable once the time is up."""
         if embedding_process.is_used():
-            return embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
+            scores: list[float] = embedding_process.request_vectors(self.model, [query, *texts], "match").tolist()
+            return scores
         ids = self._ids([well_formed(text) for text in (query, *texts)], "query")
         network = _network(self.model, self._home, self.runtime(), self._precision, self._threads)
         end = time.monotonic() + seconds
-        asked = late_interaction.scale_tokens(self._tokens(network, ids[:1])[0, 1:-1])
-        cosines = np.zeros((len(texts), len(asked)), np.float32)
+        query_tokens = late_interaction.scale_tokens(self._tokens(network, ids[:1])[0, 1:-1])
+        cosines = np.zeros((len(texts), len(query_tokens)), np.float32)
         order = sorted(range(len(texts)), key=lambda index: len(ids[index + 1]))
         for number in range(0, len(order), self._batch):
             if time.monotonic() > end:
@@ -175,7 +176,7 @@ class MiniLM(_Transformer):
             members = order[number : number + self._batch]
             rows = [ids[index + 1] for index in members]
             tokens = self._tokens(network, rows)
-            cosines[members] = late_interaction.find_cosines(asked, tokens, [len(row) for row in rows])
+            cosines[members] = late_interaction.find_cosines(query_tokens, tokens, [len(row) for row in rows])
         return late_interaction.weigh_cosines(ids[0][1:-1], cosines)
 
     def _tokens(self, network: Network, rows: list[list[int]]) -> Embeddings:

@@ -81,12 +81,12 @@ HEALTHS = Healths()
 
 
 async def read_again(
-    pool: Executor, open_reranker: Callable[[], Reranker], query: Query, hits: Sequence[Hit], wanted: Rerank
+    pool: Executor, open_reranker: Callable[[], Reranker], query: Query, hits: Sequence[Hit], rerank: Rerank
 ) -> tuple[list[Hit], bool]:
     """The best hits in their new order and True, or as without reranking and False: within the budget either way."""
     if not hits:
         return [], True
-    seconds = wanted.budget_ms / 1000
+    seconds = rerank.budget_ms / 1000
     loop = asyncio.get_running_loop()
     reread: list[Hit] | None = None
     try:
@@ -106,13 +106,13 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
     adding = reranker if isinstance(reranker, Adding) else None
     read = hits[: adding.most] if adding else hits
     try:
-        found = reranker.rerank(query.text, [hit.content for hit in read], seconds=seconds)
+        rerank_scores = reranker.rerank(query.text, [hit.content for hit in read], seconds=seconds)
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         HEALTHS.note(reranker, succeeded=False)
         return None
     HEALTHS.note(reranker, succeeded=True)
-    scores = [*found, *[min(found)] * (len(hits) - len(read))]
+    scores = [*rerank_scores, *[min(rerank_scores)] * (len(hits) - len(read))]
     marked = [
         replace(hit, score=score, rerank_score=score, rank_before=rank)
         for rank, (hit, score) in enumerate(zip(hits, scores, strict=True), 1)
@@ -126,8 +126,8 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
 
 def _add_score(query: Query, hit: Hit, share: float) -> Hit:
     """Add the score of the search, without recency, to that of the reranker."""
-    before = query.semantic_weight * hit.semantic + query.keyword_weight * hit.keyword
-    return replace(hit, score=(1 - share) * before + share * hit.score, rerank_weight=share)
+    search_score = query.semantic_weight * hit.semantic + query.keyword_weight * hit.keyword
+    return replace(hit, score=(1 - share) * search_score + share * hit.score, rerank_weight=share)
 
 
 def choose_hits(hits: Sequence[Hit], query: Query, *, lead: bool = True) -> list[Hit]:

@@ -1,0 +1,52 @@
+"""How a search is reranked: what a request says of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
+
+
+class RerankOptions(Struct, rename="camel"):
+    """Number of best results to rerank, and the time limit for it."""
+
+    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="Number of results to rerank.")] = CANDIDATES
+    budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
+
+
+Reranking = Annotated[
+    bool | RerankOptions | None,
+    Meta(
+        description="Rerank the best results. Default: true if the namespace has a reranker.",
+        examples=[True],
+    ),
+]
+
+
+class SearchReranker(Struct):
+    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+
+    provider: Annotated[Literal["LOCAL"], Meta(description="The service itself.")]
+
+
+SearchRerankConfig = Annotated[
+    SearchReranker | None,
+    Meta(description="Reranks this search by the service's own model, instead of the namespace's reranker."),
+]
+
+
+def read_reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
+    """Return how to rerank, None not to. `configured`: whether there is a reranker."""
+    if options is False or (options is None and not configured):
+        return None
+    if not configured:
+        raise ServiceError(
+            ErrorCode.INVALID_SEARCH_REQUEST,
+            "rerank: the namespace has no reranker. Set its rerankConfig, or leave rerank out.",
+            field="rerank",
+            reason="no_reranker",
+        )
+    return Rerank(options.candidates, options.budget_ms) if isinstance(options, RerankOptions) else Rerank()
