@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from ui import session
+from ui import accessibility, session
 from ui.parts import frame, url_state
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
@@ -70,6 +70,7 @@ def main() -> None:
     offered = {section: pages for section, pages in sections.items() if pages}
     page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
     st.html(frame.STYLE)
+    st.html(accessibility.ELEMENT, unsafe_allow_javascript=True)
     if not signed_in:
         frame.offer_sign_in(refusal)
         return

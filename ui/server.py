@@ -15,7 +15,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from ui import session, sign_in_page
+from ui import accessibility, session, sign_in_page
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,7 +35,7 @@ def content_security_policy() -> str:
     return "; ".join(
         (
             "default-src 'self'",
-            f"script-src 'self' 'unsafe-eval' {hashes}",
+            f"script-src 'self' 'unsafe-eval' {hashes} {accessibility.HASH}",
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
