@@ -255,7 +255,7 @@ def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
             f"{outcome.left} still need another key. Give RETRIEVAL_SECRET_KEY every key that ever sealed, start every "
             f"process with {ring.active} as its first, and run this again."
         )
-    print("No other key is needed any more.")
+    print("No other key is in use.")
 
 
 _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]] = {

@@ -127,8 +127,8 @@ TOOLS = (
     Tool(
         name="search",
         title="Search documents",
-        description="Find passages that answer a question, best first. Each comes with its score, its document, where"
-        " it stands there (characters, page) and, if the key may read documents, a link. Ask in a full sentence;"
+        description="Find passages that answer a question, best first. Each has its score, its document, its place"
+        " there (characters, page) and, if the key may read documents, a link. Ask in a full sentence;"
         " read_document reads around a passage.",
         operation="POST /v1/search",
         takes=arguments_schema(
@@ -159,7 +159,7 @@ TOOLS = (
         name="read_document",
         title="Read a document",
         description="Read the text of a document, or the part around a passage: `start` and `end` are those of a search"
-        " result's chunk. Answers the text with where it stands, the whole length, and `nextStart` to read on.",
+        " result's chunk. Answers the text with its place, the whole length, and `nextStart` to read on.",
         operation="POST /v1/documents",
         takes=arguments_schema(
             ("documentId",),

@@ -256,7 +256,7 @@ async def _moved(
     if moved[0] == FILE_STORAGE:
         raise validation.invalid_field(
             FILE_STORAGE,
-            "fileStorageConfig cannot lead to another place while the namespace has documents: their files lie in the"
+            "fileStorageConfig cannot lead to another place while the namespace has documents: their files are in the"
             " present one. Keys and region may change.",
             "has_files",
         )

@@ -124,7 +124,7 @@ class ConnectionTokens:
     def _active(self, row: Credentials | None) -> Tokens:
         tokens = open_tokens(self._ring, self._id, row.credentials, row.account) if row else None
         if row is None or tokens is None or row.status != ConnectionStatus.ACTIVE:
-            raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
+            raise Fatal("The connection is no longer ACTIVE: authorize it again, or use another one.")
         return tokens
 
     def _ask(self, tokens: Tokens) -> Tokens:

@@ -1,4 +1,4 @@
-"""The wording of the product's code: names of locals, first sentences of docstrings, public function names.
+"""The wording of the product: names of locals, docstrings, public function names, errors, `--help`, pages of docs.
 
 The limits may fall and never rise. A name of `VAGUE` says nothing; a docstring begins with a verb or a noun.
 """
@@ -29,6 +29,18 @@ LIMITS = {
     "idioms per 100 words of docstrings": 0.1,
     "public functions of one word, %": 67.1,
 }
+
+
+PHRASES = re.compile(
+    r"\b(whom|whoever|somebody|nobody|told|any more|put off|let go|lies?|stands(?! for))\b", re.IGNORECASE
+)
+"""Of pages, messages of errors and `--help`."""
+SENTENCE_WORDS = 25
+"""Of a page, on average."""
+PAGES = [
+    *(path for path in PROJECT.glob("*.md")),
+    *(path for folder in ("docs", "clients", "deploy") for path in (PROJECT / folder).rglob("*.md")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +80,37 @@ def count_words(node: ast.AST, counts: Counter[str]) -> None:
 @pytest.mark.parametrize("figure", LIMITS)
 def test_the_wording_of_the_code_stays_below_its_limit(figures, figure):
     assert figures[figure] <= LIMITS[figure]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(PROJECT).as_posix())
+def test_a_page_has_short_sentences_and_no_phrase_of_the_list(page):
+    text = read_prose(page)
+    lengths = [len(words) for sentence in split_sentences(text) if (words := re.findall(r"[\w'-]+", sentence))]
+    assert sum(lengths) <= SENTENCE_WORDS * len(lengths)
+    assert not PHRASES.findall(text)
+
+
+def read_prose(page: Path) -> str:
+    """A page without blocks, comments, inline code and addresses of links."""
+    text = re.sub(
+        r"^\s*```.*?^\s*```$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    return re.sub(r"`[^`]*`", "code", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of paragraphs and list items; headings and tables have none."""
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.)\s?)", text)
+    parts = [" ".join(part.split()) for part in parts if part.strip() and part.strip()[0] not in "|#"]
+    return [sentence for part in parts for sentence in re.split(r"(?<=[.!?])\W*\s+", part)]
+
+
+def test_errors_and_help_have_no_phrase_of_the_list():
+    bad = []
+    for package in (*PACKAGES, "clients/python/retrieval_client"):
+        for path in sorted((PROJECT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
+                    texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+                    bad += [f"{path}: {text}" for text in texts if isinstance(text, str) and PHRASES.search(text)]
+    assert not bad

@@ -198,7 +198,7 @@ class HttpPool:
                 size_before = sink.size
                 _, ended = download.next_chunk()
                 if not ended and sink.size == size_before:
-                    raise TransientError("Google Drive's download stands still.")
+                    raise TransientError("Google Drive's download has stalled.")
 
     @contextmanager
     def _speaking(self, token: str) -> Iterator[httplib2.Http]:

@@ -87,7 +87,7 @@ class Tree:
     def _walk(self, folder: str, after: tuple[str, ...], depth: int) -> Iterator[StoredObject | str]:
         """Files below a folder whose parts follow `after`, depth first; the path of a link that is left out."""
         if depth > DEPTH:
-            raise Fatal(f"The folders lie more than {DEPTH} deep within each other.")
+            raise Fatal(f"The folders are nested more than {DEPTH} deep.")
         for entry in self._read_folder(folder):
             if isinstance(entry, str):
                 yield entry
@@ -177,7 +177,7 @@ def open_local(path: str) -> Iterator[BinaryIO]:
     with os.fdopen(descriptor, "rb") as file:
         real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
         if not stat.S_ISREG(os.fstat(descriptor).st_mode) or real != path:
-            raise Skippable("The path is no regular file any more.")
+            raise Skippable("The path is no longer a regular file.")
         yield cast("BinaryIO", file)
 
 

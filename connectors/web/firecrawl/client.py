@@ -173,7 +173,7 @@ class FirecrawlSession:
             yield
         except FirecrawlError as error:
             if error.status_code == 404 and missing is NoCrawl:
-                raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from None
+                raise NoCrawl(f"{TITLE} no longer knows the crawl: ingest again.") from None
             raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from None
         except (ValueError, TypeError, AttributeError, LookupError):
             raise self.service.unreadable() from None

@@ -59,7 +59,7 @@ def require_living(connection: Executor, connection_id: str) -> None:
         str, "select status from connections where id = %(id)s for share", {"id": connection_id}
     )
     if status in (None, "REVOKED"):
-        raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
+        raise Fatal("The connection is no longer ACTIVE: authorize it again, or use another one.")
 
 
 def add_documents(connection: Executor, connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:

@@ -238,7 +238,7 @@ class _Import(Carrying):
         _, tenant = self._to.partitions[partition]
         folder, _, path = below.partition("/")
         if folder != file_keys.of_tenant(tenant):
-            raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
+            raise ArchiveError("The export is damaged: a file is in the folder of another tenant.")
         root = file_keys.folder_key(Scope(self._to.config.organization_id, self._to.config.id, tenant))
         match = frame.OF_DOCUMENT.fullmatch(path)
         owner = self._documents.get(match["document"]) if match else None
@@ -253,7 +253,7 @@ class _Import(Carrying):
             self._renew()
             number = by_tenant.get(below.partition("/")[0])
             if number is None:
-                raise ArchiveError("The export is damaged: a file lies in the folder of no tenant.")
+                raise ArchiveError("The export is damaged: a file is in the folder of no tenant.")
             with self._archive.open(FILES + below) as member:
                 if store is not None:
                     store.put(self._new_key(number, below), iter(lambda: member.read(_PART), b""))

@@ -217,7 +217,7 @@ def test_the_command(db, rotated_url, tmp_path, monkeypatch, capsys):
     try:
         assert cli.main(["rotate-secrets"]) == 0
         said = capsys.readouterr().out
-        assert said == "9 stored secrets are sealed anew, with the key new.\nNo other key is needed any more.\n"
+        assert said == "9 stored secrets are sealed anew, with the key new.\nNo other key is in use.\n"
         assert_opens(db, AFTER, pepper, made)
         monkeypatch.setenv("RETRIEVAL_SECRET_KEY", f"old:{OLD}")
         settings.load_settings.cache_clear()
