@@ -157,6 +157,7 @@ class IngestFromConnector(Struct, rename="camel"):
     dry_run: DryRun | None = False
 
 
+_SOURCE = "The source. It must match the connection."
 _EXCLUDE = "What to leave out of it, as in include: where both name a file, it is left out."
 
 
@@ -176,7 +177,7 @@ def _body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]:
         ("exclude", Annotated[exclude, Meta(description=_EXCLUDE)], None),
     )
     config = struct(f"{prefix}Config", ConnectorConfig, chosen.scope, *choices)
-    source = ("source", Literal[names])
+    source = ("source", Annotated[Literal[names], Meta(description=_SOURCE)])
     ingestion = struct(f"{prefix}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
     about = f"{info.account} to ingest into a namespace."
     return struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))

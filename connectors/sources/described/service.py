@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.http import responses, sessions
+from connectors.http import responses, retries, sessions
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
 from connectors.sources.described.description import Description, Edition, fill_address, fill_text, read_field
 from retrieval.errors import Fatal, Retryable
@@ -129,7 +129,7 @@ class Service:
             end = answer.headers.get(rate.reset, "") if rate.reset else ""
             if answer.headers.get(rate.remaining or "-") == "0" and end.isdecimal():
                 raise RateLimited(max(1.0, float(end) - time.time()))
-            if rate.words and "retry-after" not in answer.headers and rate.words in answer.text.lower():
+            if rate.words and retries.retry_after(answer.headers) is None and rate.words in answer.text.lower():
                 raise RateLimited(BUSY_SECONDS)
         error = responses.transient_error(title, status, answer.headers, busy_if_asked=frozenset(rate.busy))
         if error is not None:

@@ -355,7 +355,7 @@ def test_a_refused_refresh_fails_the_connection(db, ring, connected):
         source.token()
     row = stored(db, connection)
     assert (row["status"], row["status_reason"]) == ("FAILED", "Memory refused the refresh token.")
-    with pytest.raises(Fatal, match="not ACTIVE"):
+    with pytest.raises(Fatal, match="no longer ACTIVE"):
         source.token()
     assert memory.refreshes == 1
 
