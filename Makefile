@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo check test tour bench soak lint docs image clients release
+.PHONY: help setup up demo check test tour pictures bench soak lint docs image clients release
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -79,8 +79,11 @@ clients: setup ## the Python client and the TypeScript types, from the API's des
 	clients/typescript/generate.sh .openapi.json .npm
 	@rm .openapi.json
 
-tour: setup ## the admin app's tasks in a browser: writes the table and pictures of docs/admin-app.md
+tour: setup ## the admin app's tasks in a browser: writes the table of docs/admin-app.md
 	TOUR_WRITE=1 $(BIN)/python -m pytest -n0 -q tests/e2e/browser/test_tour.py
+
+pictures: setup ## a picture of each page of the admin app, at twice its size, with the demo's content; needs Chromium
+	$(BIN)/python docs/generators/app_pictures.py
 
 docs: setup ## the documentation as a site in site/; ARGS=serve shows it while you edit
 	$(BIN)/mkdocs $(or $(ARGS),build --strict)

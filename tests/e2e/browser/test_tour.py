@@ -1,6 +1,6 @@
 """The tour: what staff do in the admin app, in a real browser, with clicks and seconds; then a look at every page.
 
-`make tour` looks at all widths and themes, and writes docs/admin-app.md's table and docs/pictures/app.
+`make tour` looks at all widths and themes, and writes docs/admin-app.md's table.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def _look(hands: Hands, album: Path) -> None:
             expect(page.get_by_text("encountered an error")).to_have_count(0)
             overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             wrong += [f"{name} is {overflow} pixels too wide at {width}"] if overflow > 0 else []
-            _photograph(page, album, name, width, scheme)
+            page.screenshot(path=album / f"{name}-{width}-{scheme}.png")
             page.evaluate(_axe())
             wrong += [f"{name} {width} {scheme}: {said}" for said in page.evaluate(_AXE)]
     assert not wrong, "\n".join(wrong)
@@ -329,16 +329,6 @@ _AXE = """async () => {
   return found.violations.flatMap(one => one.nodes.map(
     node => `${one.id} at ${node.target}: ${node.failureSummary.split("\\n").slice(1, 2)}`));
 }"""
-
-
-def _photograph(page: Page, album: Path, name: str, width: int, scheme: str) -> None:
-    """A picture in the album; those of the guide are small, and made where they are to be written."""
-    page.screenshot(path=album / f"{name}-{width}-{scheme}.png")
-    if WRITES and (width, scheme) == LOOKS[0]:
-        folder = PROJECT / "docs" / "pictures" / "app"
-        folder.mkdir(parents=True, exist_ok=True)
-        picture = Image.open(album / f"{name}-{width}-{scheme}.png").convert("RGB")
-        picture.resize((960, 600), Image.Resampling.LANCZOS).save(folder / f"{name}.webp", quality=72, method=6)
 
 
 def _write(hands: Hands) -> None:

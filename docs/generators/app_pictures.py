@@ -1,0 +1,103 @@
+"""Pictures of every page of the admin app, at twice their size, with the content of the demo.
+
+    make pictures
+
+Starts an instance of its own, ingests `local/corpus`, and writes docs/pictures/app/*.webp. Needs Chromium. PAGES names
+some of the pages, as in `PAGES="overview search" make pictures`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+if str(PROJECT) not in sys.path:
+    sys.path.insert(0, str(PROJECT))
+
+from PIL import Image  # noqa: E402
+from playwright.sync_api import Page, expect, sync_playwright  # noqa: E402
+
+from local.scratch import Scratch, create_namespace, start_scratch  # noqa: E402
+from retrieval.settings import load_settings  # noqa: E402
+
+FOLDER = PROJECT / "docs" / "pictures" / "app"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUESTIONS = {
+    "Who took delivery of the outdoor units?": "delivery-note-scan.pdf",
+    "What does error E17 mean?": "heat-pump-manual.pdf",
+    "May I return a unit that was installed?": "warranty.html",
+}
+ADDRESSES = {"search": "&q=Who+took+delivery+of+the+outdoor+units%3F"}
+"""Parameters of a page's address besides the namespace."""
+CORPUS = PROJECT / "local" / "corpus"
+SECONDS = 120
+
+
+def main() -> int:
+    if CHROMIUM is None:
+        print("No Chromium on this machine: apt-get install chromium", file=sys.stderr)
+        return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    os.environ["RETRIEVAL_SOURCE_FOLDERS"] = f'["{CORPUS}"]'
+    with start_scratch(load_settings().home.resolve() / "pictures") as scratch:
+        namespace = fill(scratch)
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1440, "height": 900}, device_scale_factor=2)
+            page.set_default_timeout(1000 * SECONDS)
+            expect.set_options(timeout=1000 * SECONDS)
+            sign_in(page, scratch)
+            names = sorted(view.stem for view in (PROJECT / "ui" / "views").glob("[!_]*.py"))
+            for name in os.environ.get("PAGES", "").split() or names:
+                photograph(page, f"{scratch.service['ui']}/{name}?namespace={namespace}{ADDRESSES.get(name, '')}", name)
+            browser.close()
+    return 0
+
+
+def fill(scratch: Scratch) -> str:
+    """Ingest the demo's files into a namespace that is the only one; with judged questions."""
+    with scratch.connect() as client:
+        namespace = create_namespace(client, "Fjordline Home")
+        client.namespaces.delete(scratch.service["namespaceId"])
+        scratch.run_command("ingest", str(CORPUS), "--ocr", "--namespace", namespace)
+        ids = {Path(document.name or "").name: document.id for document in client.documents.list(namespace)}
+        judged = [{"query": text, "relevant": [{"documentId": ids[name]}]} for text, name in QUESTIONS.items()]
+        client.api.create_evaluation({"namespaceId": namespace, "name": "Service desk", "questions": judged})
+        for question in QUESTIONS:
+            client.search(namespace, question, hybrid=True)
+        body = {"namespaceId": namespace, "name": "Service handbook", "connector": "OBJECTS"}
+        connection = client.api.create_connection({**body, "config": {"url": CORPUS.as_uri()}}).connection
+        source = {"source": "OBJECTS", "config": {"connectionId": connection.id}}
+        receipt = client.api.ingest_source({"namespaceId": namespace, "ingestConfig": source})
+        run = client.runs.wait(namespace, receipt.ingest_job_run_id)
+        client.api.create_schedule({"namespaceId": namespace, "ingestJobRunId": run.id, "cron": "0 6 * * 1-5"})
+    return namespace
+
+
+def sign_in(page: Page, scratch: Scratch) -> None:
+    page.goto(scratch.service["ui"])
+    page.get_by_label("API key").fill(scratch.service["apiKey"])
+    page.get_by_role("button", name="Sign in").first.click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_attached()
+
+
+def photograph(page: Page, address: str, name: str) -> None:
+    """Write a page's picture once nothing on it is being computed."""
+    page.goto(address)
+    expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    time.sleep(2)
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=1000 * SECONDS)
+    time.sleep(1)
+    expect(page.get_by_text("encountered an error")).to_have_count(0)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.save(FOLDER / f"{name}.webp", quality=80, method=6)
+    print(f"{name}: {picture.width} x {picture.height}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
