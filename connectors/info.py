@@ -82,6 +82,10 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     fields: Mapping[str, str] = {}
     """What those fields mean, by their names in the contract; `apiKey` is known."""
     choice: Choice = Choice()
+    example: str = ""
+    """URL of a connection without an app."""
+    credentials: frozenset[str] = frozenset()
+    """Names of the credentials that such a connection may need."""
     localhost: bool = False
     """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
 

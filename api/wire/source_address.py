@@ -6,29 +6,41 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from connectors import registry
+from retrieval.sources import DESCRIBED
+
 Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
 Short = Annotated[str, Meta(max_length=2048)]
 
 _BUCKETS = ["s3", "gs"]
-_SERVERS = ["sftp", "webdav+https", "https"]
-
-
+_SERVERS = ["sftp", "webdav+https"]
 _STORAGES = {
-    "s3": "S3, R2, MinIO and others",
-    "gs": "Google Cloud Storage",
-    "azure": "Azure Blob Storage",
-    "webdav+https": "WebDAV, such as Nextcloud",
-    "sftp": "SFTP",
-    "file": "A folder of the server",
+    "s3": ("S3, R2, MinIO and others", "s3://handbooks/2026"),
+    "gs": ("Google Cloud Storage", "gs://handbooks/2026"),
+    "azure": ("Azure Blob Storage", "azure://account/container/2026"),
+    "webdav+https": ("WebDAV, such as Nextcloud", "webdav+https://cloud.example.com/remote.php/dav/files/ada/2026"),
+    "sftp": ("SFTP", "sftp://files.example.com/srv/handbooks"),
+    "file": ("A folder of the server", "file:///srv/handbooks"),
 }
-"""Schemes of storages and their names for people."""
+"""Storages by their scheme, each with its name for people and an example URL."""
+_SERVICES = {name: registry.source_infos()[name] for name in DESCRIBED}
+_SOURCES = {
+    **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGES.items()},
+    **{key: {"connector": key, "title": info.title, "example": info.example} for key, info in _SERVICES.items()},
+}
+"""What a connection without an app can read, by scheme or connector; forms are made from it."""
 
 
-def _for(schemes: list[str], description: str, **extra: bool) -> Meta:
-    """Describe a field that only URLs of these schemes have; forms are made from it."""
+def _with(credential: str) -> list[str]:
+    """Return the services that have a credential."""
+    return [name for name, info in _SERVICES.items() if credential in info.credentials]
+
+
+def _for(names: list[str], description: str, **extra: bool) -> Meta:
+    """Describe a field that only these sources have."""
     return Meta(
         description=description,
-        extra_json_schema={"x-url-schemes": schemes} | {f"x-{name}": value for name, value in extra.items()},
+        extra_json_schema={"x-sources": names} | {f"x-{name}": value for name, value in extra.items()},
     )
 
 
@@ -40,11 +52,13 @@ class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True
     session_token: Annotated[Secret | None, _for(["s3"], "Session token of temporary keys.")] = None
     account_key: Annotated[Secret | None, _for(["azure"], "Key of the storage account, or a SAS token instead.")] = None
     sas_token: Annotated[Secret | None, _for(["azure"], "SAS token that may list and read the container.")] = None
-    user: Annotated[Secret | None, _for(_SERVERS, "User of a server, or of an API token, often an e-mail.")] = None
-    token: Annotated[Secret | None, _for(["https"], "Access token of a service such as GITHUB.")] = None
-    password: Annotated[
-        Secret | None, _for(["sftp", "webdav+https"], "Password of the user, or of the private key.")
+    user: Annotated[
+        Secret | None, _for([*_SERVERS, *_with("user")], "User of a server, or of an API token, often an e-mail.")
     ] = None
+    token: Annotated[
+        Secret | None, _for(_with("token"), "Access token, API token or application password of a service.")
+    ] = None
+    password: Annotated[Secret | None, _for(_SERVERS, "Password of the user, or of the private key.")] = None
     private_key: Annotated[
         Secret | None, _for(["sftp"], "Private key of the user, its whole file.", multiline=True)
     ] = None
@@ -58,17 +72,9 @@ class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
         Meta(
             min_length=1,
             max_length=2048,
-            extra_json_schema={"x-storages": _STORAGES},
+            extra_json_schema={"x-sources": _SOURCES},
             description="The bucket, folder, or what to read of a service, such as a repository.",
-            examples=[
-                "s3://handbooks/2026",
-                "gs://handbooks/2026",
-                "azure://account/container/2026",
-                "webdav+https://cloud.example.com/remote.php/dav/files/ada/2026",
-                "sftp://files.example.com/srv/handbooks",
-                "file:///srv/handbooks",
-                "https://github.com/octo-org/handbook",
-            ],
+            examples=[source["example"] for source in _SOURCES.values()],
         ),
     ]
     credentials: SourceCredentials | None = None

@@ -325,17 +325,24 @@ def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, or
 def test_a_bucket_is_connected_and_ingested(app, org):
     space = org.namespace()
     seen = app(org.api_key, "connections", namespace=space)
-    (storage,) = [choice for choice in seen.selectbox if choice.label == "Storage"]
+    (storage,) = [choice for choice in seen.selectbox if choice.label == "Source"]
     labels = {field.label for field in storage.select("sftp").run().text_input}
     assert {"User", "Password", "Host key"} <= labels
     assert {"Access key id", "Region"}.isdisjoint(labels)
+    seen = app(org.api_key, "connections", namespace=space)
+    (source,) = [choice for choice in seen.selectbox if choice.label == "Source"]
+    fields = {field.label: field for field in source.select("WORDPRESS").run().text_input}
+    assert fields.keys() & {"User", "Token", "Password", "Region"} == {"User", "Token"}
+    fields["URL"].set_value("http://127.0.0.1:9")
+    click(seen, "Connect source")
+    assert "config.url" in shown(seen)
     seen = app(org.api_key, "connections", namespace=space)
     fields = {field.label: field for field in seen.text_input}
     fields["URL"].set_value("s3://handbooks/2026")
     fields["Access key id"].set_value("key")
     fields["Secret access key"].set_value("canary-secret")
     assert {"Account key", "Host key"}.isdisjoint(fields)
-    click(seen, "Connect storage")
+    click(seen, "Connect source")
     assert not seen.error, shown(seen)
     seen.run()
     assert "Reconnect" not in {button.label for button in seen.button}

@@ -76,6 +76,12 @@ def key_scopes() -> list[str]:
     return list(load_schemas()["KeyScope"]["enum"])
 
 
+def sources_without_app() -> Mapping[str, Json]:
+    """Return the storages and services that a connection reads without an app: connector, title, and example URL."""
+    sources: Mapping[str, Json] = load_schemas()["SourceAddress"]["properties"]["url"]["x-sources"]
+    return sources
+
+
 def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     """The schemas that a configuration may have, by the provider that they are of."""
     components, providers, pending = load_schemas(), {}, [load_schemas()[schema]["properties"][name]]

@@ -119,7 +119,10 @@ def format_milliseconds(value: float | None) -> str:
 def source_title(value: str) -> str:
     """A source or connector as people name it."""
     source = _SOURCES.get(value) or api_schema.known_services().get(value)
-    return source.title if source else value.replace("_", " ").capitalize()
+    if source:
+        return source.title
+    other = api_schema.sources_without_app().get(value)
+    return str(other["title"]) if other else value.replace("_", " ").capitalize()
 
 
 def format_number(value: int | None) -> str:

@@ -1,9 +1,9 @@
-"""Form of a connection to a storage, made from the API's description of its address and credentials."""
+"""Form of a connection without an app, made from the API's description of addresses and credentials."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import streamlit as st
@@ -30,23 +30,22 @@ class Field:
 
 
 def show_storage_form(person: session.Person, namespace: str) -> None:
-    """Show the form of a new connection without authorization; the fields are those of the storage."""
-    with st.expander("Connect a bucket or folder", icon=":material/database:"):
-        url_schema = api_schema.load_schemas()["SourceAddress"]["properties"]["url"]
-        titles: Mapping[str, str] = url_schema["x-storages"]
-        scheme = st.selectbox("Storage", list(titles), format_func=titles.__getitem__)
-        example = next(url for url in url_schema["examples"] if url.startswith(f"{scheme}:"))
+    """Show the form of a new connection without authorization; the fields are those of the source."""
+    with st.expander("Connect a storage or service by its URL", icon=":material/database:"):
+        sources = api_schema.sources_without_app()
+        source = st.selectbox("Source", list(sources), format_func=lambda name: sources[name]["title"])
         with st.form("storage", border=False):
-            url = st.text_input("URL", placeholder=example, key=f"storage-url-{scheme}")
+            url = st.text_input("URL", placeholder=sources[source]["example"], key=f"storage-url-{source}")
             name = st.text_input("Name", placeholder="Handbooks", key="storage-name")
-            values = {field: _ask(field, scheme) for field in list_fields(scheme)}
+            values = {field: _ask(field, source) for field in list_fields(source)}
             interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of, key="storage-interval")
-            if not st.form_submit_button("Connect storage", type="primary", icon=":material/cable:"):
+            if not st.form_submit_button("Connect source", type="primary", icon=":material/cable:"):
                 return
         credentials = {field.name: value for field, value in values.items() if value and field.is_secret}
         config: Json = {field.name: value for field, value in values.items() if value and not field.is_secret}
         config |= {"url": url} | ({"credentials": credentials} if credentials else {})
-        body: Json = {"namespaceId": namespace, "name": name or url, "connector": "OBJECTS", "config": config}
+        connector = sources[source]["connector"]
+        body: Json = {"namespaceId": namespace, "name": name or url, "connector": connector, "config": config}
         body |= {"syncIntervalMinutes": interval} if interval else {}
         try:
             widgets.post_once(person, "/v1/connections", body)
@@ -56,18 +55,18 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
             st.rerun()
 
 
-def list_fields(scheme: str) -> Iterator[Field]:
-    """Yield the fields of a storage beside its URL, credentials first."""
+def list_fields(source: str) -> Iterator[Field]:
+    """Yield the fields of a source beside its URL, credentials first."""
     schemas = api_schema.load_schemas()
     for component, is_secret in (("SourceCredentials", True), ("SourceAddress", False)):
         for name, schema in schemas[component]["properties"].items():
             merged = {key: value for part in [*schema.get("anyOf", ()), schema] for key, value in part.items()}
-            if scheme in merged.get("x-url-schemes", ()):
+            if source in merged.get("x-sources", ()):
                 yield Field(name, merged["description"], is_secret, bool(merged.get("x-multiline")))
 
 
-def _ask(field: Field, scheme: str) -> str:
-    key = f"storage-{scheme}-{field.name}"
+def _ask(field: Field, source: str) -> str:
+    key = f"storage-{source}-{field.name}"
     if field.is_multiline:
         return st.text_area(field.label, help=field.help, key=key)
     is_hidden = field.is_secret and field.name != "user"

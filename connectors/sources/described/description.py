@@ -196,7 +196,13 @@ def _check_names(about: Description, stream: Stream) -> None:
 def read_info(name: str) -> ConnectorInfo:
     """Words for people about a described service."""
     about = read_description(name)
-    return ConnectorInfo(title=about.title, account=about.account, documents=about.documents)
+    return ConnectorInfo(
+        title=about.title,
+        account=about.account,
+        documents=about.documents,
+        example=about.example,
+        credentials=frozenset().union(*(edition.credentials for edition in about.editions)),
+    )
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:
