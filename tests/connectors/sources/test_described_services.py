@@ -114,6 +114,23 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
     assert not any(page.whole for page in seen)
 
 
+def test_a_post_that_may_not_be_read_is_not_missing(tmp_path):
+    with described_services.serving("WORDPRESS") as account:
+        account.opened, key = [], account.put("Title", "text")
+        (item,) = listed(account)[0].values()
+        connector, tokens = opened(account)
+        for status in (401, 403):
+            account.fault = lambda _request, status=status: faults.status(status)
+            with pytest.raises(Skippable, match=str(status)):
+                connector.gone(tokens, account.locate(key))
+            with pytest.raises(Skippable, match=str(status)):
+                connector.fetch(tokens, item, tmp_path / "a")
+        assert tokens.failed == ""
+        for clients in account.opened:
+            for client in clients.values():
+                client.close()
+
+
 def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account):
     keys = fill(account)
     limits = [faults.status(429, Retry_After="0")]
