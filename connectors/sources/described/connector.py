@@ -306,7 +306,7 @@ def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
     path = fill_text(stream.path, values)
     name = " ".join(str(read_field(entry, stream.item_name)).split())
     name = name.rpartition("/")[2] if name == path else name
-    properties = {"url": external_id, "path": path, **about}
+    properties = {"url": fill_address(stream.link, values) or external_id, "path": path, **about}
     version = str(read_field(entry, stream.version)) if stream.version else _digest(entry)
     media_type = stream.content.media_type
     name = html.unescape(name) if media_type == "text/html" else name

@@ -13,7 +13,7 @@ import msgspec
 
 from connectors.info import ConnectorInfo
 
-_FIELD = re.compile(r"\{(\w+)(:all)?\}")
+_FIELD = re.compile(r"\{(\w+)(?::(all|digits))?\}")
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of the last change of a list that begins with the newest; `incomplete`: field that is true where items are left
     out; `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields
     of items that are taken; `fields`: names in templates, and their fields of an item; `version`: field that changes
-    with the content, all of the entry without it."""
+    with the content, all of the entry without it; `link`: address that people open, if it is not the `id`."""
 
     name: str
     list: str
@@ -113,6 +113,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: Content
     exists: Exists
     version: str = ""
+    link: str = ""
     edition: str = ""
     query: Mapping[str, str] = {}
     items: str = ""
@@ -186,7 +187,14 @@ def read_description(name: str) -> Description:
 def _check_names(about: Description, stream: Stream) -> None:
     """Raise ValueError for a template with a name that neither the fields nor the URL have."""
     content, exists = stream.content, stream.exists
-    templates = [stream.id, stream.path, content.get, exists.get, content.comments.get if content.comments else ""]
+    templates = [
+        stream.id,
+        stream.link,
+        stream.path,
+        content.get,
+        exists.get,
+        content.comments.get if content.comments else "",
+    ]
     names = {match[1] for template in (*templates, stream.list) for match in _FIELD.finditer(template)}
     for edition in about.editions:
         if stream.edition in {"", edition.name}:
@@ -208,8 +216,9 @@ def read_info(name: str) -> ConnectorInfo:
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template of a URL: values are quoted; slashes stay, unless it says {name:all}."""
-    return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], all_of_it=bool(found[2])), template)
+    """Fill a template of a URL: values are quoted; slashes stay, unless it says {name:all}; of
+    {name:digits} the digits alone are taken."""
+    return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], found[2] or ""), template)
 
 
 def fill_text(template: str, values: Mapping[str, str]) -> str:
@@ -235,7 +244,9 @@ def fill_known(template: str, values: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
 
 
-def _quote(name: str, value: str, *, all_of_it: bool = False) -> str:
-    """Quote a value of a URL; addresses stay as they are."""
-    is_address = name in {"url", "site"} and not all_of_it
-    return value if is_address else quote(value, "" if all_of_it else "/")
+def _quote(name: str, value: str, part: str = "") -> str:
+    """Quote a value of a URL, or its digits; addresses stay as they are."""
+    if part == "digits":
+        return re.sub(r"\D", "", value)
+    is_address = name in {"url", "site"} and not part
+    return value if is_address else quote(value, "" if part == "all" else "/")

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors.http import responses, retries
+from connectors.sources.described import connector, description, service
 from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED
 from tests.connectors.sources.test_described import listed, opened, pages
 from tests.standins import described_services, faults, github
@@ -112,6 +114,15 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
     with pytest.raises(Retryable):
         seen.extend(connector.iter_changes(tokens, None))
     assert not any(page.whole for page in seen)
+
+
+def test_the_link_of_a_message_has_no_dot():
+    about = description.read_description("SLACK")
+    url = "https://acme.slack.com/archives/C0123456789"
+    site = service.open_site("SLACK", about, url, Settings(_env_file=None))
+    item = connector._item(about.streams[0], site, {"ts": "1512085950.000216", "text": "Owls"})
+    assert item.properties["url"] == f"{url}/p1512085950000216"
+    assert about.streams[0].parse_id(item.external_id, site.location)["ts"] == "1512085950.000216"
 
 
 def test_a_post_that_may_not_be_read_is_not_missing(tmp_path):
