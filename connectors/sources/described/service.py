@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -37,9 +38,9 @@ class Site:
     guarded: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Service:
-    """A described service, spoken to with the credentials of a connection."""
+    """A described service, spoken to with the credentials of a connection. Its clients are closed with it."""
 
     name: str
     about: Description
@@ -90,7 +91,8 @@ class Service:
             guard = fetch_guard.make_guard(self.settings)
             sessions.require_private_without_tls(guard, site.base, title=self.about.title, field="config.url")
         if site.guarded not in self.clients:
-            self.clients[site.guarded] = self._make_client(guarded=site.guarded)
+            client = self.clients[site.guarded] = self._make_client(guarded=site.guarded)
+            weakref.finalize(self, client.close)
         return self.clients[site.guarded]
 
     def _make_client(self, *, guarded: bool) -> httpx.Client:

@@ -23,11 +23,7 @@ SITE = f"https://github.com/{github.REPOSITORY}"
 def hub(monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     with github.serving() as account:
-        account.opened = []
         yield account
-        for clients in account.opened:
-            for client in clients.values():
-                client.close()
 
 
 class Tokens:
@@ -50,9 +46,7 @@ class Tokens:
 
 
 def opened(account):
-    connector = registry.make_connector(account.connector, {}, account.settings)
-    account.opened.append(connector.service.clients)
-    return connector, Tokens(account)
+    return registry.make_connector(account.connector, {}, account.settings), Tokens(account)
 
 
 def pages(account, cursor=None):
@@ -114,9 +108,11 @@ def test_a_host_that_the_url_names_is_dialled_by_the_guard(hub):
         registry.read_config("GITHUB", hub.config, plain)
     allowed = Settings(_env_file=None, fetch_allow="127.0.0.0/8")
     connector = registry.make_connector("GITHUB", {}, allowed)
-    hub.opened.append(connector.service.clients)
     tokens = Tokens(hub, allowed)
     found = {item.external_id for page in connector.iter_changes(tokens, None) for item in page.items}
+    (client,) = connector.service.clients.values()
+    del connector
+    assert client.is_closed
     assert len(found) == 7
     assert f"{hub.base}/{github.REPOSITORY}/issues/1" in found
     with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):

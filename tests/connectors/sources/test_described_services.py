@@ -22,11 +22,7 @@ def account(request, monkeypatch):
     monkeypatch.setattr(responses, "IDLE_PAGES", 3)
     served = github.serving() if request.param == "GITHUB" else described_services.serving(request.param)
     with served as account:
-        account.opened = []
         yield account
-        for clients in account.opened:
-            for client in clients.values():
-                client.close()
 
 
 def test_every_service_has_a_stand_in():
@@ -127,7 +123,7 @@ def test_the_link_of_a_message_has_no_dot():
 
 def test_a_post_that_may_not_be_read_is_not_missing(tmp_path):
     with described_services.serving("WORDPRESS") as account:
-        account.opened, key = [], account.put("Title", "text")
+        key = account.put("Title", "text")
         (item,) = listed(account)[0].values()
         connector, tokens = opened(account)
         for status in (401, 403):
@@ -137,9 +133,6 @@ def test_a_post_that_may_not_be_read_is_not_missing(tmp_path):
             with pytest.raises(Skippable, match=str(status)):
                 connector.fetch(tokens, item, tmp_path / "a")
         assert tokens.failed == ""
-        for clients in account.opened:
-            for client in clients.values():
-                client.close()
 
 
 def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account):
