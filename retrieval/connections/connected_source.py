@@ -132,9 +132,9 @@ class Connected:
             else []
         )
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
-            answers = pool.map(partial(_is_gone, self._connector, tokens), missing)
-            lost = [external_id for external_id, is_gone in zip(missing, answers, strict=True) if is_gone is True]
-        yield Page([SourceItem(external_id, external_id, deleted=True) for external_id in lost], "", done=True)
+            are_gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
+            lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
+        yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
         """Count the documents of these external ids that would be removed, and those held for a person."""
@@ -250,15 +250,12 @@ class Connected:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
-                answers = list(pool.map(partial(_is_gone, self._connector, tokens), part if place.whole else []))
-                departed_ids = [
-                    external_id for external_id, is_gone in zip(part, answers, strict=False) if is_gone is True
-                ]
-                kept = Counter(f"kept: {reason}" for reason in answers if isinstance(reason, str))
+                are_gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
+                departed_ids = [external_id for external_id, is_gone in zip(part, are_gone, strict=False) if is_gone]
                 noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
                 note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
-                yield Page([], str(place), done=False, skipped=kept, save=note)
+                yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
         end = partial(queries_sync.finish_listing, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
         yield Page([], str(place), done=True, save=partial(_ended, end, request))
@@ -325,14 +322,6 @@ def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> 
         return connector.access(tokens, external_id)
     except Skippable as error:
         return SourceAccess(unknown=str(error))
-
-
-def _is_gone(connector: Connector, tokens: TokenSource, external_id: str) -> bool | str:
-    """Tell whether an item is gone; the reason where it may not be read, so that its document stays."""
-    try:
-        return connector.gone(tokens, external_id)
-    except Skippable as error:
-        return str(error)
 
 
 def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:

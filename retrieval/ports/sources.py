@@ -123,10 +123,7 @@ class Connector(Protocol):
         ...
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """Tell whether an item that a full listing did not name is deleted, trashed or out of reach.
-
-        Skippable, with the reason, where this item may not be read: its document stays.
-        """
+        """Tell whether an item that a full listing did not name is deleted, trashed or out of reach."""
         ...
 
 

@@ -161,9 +161,9 @@ class Described:
         content = stream.content
         headers = {"Accept": content.accept} if content.accept else {}
         url = site.base + fill_address(content.get, values)
-        answer = self._get_item(tokens, url, headers)
+        answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers)
         if answer.status_code in self.about.missing:
-            raise Skippable("It is no longer there.")
+            raise Skippable("It is no longer there, or may not be read with these credentials.")
         data = answer.content
         if content.pages:
             data = b"".join(self._read_pages(tokens, answer, content.pages))
@@ -180,18 +180,10 @@ class Described:
         except Skippable:
             return True
         url = site.base + fill_address(stream.exists.get, values)
-        answer = self._get_item(tokens, url)
+        answer = self.service.get(tokens, url, passing=self.about.missing)
         if answer.status_code in self.about.missing:
             return True
         return bool(stream.exists.keep) and not is_kept(self.service.read_json(answer), stream.exists.keep, values)
-
-    def _get_item(self, tokens: TokenSource, url: str, headers: Mapping[str, str] | None = None) -> httpx.Response:
-        """Return the answer about one item, be it missing. Skippable where the credentials may not read it."""
-        about = self.about
-        answer = self.service.get(tokens, url, passing=(*about.missing, *about.denied), headers=headers)
-        if answer.status_code in about.denied:
-            raise Skippable(f"{about.title} answers {answer.status_code}: these credentials may not read it.")
-        return answer
 
     def _streams(self, site: Site) -> list[Stream]:
         return [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
@@ -208,7 +200,7 @@ class Described:
         yield first.content
         for number in range(2, COMMENT_PAGES):
             url = str(first.url.copy_set_param(parameter, str(number)))
-            answer = self._get_item(tokens, url)
+            answer = self.service.get(tokens, url, passing=self.about.missing)
             if answer.status_code != 200 or not answer.content:
                 return
             yield answer.content

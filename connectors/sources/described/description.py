@@ -149,8 +149,7 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A service. `missing`: statuses of an item that no longer exists; `denied`: of one that the credentials may not
-    read, whose document stays; `example`: URL of a connection."""
+    """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection."""
 
     title: str
     account: str
@@ -162,7 +161,6 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = Rate()
     errors: Errors | None = None
     missing: tuple[int, ...] = (404, 410)
-    denied: tuple[int, ...] = ()
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
         """Return the edition of a connection's URL with the values of its groups."""

@@ -121,20 +121,6 @@ def test_the_link_of_a_message_has_no_dot():
     assert about.streams[0].parse_id(item.external_id, site.location)["ts"] == "1512085950.000216"
 
 
-def test_a_post_that_may_not_be_read_is_not_missing(tmp_path):
-    with described_services.serving("WORDPRESS") as account:
-        key = account.put("Title", "text")
-        (item,) = listed(account)[0].values()
-        connector, tokens = opened(account)
-        for status in (401, 403):
-            account.fault = lambda _request, status=status: faults.status(status)
-            with pytest.raises(Skippable, match=str(status)):
-                connector.gone(tokens, account.locate(key))
-            with pytest.raises(Skippable, match=str(status)):
-                connector.fetch(tokens, item, tmp_path / "a")
-        assert tokens.failed == ""
-
-
 def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account):
     keys = fill(account)
     limits = [faults.status(429, Retry_After="0")]

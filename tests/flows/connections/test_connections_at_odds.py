@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from retrieval.connections import connected_source, queries_sync
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, Retryable
 from retrieval.jobs import control
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, SourceItem
@@ -253,21 +253,6 @@ def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, acco
     assert ["comes to no end" in entry.error for entry in run.failed] == [True]
     assert len(pages) == 7
     assert set(rows(space)) == {one}
-
-
-def test_what_may_not_be_read_any_more_stays_and_is_counted(space, account, listing, monkeypatch):
-    hidden, seen = account.put("hidden.txt", "the hidden words"), account.put("seen.txt", "the seen words")
-    space.ingest()
-    listing([item(seen)], whole=True)
-
-    def refuse(_self, _tokens, _external_id):
-        raise Skippable("These credentials may not read it.")
-
-    monkeypatch.setattr(memory.Memory, "gone", refuse)
-    run = space.ingest()
-    assert set(rows(space)) == {hidden, seen}
-    assert run.progress["removed"] == 0
-    assert run.progress["skippedReasons"] == {"kept: These credentials may not read it.": 1}
 
 
 def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
