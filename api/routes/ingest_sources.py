@@ -276,5 +276,5 @@ HANDLERS = (
     ingest_sitemap,
     ingest_website,
     *(_handler(BODIES[name], name, info.title, source_slug(name)) for name, info in registry.connector_infos().items()),
-    _handler(SOURCE_BODY, ENGINES[0], "a connection with a config, such as a bucket", "source"),
+    _handler(SOURCE_BODY, ENGINES[0], "a storage or service by its URL", "source"),
 )

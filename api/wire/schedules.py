@@ -77,7 +77,7 @@ class Schedule(Struct, rename="camel", kw_only=True):
 
     id: Annotated[str, Meta(description="The object's id.")]
     source: Annotated[str, Meta(description="The source of the ingestion.")]
-    about: Annotated[str | None, Meta(description="URL of the source, or its first page; null for a connection.")]
+    about: Annotated[str | None, Meta(description="URL of the source, its first page, or the name of the connection.")]
     connection_id: Annotated[str | None, Meta(description="The connection; null for sources of the web.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
     tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]

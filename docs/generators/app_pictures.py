@@ -54,7 +54,8 @@ def main() -> int:
             sign_in(page, scratch)
             names = sorted(view.stem for view in (PROJECT / "ui" / "views").glob("[!_]*.py"))
             for name in os.environ.get("PAGES", "").split() or names:
-                photograph(page, f"{scratch.service['ui']}/{name}?namespace={namespace}{ADDRESSES.get(name, '')}", name)
+                path = "" if name == "overview" else name
+                photograph(page, f"{scratch.service['ui']}/{path}?namespace={namespace}{ADDRESSES.get(name, '')}", name)
             browser.close()
     return 0
 

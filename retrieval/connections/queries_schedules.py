@@ -47,7 +47,9 @@ _FROM: LiteralString = (
 )
 _SELECT: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
-    " coalesce(s.config -> 'request' ->> 'url', s.urls[1]) as about, s.minutes, s.cron, s.time_zone, s.paused,"
+    " coalesce(s.config -> 'request' ->> 'url', s.urls[1], (select c.name from connections c where c.id = "
+    + job_config.connection_of("s")
+    + ")) as about, s.minutes, s.cron, s.time_zone, s.paused,"
     " s.reason, newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at from"
     + _FROM
     + "left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "

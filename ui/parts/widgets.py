@@ -56,7 +56,7 @@ def status_column() -> Any:
     """A table's column of statuses as coloured chips; its cells are lists of one."""
     colors = [color for _, color, _ in STATUS.values()]
     return st.column_config.MultiselectColumn(
-        "Status", options=list(STATUS), color=colors, format_func=status_word, width=150
+        "Status", options=list(STATUS), color=colors, format_func=status_word, width=180
     )
 
 

@@ -96,3 +96,14 @@ def test_sent_content_cannot_be_repeated(org):
     run = org.text(space, "A text.")["data"]["ingestJobRunId"]
     body = {"namespaceId": space, "ingestJobRunId": run, "intervalMinutes": 5}
     assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")
+
+
+def test_the_schedule_of_a_connection_has_its_name(org):
+    space = org.namespace()
+    config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
+    connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
+    made = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
+    source = {"source": "OBJECTS", "config": {"connectionId": made["id"]}}
+    receipt = org.client.post("/v1/ingest/source", json={"namespaceId": space, "ingestConfig": source}).json()["data"]
+    schedule = create(org, space, receipt["ingestJobRunId"], intervalMinutes=60)
+    assert (schedule["about"], schedule["connectionId"]) == ("Handbooks", made["id"])

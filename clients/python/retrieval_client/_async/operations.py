@@ -180,7 +180,7 @@ class AsyncOperations:
     async def ingest_source(
         self, body: bodies.IngestSource, *, idempotency_key: str | None = None
     ) -> models.IngestData:
-        """Ingest from a connection with a config, such as a bucket: `POST /v1/ingest/source`."""
+        """Ingest from a storage or service by its URL: `POST /v1/ingest/source`."""
         answer = await self._transport.json(
             "POST", "/v1/ingest/source", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
