@@ -21,7 +21,7 @@ from connectors import registry
 from retrieval import tracing
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
-from retrieval.namespaces import namespaces
+from retrieval.namespaces import namespaces, validation
 from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
@@ -280,9 +280,7 @@ def _reranker(services: Services, spaces: Sequence[Space], data: SearchBody) -> 
     if data.rerank_config is None:
         same = all(space.config.reranker == config.reranker for space in spaces)
         return config if same else replace(config, reranker=None)
-    if not services.settings.allow_local_rerankers:
-        message = "rerankConfig: LOCAL is switched off on this service."
-        raise ServiceError(INVALID, message, field="rerankConfig.provider", reason="switched_off")
+    validation.require_local_reranker(services.settings, INVALID, "rerankConfig")
     return replace(config, reranker={"provider": "LOCAL"})
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec import UNSET
 
 from api.operation import idempotent, operation
 from api.request import ApiRequest
@@ -14,7 +15,7 @@ from api.wire import evaluations as wire
 from retrieval.database.pagination import Part
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import evaluations, runs
-from retrieval.namespaces import namespaces
+from retrieval.namespaces import namespaces, validation
 
 _operation = partial(operation, tag="Evaluations", invalid=ErrorCode.INVALID_REQUEST)
 _MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND)
@@ -136,6 +137,10 @@ async def delete_evaluation(
 async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[wire.StartRun]) -> wire.RunAnswer:
     """Compare settings. Starts a flow that runs every question under every setting."""
     scope, settings = request.scope_of(data.namespace_id), data.to_values()
+    for number, setting in enumerate(data.settings):
+        if setting.rerank_config is not UNSET:
+            place = f"settings[{number}].rerankConfig"
+            validation.require_local_reranker(request.services.settings, ErrorCode.INVALID_REQUEST, place)
     run = await runs.create(request.services.db, scope, evaluation_id, settings)
     return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.of(run)))
 

@@ -123,6 +123,13 @@ def check_allowed(settings: Settings, configs: Config) -> None:
         )
 
 
+def require_local_reranker(settings: Settings, code: ErrorCode, field: str) -> None:
+    """Refuse the service's own reranker of a request, `field`, where it is switched off."""
+    if not settings.allow_local_rerankers:
+        message = f"{field}: LOCAL is switched off on this service."
+        raise ServiceError(code, message, field=f"{field}.provider", reason="switched_off")
+
+
 def embedding_models(settings: Settings) -> Mapping[str, list[str]]:
     """The embedding models of each provider."""
     return {

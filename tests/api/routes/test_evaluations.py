@@ -11,7 +11,7 @@ import pytest
 from retrieval.database.database import Database
 from retrieval.evaluations import runs
 from retrieval.ports import Scope
-from tests.api.support import assert_error
+from tests.api.support import assert_error, client_of, serve
 
 SETTING = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 METRIC = {"value": 1.0, "ci95": [1.0, 1.0], "deltaCi95": None}
@@ -235,3 +235,20 @@ def test_a_question_may_have_no_document_that_answers_it_if_another_has_one(org)
     assert gone.status_code == 200, gone.text
     (kept,) = org.db.rows("select answerability from partitions where namespace_id = %(s)s", {"s": space})
     assert set(kept["answerability"]) == {"keyword"}, "its fits went with it"
+
+
+def test_a_reranker_that_is_switched_off_reranks_no_setting_and_no_search(org, api_settings, api_database, ring):
+    space, own = org.namespace(), {"rerankConfig": {"provider": "LOCAL"}}
+    body = {"namespaceId": space, "name": "birds", "questions": [{"query": "owls", "relevant": [{"externalId": "o"}]}]}
+    made = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]
+    runs_body = {"namespaceId": space, "settings": [SETTING, {**SETTING, "name": "again", **own}]}
+    switched_off = api_settings.model_copy(update={"allow_local_rerankers": False})
+    with serve(switched_off, api_database, ring) as base, client_of(base, org.api_key) as client:
+        refused_run = client.post(f"/v1/evaluations/{made['id']}/runs", json=runs_body)
+        refused_search = client.post("/v1/search", json={"namespaceId": space, "query": "owls", **own})
+    for answer, code, field in (
+        (refused_run, INVALID, "settings[1].rerankConfig.provider"),
+        (refused_search, "INVALID_SEARCH_REQUEST", "rerankConfig.provider"),
+    ):
+        details = assert_error(answer, 400, code)["error"]["details"]
+        assert details == {"reason": "switched_off", "field": field}
