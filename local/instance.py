@@ -13,7 +13,7 @@ import json
 import os
 import socket
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -124,26 +124,24 @@ def read_service(home: Path) -> dict[str, Any]:
     return read_json(home / "service.json") or read_json(home / "service.last.json")
 
 
-def settle_ports(addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = ()) -> dict[str, int]:
+def settle_ports(
+    addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = (), claims: ExitStack | None = None
+) -> dict[str, int]:
     """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken.
 
-    `movable`: names of settings whose port gives way to one of the next `_NEXT_PORTS` if it is taken."""
+    `movable`: names of settings whose port gives way to one of the next `_NEXT_PORTS` if it is taken.
+    `claims`: keeps the ports from other instances that start on this machine, until it is closed."""
     ports = {}
     with ExitStack() as stack:
         for name, (host, port) in addresses.items():
-            candidates = range(port, port + 1 + _NEXT_PORTS) if name in movable and port else [port]
-            free = (candidate for candidate in candidates[:-1] if _is_free(host, candidate))
-            ports[name] = _hold_port(stack, name, host, next(free, candidates[-1]))
+            candidates = range(port, port + 1 + _NEXT_PORTS) if name in movable and port else [port, port]
+            for candidate in candidates[:-1]:
+                with suppress(LocalError):
+                    ports[name] = _hold_port(stack, name, host, candidate, claims)
+                    break
+            else:
+                ports[name] = _hold_port(stack, name, host, candidates[-1], claims)
     return ports
-
-
-def _is_free(host: str, port: int) -> bool:
-    try:
-        with ExitStack() as stack:
-            _hold_port(stack, "", host, port)
-    except LocalError:
-        return False
-    return True
 
 
 def build_url(host: str, port: int) -> str:
@@ -164,13 +162,16 @@ def port_settings(addresses: Mapping[str, str | None]) -> dict[str, str]:
     return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in ports.items() if port}
 
 
-def _hold_port(stack: ExitStack, name: str, host: str, port: int) -> int:
+def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitStack | None) -> int:
     """Bind until all ports are settled, so that two roles never pick the same."""
     probe = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM))
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         probe.bind((host, port))
         probe.listen(1)
+        bound = int(probe.getsockname()[1])
+        if claims is not None:
+            _claim_port(claims, bound)
     except OSError as error:
         reasons = {
             errno.EADDRINUSE: "is taken by another program",
@@ -179,7 +180,20 @@ def _hold_port(stack: ExitStack, name: str, host: str, port: int) -> int:
         reason = reasons.get(error.errno or 0, f"cannot be opened ({error.strerror})")
         advice = f"set {name} to another port, or to 0 for any free one"
         raise LocalError(f"Port {port} on {host} {reason}: {advice}.", exit_code=2) from error
-    return int(probe.getsockname()[1])
+    return bound
+
+
+def _claim_port(claims: ExitStack, port: int) -> None:
+    """Hold a socket named after the port, since its role listens seconds later. OSError if another instance holds it.
+
+    The name is in Linux's abstract namespace: it leaves no file, and goes with the process."""
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0retrieval-service-port-{port}")
+    except OSError:
+        claim.close()
+        raise
+    claims.enter_context(claim)
 
 
 def write_private(file: Path, text: str) -> None:

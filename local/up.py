@@ -42,7 +42,8 @@ def run(options: Namespace, settings: Settings) -> int:
         raise LocalError(_already_running(home))
     try:
         instance.clear_home(home)
-        _supervise(_settle(settings), home, show_key=not options.for_a_log)
+        with contextlib.ExitStack() as claims:
+            _supervise(_settle(settings, claims), home, show_key=not options.for_a_log)
     finally:
         os.close(lock)
     return 0
@@ -116,8 +117,8 @@ def _already_running(home: Path) -> str:
     return f"An instance is running in {home} already: {', '.join(addresses) or 'it is starting'}."
 
 
-def _settle(settings: Settings) -> Settings:
-    """Settings with every port of this instance checked, and 0 replaced; a default that is taken gives way."""
+def _settle(settings: Settings, claims: contextlib.ExitStack) -> Settings:
+    """Settings with every port of this instance claimed, and 0 replaced; a default that is taken gives way."""
     addresses = {"api_port": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
         addresses["prefect_port"] = (settings.prefect_host, settings.prefect_port)
@@ -128,7 +129,7 @@ def _settle(settings: Settings) -> Settings:
         addresses["metrics_port"] = (settings.metrics_host, settings.metrics_port)
     by_variable = {f"RETRIEVAL_{name.upper()}": address for name, address in addresses.items()}
     defaults = [f"RETRIEVAL_{name.upper()}" for name in addresses if name not in settings.model_fields_set]
-    ports = instance.settle_ports(by_variable, movable=defaults)
+    ports = instance.settle_ports(by_variable, movable=defaults, claims=claims)
     for variable in defaults:
         host, port = by_variable[variable]
         if ports[variable] != port:

@@ -12,6 +12,7 @@ import time
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,16 @@ def test_a_default_port_that_is_taken_gives_way_to_the_next() -> None:
         port = taken.getsockname()[1]
         moved = instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"])["A"]
     assert port < moved <= port + 20
+
+
+def test_instances_that_start_at_the_same_time_get_different_ports() -> None:
+    with ExitStack() as first, ExitStack() as second:
+        port = instance.settle_ports({"A": ("127.0.0.1", 0)}, claims=first)["A"]
+        assert instance.settle_ports({"A": ("127.0.0.1", port)}, movable=["A"], claims=second)["A"] > port
+        with pytest.raises(LocalError, match="is taken"):
+            instance.settle_ports({"A": ("127.0.0.1", port)}, claims=second)
+    with ExitStack() as third:
+        assert instance.settle_ports({"A": ("127.0.0.1", port)}, claims=third)["A"] == port
 
 
 def test_port_zero_picks_different_free_ports() -> None:
