@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import socket
 import threading
@@ -22,10 +23,12 @@ USER, PASSWORD = "ada", "canary-objects-password"
 
 @dataclass
 class FileServer:
-    """`seen`: methods and paths of a WebDAV server; `statuses`: by path, what it answers instead."""
+    """`private_key`: of the user of SFTP; `seen`: methods and paths of a WebDAV server; `statuses`: by path, what it
+    answers instead."""
 
     port: int
     host_key: str = ""
+    private_key: str = ""
     seen: list[tuple[str, str]] = field(default_factory=list)
     statuses: dict[str, int] = field(default_factory=dict)
 
@@ -44,8 +47,7 @@ class _Threads(ThreadingMixIn, WSGIServer):
 
 @contextmanager
 def serve_webdav(folder: Path) -> Iterator[FileServer]:
-    """The folder, which is made, at /dav/ for one user."""
-    folder.mkdir()
+    """The folder at /dav/ for one user."""
     from wsgidav.wsgidav_app import WsgiDAVApp
 
     app = WsgiDAVApp(
@@ -70,7 +72,7 @@ def serve_webdav(folder: Path) -> Iterator[FileServer]:
 
     with make_server("127.0.0.1", 0, answer, _Threads, _Quiet) as http:
         server.port = http.server_port
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+        threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
         yield server
         http.shutdown()
 
@@ -78,14 +80,15 @@ def serve_webdav(folder: Path) -> Iterator[FileServer]:
 @contextmanager
 def serve_sftp(folder: Path) -> Iterator[FileServer]:
     """The folder at /files, for one user."""
-    key = paramiko.ECDSAKey.generate()
+    key, user_key, written = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate(), io.StringIO()
+    user_key.write_private_key(written)
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        threading.Thread(target=_accept, args=(listening, key, folder), daemon=True).start()
-        yield FileServer(listening.getsockname()[1], f"SHA256:{digest}")
+        threading.Thread(target=_accept, args=(listening, key, user_key, folder), daemon=True).start()
+        yield FileServer(listening.getsockname()[1], f"SHA256:{digest}", written.getvalue())
 
 
-def _accept(listening: socket.socket, key: paramiko.PKey, folder: Path) -> None:
+def _accept(listening: socket.socket, key: paramiko.PKey, user_key: paramiko.PKey, folder: Path) -> None:
     while True:
         try:
             connection, _ = listening.accept()
@@ -94,10 +97,16 @@ def _accept(listening: socket.socket, key: paramiko.PKey, folder: Path) -> None:
         transport = paramiko.Transport(connection)
         transport.add_server_key(key)
         transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, folder)
-        transport.start_server(server=_Users())
+        transport.start_server(server=_Users(user_key))
 
 
 class _Users(paramiko.ServerInterface):
+    def __init__(self, key: paramiko.PKey) -> None:
+        self._key = key
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return paramiko.AUTH_SUCCESSFUL if (username, key) == (USER, self._key) else paramiko.AUTH_FAILED
+
     def check_auth_password(self, username: str, password: str) -> int:
         accepted = (username, password) == (USER, PASSWORD)
         return paramiko.AUTH_SUCCESSFUL if accepted else paramiko.AUTH_FAILED
@@ -106,7 +115,7 @@ class _Users(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED if kind == "session" else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def get_allowed_auths(self, username: str) -> str:
-        return "password"
+        return "password,publickey"
 
 
 class _Files(paramiko.SFTPServerInterface):
