@@ -298,10 +298,10 @@ def _told(data: Json) -> str:
 def describe_answerable(answerable: Json) -> str:
     """Say in a sentence how probable it is that the results answer the question."""
     probability = answerable["probability"]
-    verdict = "The documents answer this" if probability >= LIKELY else "The documents may not answer this"
+    verdict = "Likely answered" if probability >= LIKELY else "Perhaps answered"
     if probability < UNLIKELY:
-        verdict = "The documents do not seem to answer this"
-    return f"{verdict}: probability {probability:.0%} ({answerable['basis']})."
+        verdict = "Probably not answered"
+    return f"{verdict} by these documents: {probability:.0%} ({answerable['basis']})."
 
 
 def _is_one(word: str, words: frozenset[str]) -> bool:
