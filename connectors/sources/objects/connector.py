@@ -40,6 +40,8 @@ SECONDS: Final = 600.0
 """Seconds that the content of one object may take."""
 PIECE: Final = 1 << 20
 LINKS: Final = "symbolic links"
+NAME_ERRORS: Final = "surrogateescape"
+"""Names of files are bytes: Python reads those that are no UTF-8 in this way, and a URL holds them as they are."""
 
 
 def make(_app: Mapping[str, Any], settings: Settings) -> Objects:
@@ -161,18 +163,20 @@ def _save(location: Location, storage: Storage, key: str, to: Path, most: int) -
 
 def _item(location: Location, stored: StoredObject) -> SourceItem:
     """`external_id`: URL of the object; `path`: from the prefix on."""
-    path = stored.key.removeprefix(location.prefix)
-    url = location.root + quote(stored.key)
+    path = _readable(stored.key.removeprefix(location.prefix))
+    quoted = quote(stored.key, errors=NAME_ERRORS)
     folders = path.split("/")[:-1]
     above = tuple("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
-    properties = {"url": location.page_root + quote(stored.key), "path": path} | (
+    properties = {"url": location.page_root + quoted, "path": path} | (
         {"modifiedAt": stored.modified_at} if stored.modified else {}
     )
-    return SourceItem(url, path.rpartition("/")[2], version=stored.version, properties=properties, above=above)
+    return SourceItem(
+        location.root + quoted, path.rpartition("/")[2], version=stored.version, properties=properties, above=above
+    )
 
 
 def _entry(location: Location, stored: StoredObject) -> Entry:
-    path = stored.key.removeprefix(location.prefix).rstrip("/")
+    path = _readable(stored.key.removeprefix(location.prefix).rstrip("/"))
     name = path.rpartition("/")[2]
     if stored.key.endswith("/"):
         return Entry(path, name, is_folder=True, path=path, has_children=True)
@@ -182,5 +186,10 @@ def _entry(location: Location, stored: StoredObject) -> Entry:
 
 def _key(location: Location, external_id: str) -> str | None:
     """Key of an object; None if it is in another storage or outside of the prefix."""
-    key = unquote(external_id.removeprefix(location.root))
+    key = unquote(external_id.removeprefix(location.root), errors=NAME_ERRORS)
     return key if external_id.startswith(location.root) and key.startswith(location.prefix) else None
+
+
+def _readable(path: str) -> str:
+    """Return a path as it is shown: bytes that are no UTF-8 as replacement characters."""
+    return path.encode(errors=NAME_ERRORS).decode(errors="replace")

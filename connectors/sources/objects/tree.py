@@ -148,8 +148,14 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
 
 
 def make_folder(location: Location, _settings: Settings) -> Tree:
-    """A folder of this machine."""
-    return Tree(_LocalFiles(), location.prefix, open_local, local_errors)
+    """A folder of this machine. Links on the way to it are followed once, when it is opened, and none below it."""
+    folder = f"/{location.prefix.rstrip('/')}"
+    real_folder = os.path.realpath(folder)
+
+    def open_file(path: str) -> AbstractContextManager[BinaryIO]:
+        return open_local(real_folder.rstrip("/") + path.removeprefix(folder.rstrip("/")))
+
+    return Tree(_LocalFiles(), location.prefix, open_file, local_errors)
 
 
 class _LocalFiles:

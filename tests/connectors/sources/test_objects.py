@@ -172,6 +172,23 @@ def test_names_of_any_characters_are_found_again(tmp_path, storage):
     assert fetched(storage, items["a b/ü é#%41?.txt"], tmp_path).path.read_text() == "odd"
 
 
+def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
+    storage = Folder(tmp_path)
+    os.makedirs(os.fsencode(storage.path) + b"/M\xfcll")
+    with open(os.fsencode(storage.path) + b"/M\xfcll/caf\xe9.txt", "w") as file:
+        file.write("badgers")
+    (tmp_path / "link").symlink_to(storage.path)
+    storage.config = {"url": f"file://{tmp_path}/link"}
+    (item,) = listed(storage)[0].values()
+    assert (item.properties["path"], item.name) == ("M\ufffdll/caf\ufffd.txt", "caf\ufffd.txt")
+    assert item.external_id.endswith("/link/M%FCll/caf%E9.txt")
+    assert fetched(storage, item, tmp_path).path.read_text() == "badgers"
+    connector, tokens = opened(storage)
+    assert not connector.gone(tokens, item.external_id)
+    (entry,) = connector.browse(tokens, None, None).entries
+    assert entry.id.isprintable()
+
+
 def test_a_listing_goes_on_behind_any_page_in_another_process(storage, monkeypatch):
     monkeypatch.setattr("connectors.sources.objects.tree.BATCH", 2)
     monkeypatch.setattr("connectors.sources.objects.bucket.BATCH", 2)
