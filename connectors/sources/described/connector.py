@@ -28,6 +28,7 @@ from connectors.sources.described.description import (
     fill_address,
     fill_known,
     fill_text,
+    has_field,
     is_kept,
     read_description,
     read_field,
@@ -183,7 +184,13 @@ class Described:
         answer = self.service.get(tokens, url, passing=self.about.missing)
         if answer.status_code in self.about.missing:
             return True
-        return bool(stream.exists.keep) and not is_kept(self.service.read_json(answer), stream.exists.keep, values)
+        keep = stream.exists.keep
+        fields = self.service.read_json(answer) if keep else {}
+        if is_kept(fields, keep, values):
+            return False
+        if not all(has_field(fields, name) for name in keep):
+            raise self.service.unreadable()
+        return True
 
     def _streams(self, site: Site) -> list[Stream]:
         return [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
@@ -211,6 +218,8 @@ class Described:
         """Yield title, body and comments, each below its author."""
         fields, is_html = self.service.read_json(answer), content.media_type == "text/html"
         if content.title:
+            if not has_field(fields, content.title):
+                raise self.service.unreadable()
             yield _heading(1, str(read_field(fields, content.title)), is_html=is_html)
         if body := read_field(fields, content.body) if content.body else "":
             yield str(body)
@@ -243,9 +252,14 @@ class Described:
 
     def _next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
         """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
+        import httpx
+
         if answer.status_code != 200 or paging == Paging():
             return ""
-        following = next_address(paging, site.base, answer, entries, self.service.read_json)
+        try:
+            following = next_address(paging, site.base, answer, entries, self.service.read_json)
+        except (httpx.InvalidURL, ValueError):
+            raise self.service.unreadable() from None
         if following and not following.startswith((f"{site.base}/", f"{site.base}?")):
             raise Retryable(f"{self.about.title}'s list leads to another address.")
         return following
@@ -284,10 +298,14 @@ def _list_url(stream: Stream, site: Site, changed_after: datetime | None) -> str
 
 
 def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:
-    """Tell if a list that begins with the newest has come to what was listed before."""
+    """Tell if a list that begins with the newest has come to what was listed before; not by times that cannot be
+    read."""
     if not stream.newest or changed_after is None or not entries:
         return False
-    times = [datetime.fromisoformat(str(read_field(entry, stream.newest))) for entry in entries]
+    try:
+        times = [datetime.fromisoformat(str(read_field(entry, stream.newest))) for entry in entries]
+    except ValueError:
+        return False
     return all(time.replace(tzinfo=time.tzinfo or UTC) < changed_after for time in times)
 
 

@@ -231,6 +231,13 @@ def read_field(item: Any, name: str) -> Any:
     return "" if item is None else item
 
 
+def has_field(item: Any, name: str) -> bool:
+    """Tell if an item has a field by its dotted name, be it null."""
+    above, _, last = name.rpartition(".")
+    parent = read_field(item, above)
+    return isinstance(parent, Mapping) and last in parent
+
+
 def is_kept(item: Any, keep: Mapping[str, str], location: Mapping[str, str]) -> bool:
     """Tell if the fields of an item match their patterns, in which names of the location are filled in."""
     names = {name: re.escape(value) for name, value in location.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 import weakref
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 SECONDS: Final = 60.0
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 BUSY_SECONDS: Final = 60.0
 """Pause after a rate limit that does not say its end."""
 
@@ -79,11 +81,20 @@ class Service:
         return answer
 
     def read_json(self, answer: httpx.Response) -> Any:
-        """Read the answer. Retryable if it is no JSON."""
+        """Read the answer; halves of surrogate pairs, which no encoding knows, are replaced. Retryable if it is no
+        JSON."""
         try:
-            return answer.json()
-        except ValueError:
-            raise Retryable(str(responses.unreadable_answer(self.about.title))) from None
+            document = answer.json()
+            if _SURROGATE.search(answer.content):
+                text = json.dumps(document, ensure_ascii=False)
+                document = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        except (ValueError, RecursionError):
+            raise self.unreadable() from None
+        return document
+
+    def unreadable(self) -> Retryable:
+        """Return the error for an answer that is not what this service answers with."""
+        return Retryable(str(responses.unreadable_answer(self.about.title)))
 
     def _client(self, site: Site) -> httpx.Client:
         """Return the client for a site. Fatal where the credentials would be readable on the public internet."""

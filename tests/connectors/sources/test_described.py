@@ -178,6 +178,33 @@ def test_a_list_that_leads_in_a_circle_or_elsewhere_ends(hub, elsewhere):
     assert len(hub.requests) <= 8
 
 
+def replies(body, **headers):
+    return lambda handler: handler.reply(200, body, headers) or True
+
+
+@pytest.mark.parametrize("link", ["http://[::1/x", "http://127.0.0.1:port/x"])
+def test_a_list_that_cannot_be_read_on_is_tried_again(hub, link):
+    fill(hub)
+    hub.fault = lambda request: replies([hub.issues[1]], Link=f'<{link}>; rel="next"') if "issues" in request else None
+    with pytest.raises(Retryable, match="cannot be read"):
+        pages(hub)
+    hub.fault = lambda _request: replies(b"[" * 100_000)
+    with pytest.raises(Retryable, match="cannot be read"):
+        pages(hub)
+
+
+def test_an_answer_without_the_fields_of_a_document_is_none(hub, tmp_path):
+    """An error in an answer of 200 neither empties a document nor removes it; half an emoji is replaced."""
+    fill(hub, 1)
+    issue = listed(hub)[0][f"{SITE}/issues/1"]
+    connector, tokens = opened(hub)
+    hub.fault = lambda _request: replies({"message": "maintenance"})
+    with pytest.raises(Retryable, match="cannot be read"):
+        connector.fetch(tokens, issue, tmp_path / "a")
+    hub.fault = lambda _request: replies({"title": "Owl \ud83d", "body": None})
+    assert connector.fetch(tokens, issue, tmp_path / "a").path.read_text() == "# Owl \ufffd"
+
+
 @pytest.mark.parametrize(
     ("config", "field"),
     [

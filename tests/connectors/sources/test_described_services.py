@@ -99,6 +99,10 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
     assert [connector.gone(tokens, account.locate(key)) for key in (keys[4], keys[0])] == [True, False]
     with pytest.raises(Skippable):
         connector.fetch(tokens, before[account.locate(keys[4])], tmp_path / "x")
+    if account.connector in {"WORDPRESS", "ZENDESK", "JIRA", "CONFLUENCE"}:
+        account.fault = lambda _request: lambda handler: handler.reply(200, {"error": "maintenance"}) or True
+        with pytest.raises(Retryable):
+            connector.gone(tokens, account.locate(keys[0]))
     account.page, requests = 2, []
 
     def fault(request):
