@@ -174,9 +174,7 @@ def test_names_of_any_characters_are_found_again(tmp_path, storage):
 
 def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
     storage = Folder(tmp_path)
-    os.makedirs(os.fsencode(storage.path) + b"/M\xfcll")
-    with open(os.fsencode(storage.path) + b"/M\xfcll/caf\xe9.txt", "w") as file:
-        file.write("badgers")
+    storage.put(os.fsdecode(b"M\xfcll/caf\xe9.txt"), "badgers")
     (tmp_path / "link").symlink_to(storage.path)
     storage.config = {"url": f"file://{tmp_path}/link"}
     (item,) = listed(storage)[0].values()
