@@ -9,8 +9,8 @@ title, text), `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade
 PostgreSQL of this run; vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the
 grades as gains; of spans: the share of the answers' characters in the best five chunks. Intervals hold 95 % of the
 means of 2,000 samples of the questions, drawn with replacement. `--rerank` adds hybrid search whose best chunks the
-service's own model reads again, and what that takes for the first 20 questions; after these the token vectors of texts
-are kept.
+service's own model reads again, the gain, and what it takes for the first 20 questions; after these the token vectors
+of texts are kept.
 """
 
 from __future__ import annotations
@@ -264,7 +264,8 @@ def main() -> None:
     with migrated_database() as (_, url):
         db = database.Database(url)
         ways = [*WAYS, "reranked"] if chosen.rerank else [*WAYS]
-        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in ways))
+        shown = [*ways, "gain"] if chosen.rerank else ways
+        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in shown))
         for folder in list_collections(DATA):
             if chosen.only in ("", folder.name):
                 collection = Collection(folder)
@@ -285,9 +286,10 @@ def list_collections(data: Path) -> list[Path]:
 
 def judge(shelf: Shelf, collection: Collection, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, float]]:
     """The mean of each way of searching, with its interval."""
-    figures = {}
+    figures, of_ways = {}, {}
     model = KeptTokens(settings.load_settings().home)
     model.kept = {}
+    unanswerable = [question.get("ground_truth_citations") == [] for question in collection.questions]
     for way in ways:
         values = [
             collection.value(
@@ -298,10 +300,11 @@ def judge(shelf: Shelf, collection: Collection, ways: Sequence[str] = tuple(WAYS
             )
             for question in collection.questions
         ]
-        low, high = _interval(
-            values, [question.get("ground_truth_citations") == [] for question in collection.questions]
-        )
-        figures[way] = {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
+        of_ways[way] = values
+        figures[way] = _summarize(values, unanswerable)
+    if "reranked" in of_ways:
+        gains = np.subtract(of_ways["reranked"], of_ways["hybrid"]).tolist()
+        figures["gain"] = _summarize(gains, [False] * len(gains))
     cells = [f"{row['mean']:.4f} ({row['low']:.3f} to {row['high']:.3f})" for row in figures.values()]
     print(
         f"{collection.name:<12}{len(collection.questions):>10}" + "".join(f"{cell:>24}" for cell in cells), flush=True
@@ -330,6 +333,11 @@ def _time_reranking(shelf: Shelf, collection: Collection) -> dict[str, float]:
         for name, spent in seconds.items()
         for at, unit, take in ((0, "CPU s", np.mean), (1, "p50 s", np.median))
     }
+
+
+def _summarize(values: list[float], unanswerable: list[bool]) -> dict[str, float]:
+    low, high = _interval(values, unanswerable)
+    return {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
 
 
 def _interval(values: list[float], unanswerable: list[bool]) -> tuple[float, float]:
