@@ -29,6 +29,8 @@ class BrokenRow:
     connection_id: str | None = None
     job_run_id: str | None = None
     term: str | None = None
+    source: str | None = None
+    status: str | None = None
     difference: int | None = None
     chunks: int | None = None
     terms: int | None = None
@@ -104,6 +106,22 @@ WRONG_COUNTERS: LiteralString = f"""
     from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     left join real r on r.partition_id = p.id
     where p.chunks <> coalesce(r.chunks, 0) or p.terms <> coalesce(r.terms, 0)
+"""
+WRONG_DOCUMENT_COUNTS: LiteralString = """
+    with said as (
+        select partition_id, source, status, sum(documents)::bigint as documents from document_counts group by 1, 2, 3
+    ),
+    real as (
+        select partition_id, source, status, count(*) as documents from documents where deleted_at is null
+        group by 1, 2, 3
+    )
+    select partition_id, source, status, n.id as namespace_id, null as document_id,
+           coalesce(real.documents, 0) - coalesce(said.documents, 0) as difference,
+           'counted ' || coalesce(said.documents, 0) || ' documents of ' || source || ' as ' || status || ', there are '
+           || coalesce(real.documents, 0) as detail
+    from said full join real using (partition_id, source, status)
+    join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    where coalesce(real.documents, 0) <> coalesce(said.documents, 0)
 """
 UNSEEN_CHUNKS: LiteralString = (
     """
@@ -239,6 +257,13 @@ REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
     "WRONG_TERM_COUNT": (
         WRONG_TERM_COUNTS,
         "insert into term_counts (partition_id, term, chunks) values (%(partition_id)s, %(term)s, %(difference)s)",
+    ),
+    "WRONG_DOCUMENT_COUNT": (
+        WRONG_DOCUMENT_COUNTS,
+        """
+        insert into document_counts (partition_id, source, status, documents)
+        values (%(partition_id)s, %(source)s, %(status)s, %(difference)s)
+        """,
     ),
     "WRONG_COUNTER": (
         WRONG_COUNTERS,

@@ -130,7 +130,13 @@ def plant(space, documents):
             t=f"never{n}",
         )
         planted.append(("WRONG_TERM_COUNT", "term counted in 3 chunks, stands in 0"))
-    for n in range(5):
+    only(
+        space,
+        "insert into document_counts (partition_id, source, status, documents) values (%(p)s, 'SITEMAP', 'FAILED', 3)",
+        p=number,
+    )
+    planted.append(("WRONG_DOCUMENT_COUNT", "counted 3 documents of SITEMAP as FAILED, there are 0"))
+    for n in range(4):
         only(
             space,
             "insert into embeddings (partition_id, key, values) values (%(p)s, %(k)s, '[1]')",
