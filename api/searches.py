@@ -20,6 +20,7 @@ from api.wire.searches import WhyData, WhyRequest
 from connectors import registry
 from retrieval import tracing
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.ingestion import model_choice
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces, validation
 from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
@@ -88,7 +89,10 @@ _MODEL_FIELDS = ("provider", "url", "model", "queryPrefix", "passagePrefix")
 
 
 async def open_spaces(request: ApiRequest, where: Where) -> list[Space]:
-    """Return the namespaces that are searched. Raises NAMESPACE_NOT_FOUND if one of them is missing."""
+    """Return the namespaces that are searched. Raises NAMESPACE_NOT_FOUND if one of them is missing.
+
+    One whose model is not chosen yet holds nothing to find: it is left out beside others.
+    """
     namespace_id, namespace_ids = where["namespace_id"], where["namespace_ids"]
     if (namespace_id is None) is (namespace_ids is None):
         raise ServiceError(INVALID, "Send either namespaceId or namespaceIds.", field="namespaceId", reason="missing")
@@ -102,12 +106,14 @@ async def open_spaces(request: ApiRequest, where: Where) -> list[Space]:
         )
         for scope in scopes
     ]
+    spaces = [space for space in spaces if not model_choice.is_open(space.config.embedding_model)] or spaces
     models = {
         (*(space.config.embedding_model.get(field) for field in _MODEL_FIELDS), space.config.dimensions)
         for space in spaces
     }
     if len(models) > 1:
-        message = "The namespaces of one search must have the same embedding provider and model."
+        named = " and ".join(sorted({f"{provider} {model}" for provider, _, model, *_ in models}))
+        message = f"The namespaces of one search must have the same embedding provider and model; these have {named}."
         raise ServiceError(INVALID, message, field="namespaceIds", reason="different_models")
     return spaces
 

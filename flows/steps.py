@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
+from typing import Any
 
 import psycopg
 
@@ -20,7 +21,7 @@ from retrieval.ingestion import chunk as chunking
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import embed as embedding
 from retrieval.ingestion import fetch as fetching
-from retrieval.ingestion import items
+from retrieval.ingestion import items, model_choice
 from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
@@ -33,6 +34,7 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Embedder, FileStore, Parser, Source, VectorStore
 from retrieval.security.secrets import KeyRing
+from retrieval.statuses import Stage
 
 
 class Work:
@@ -58,6 +60,7 @@ class Work:
         self.db, self.lease, self.window = db, lease, window
         self.label, self.goes_on = label, goes_on
         self._circuits = circuits
+        self._is_given = config is not None
         self._alone = window[0].job_run_id if config is not None and window else None
         self._ring = ring
         self._config = config or _namespace(db, ring, lease)
@@ -102,9 +105,33 @@ class Work:
         store = registry.vector_store(self._config, self.db)
         return guard_port(store, "vectors", self._config, self._circuits, self._alone)
 
+    def choose_model(self) -> None:
+        """Have the namespace's model chosen by the parsed documents of this window, if it is open.
+
+        What decides whether a document has changed is computed again for that model.
+        """
+        if self._is_given or not model_choice.is_open(self._config.embedding_model):
+            return
+        parsed = run_documents.at_stage(self.db, self.lease, self.window, Stage.PARSED)
+        if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):
+            return
+        self._config = _namespace(self.db, self._ring, self.lease)
+        identity = self.identity
+        fingerprints = [
+            (item, {"fingerprint": fetching.fingerprint(item, item.raw_hash or b"", identity)}) for item in parsed
+        ]
+        run_documents.advance_items(self.db, self.lease, fingerprints, Stage.PARSED)
+
     @property
     def epoch(self) -> int:
         return self._config.epoch
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides, with its content, whether a document has changed: the model, and an external parser."""
+        embedder = self.embedder
+        identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+        return identity | ({"parser": self.parser_address} if self.parser_address else {})
 
     @property
     def embedder(self) -> Embedder:
@@ -207,10 +234,7 @@ def fetch(work: Work) -> None:
     """Bring new content into the file store; finish what has not changed."""
     run_documents.start_window(work.db, work.lease, work.window)
     source = work.source
-    embedder = work.embedder
-    identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
-    identity |= {"parser": work.parser_address} if work.parser_address else {}
-    fetching.fetch_documents(work.db, work.lease, work.window, work.files, identity, source, goes_on=work.goes_on)
+    fetching.fetch_documents(work.db, work.lease, work.window, work.files, work.identity, source, goes_on=work.goes_on)
 
 
 @pipeline_step
@@ -222,6 +246,7 @@ def parse(work: Work) -> None:
 @pipeline_step
 def chunk(work: Work) -> None:
     """Cut texts by the model's tokens."""
+    work.choose_model()
     embedder = work.embedder
     tokenizer = tokenizer_for(embedder.provider, embedder.model)
     run_documents.take_back(work.db, work.lease, work.window, work.epoch)

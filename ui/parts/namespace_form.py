@@ -20,7 +20,11 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "S3_COMPATIBLE": ("bucket", "region", "endpoint", "accessKeyId", "secretAccessKey"),
 }
 VECTORS: Mapping[str, tuple[str, ...]] = {"PGVECTOR": (), "PINECONE": ("indexHost", "apiKey")}
-TOLD = {"LOCAL": " · on this service's own disk", "PGVECTOR": " · in this service's own PostgreSQL"}
+TOLD = {
+    "LOCAL": " · on this service's own disk",
+    "PGVECTOR": " · in this service's own PostgreSQL",
+    "auto": " · by the languages of the first documents",
+}
 """What the values without an account mean."""
 NONE = "none"
 SCRAPERS = ("BUILTIN", "FIRECRAWL", "JINA", "SCRAPINGBEE", NONE)
@@ -180,7 +184,9 @@ def _choices(space: Json | None) -> _Choice:
         if stored_name and stored_name not in model_names:
             model_names.append(stored_name)
         index = model_names.index(stored_name) if stored_name in model_names else 0
-        chosen = right_column.selectbox("Model", model_names, index=index)
+        chosen = right_column.selectbox(
+            "Model", model_names, index=index, format_func=lambda name: f"{name}{TOLD.get(name, '')}"
+        )
     scraper = (current.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
     three, four = st.columns(2)
     scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))

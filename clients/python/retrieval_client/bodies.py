@@ -577,7 +577,7 @@ class LocalModel(TypedDict):
     """A model that runs inside the service; needs no account."""
 
     provider: Literal["LOCAL"]
-    model: Literal["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256"]
+    model: Literal["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256", "auto"]
 
 
 class LocalReranker(TypedDict):

@@ -1726,15 +1726,18 @@ class Latency(Record):
 
 
 class LearnedLimits(Record):
-    """Form and limits of a model server, as the check of the namespace found them."""
+    """Form and limits of a model server, as the check of the namespace found them, or the reason for a local
+    model.
+    """
 
+    choice: str | None
     texts_per_request: int | None
     tokens_per_text: int | None
     dimensions: int | None
     base64: bool | None
     normalized: bool | None
     path: str | None
-    _fields = frozenset(["base64", "dimensions", "normalized", "path", "textsPerRequest", "tokensPerText"])
+    _fields = frozenset(["base64", "choice", "dimensions", "normalized", "path", "textsPerRequest", "tokensPerText"])
 
 
 class MadeKeyData(Record):

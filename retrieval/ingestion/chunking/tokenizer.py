@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MINILM: Final = "all-MiniLM-L6-v2"
 WORDLLAMA: Final = "wordllama-l2-supercat-256"
 E5: Final = "multilingual-e5-small"
+AUTO: Final = "auto"
+"""One of the two above, by the languages of the content; MiniLM until that is known."""
 FALLBACK: Final = MINILM
 """Counts for models that have no tokenizer offline: rather a few more tokens than their own would."""
 

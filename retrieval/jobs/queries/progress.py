@@ -15,6 +15,19 @@ FAILURES: LiteralString = f"""
            where m.job_run_id = r.id and m.status = 'FAILED' and m.error is not null group by 1) f)
 """
 """Of job run `r`: causes and numbers of failed documents, most first."""
+_LANGUAGES: LiteralString = """
+    case when exists (
+        select from partitions p join namespaces n on n.id = p.namespace_id
+        where p.id = r.partition_id and n.config #>> '{embeddingModelConfig,model}' = 'all-MiniLM-L6-v2'
+          and n.config #> '{embeddingModelConfig,learned}' ? 'choice'
+    ) then (
+        select jsonb_build_object('other', count(*) filter (where properties ->> 'language' <> 'en'),
+                                  'all', count(properties ->> 'language'))
+        from run_documents where job_run_id = r.id
+    ) end
+"""
+"""Of job run `r`: documents with a language, and those in others than English, where the service chose the model."""
+
 COUNTED: LiteralString = (
     """
     cross join lateral (
@@ -48,6 +61,9 @@ COUNTED: LiteralString = (
                    'webPages', ("""
     + web_pages.COUNTED
     + """),
+                   'languages', """
+    + _LANGUAGES
+    + """,
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),

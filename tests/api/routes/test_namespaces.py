@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -369,3 +370,35 @@ def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
     assert counts == {"customer manuals": 2, "Manuals": 0, "100% wool": 0, "Other": 0}
     behalf = listed(sort="documents", headers={"X-On-Behalf-Of": "ada"})[1]["namespaces"]
     assert [set(space) for space in behalf] == [{"id", "identifier", "name"}] * 4
+
+
+def test_a_model_left_to_the_service_is_chosen_by_the_documents_that_are_there(org):
+    auto = {"embeddingModelConfig": {"provider": "LOCAL", "model": "auto"}}
+    empty = create(org, {"name": "empty", **EMBEDDED, **auto})
+    assert empty["embeddingModelConfig"] == auto["embeddingModelConfig"]
+    path = f"/v1/namespaces/{empty['id']}"
+    assert (
+        org.client.patch(path, json={**auto, "reembed": True}).json()["data"]["namespace"]["embeddingModelConfig"]
+        == (auto["embeddingModelConfig"])
+    )
+    space = org.namespace()
+    path = f"/v1/namespaces/{space}"
+    Library(org.db, Scope(org.id, space, ""), None).put(["Die Katze"], name="katze")
+    spoken = (
+        "update documents set properties = properties || %(properties)s where status = 'SUCCESS' and partition_id in"
+    )
+    spoken += " (select id from partitions where namespace_id = %(space)s) returning id"
+
+    def patch(language, **more):
+        org.db.rows(spoken, {"properties": json.dumps({"language": language}), "space": space})
+        return org.client.patch(path, json={**auto, **more})
+
+    error = assert_error(patch("de"), 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["reason"] == "reembed_required"
+    kept = patch("en").json()["data"]["namespace"]["embeddingModelConfig"]
+    assert kept == {
+        **EMBEDDED["embeddingModelConfig"],
+        "learned": {"choice": "all documents by language: en 1"},
+    }
+    assert patch("de").json()["data"]["namespace"]["embeddingModelConfig"] == kept, "chosen once"
+    assert patch("de", reembed=True).json()["data"]["ingestJobRunId"]

@@ -70,6 +70,11 @@ def test_namespaces_of_different_models_are_not_searched_together(org, filled):
     asked = {"query": "owls", "namespaceIds": [filled(["owls"]), other], "hybridConfig": WORDS}
     error = assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
     assert error["error"]["details"] == {"reason": "different_models", "field": "namespaceIds"}
+    assert "LOCAL all-MiniLM-L6-v2 and LOCAL wordllama-l2-supercat-256" in error["message"]
+    undecided = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "auto"})
+    assert search(org, query="owls", namespaceIds=[undecided, other]) == []
+    assert len(search(org, query="owls", namespaceIds=[undecided, filled(["owls"])])) == 1
+    assert search(org, query="owls", namespaceIds=[undecided, undecided]) == []
 
 
 def test_several_namespaces_stay_within_their_tenant(org, filled):

