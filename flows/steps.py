@@ -128,7 +128,7 @@ class Work:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides, with its content, whether a document has changed: the model, and an external parser."""
+        """Model and external parser, which decide with its content whether a document has changed."""
         embedder = self.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
         return identity | ({"parser": self.parser_address} if self.parser_address else {})
