@@ -16,6 +16,8 @@ from retrieval_client.models import Document, Namespace
 
 Options = argparse.Namespace
 _SHOWN_NAMES = 10
+_UNLIKELY = 0.3
+"""Probability that the documents answer a question, below which a search says so."""
 
 
 def find_namespace(client: RetrievalClient, given: str | None, unlisted: str | None = None) -> str:
@@ -66,8 +68,15 @@ def _search(client: RetrievalClient, namespace: str, options: Options) -> int:
         text = " ".join(hit.content.split())
         excerpt = f"{text[:300]}…" if len(text) > 300 else text
         print(f"{number}. {hit.score:.3f}  {hit.metadata['source']}{page}\n   {excerpt}\n")
-    if not hits and not options.json:
+    if options.json:
+        return 0
+    if not hits:
         print("Nothing was found.")
+    if hits.data.note:
+        print(hits.data.note, file=sys.stderr)
+    answerable = hits.data.answerable
+    if hits and answerable and answerable.probability < _UNLIKELY:
+        print(f"Probably not answered by these documents: {answerable.probability:.0%}.", file=sys.stderr)
     return 0
 
 
