@@ -196,6 +196,14 @@ def explain_schedule(db: Executor, schedule_id: str, reason: str | None) -> None
     )
 
 
+def take_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
+    """Let a schedule's last run be the newest of this run's job: runs of a connection are those of its own job."""
+    db.execute(
+        "update schedules s set job_id = r.job_id from job_runs r where s.id = %(id)s and r.id = %(run)s",
+        {"id": schedule_id, "run": job_run_id},
+    )
+
+
 def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
     """Return those of these pages that are not deleted, in their order: a schedule brings no deleted page back."""
     return db.fetch(

@@ -209,6 +209,8 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
         if job.connection_id is not None:
             scheduled_run = record_run(db, job.connection_id)
             queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason or None)
+            if scheduled_run.job_run_id is not None:
+                queries_schedules.take_job(db, schedule_id, scheduled_run.job_run_id)
     except ServiceError as error:
         reason = REFUSED + error.message
         queries_schedules.explain_schedule(db, schedule_id, reason)

@@ -98,7 +98,7 @@ def test_sent_content_cannot_be_repeated(org):
     assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")
 
 
-def test_the_schedule_of_a_connection_has_its_name(org):
+def test_the_schedule_of_a_connection_has_its_name_and_last_run(org, api_db):
     space = org.namespace()
     config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
     connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
@@ -107,3 +107,11 @@ def test_the_schedule_of_a_connection_has_its_name(org):
     receipt = org.client.post("/v1/ingest/source", json={"namespaceId": space, "ingestConfig": source}).json()["data"]
     schedule = create(org, space, receipt["ingestJobRunId"], intervalMinutes=60)
     assert (schedule["about"], schedule["connectionId"]) == ("Handbooks", made["id"])
+    finish_runs(api_db, space)
+    for _ in range(2):
+        run = schedules.repeat_ingestion(api_db, schedule["id"])
+        assert schedules.repeat_ingestion(api_db, schedule["id"]).job_run_id is None
+        path = f"/v1/schedules/{schedule['id']}"
+        shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
+        assert shown["lastRun"]["id"] == run.job_run_id
+        finish_runs(api_db, space)
