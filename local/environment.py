@@ -45,7 +45,7 @@ class Needs:
 
 _DATA = frozenset({"database_url", "secret_key", "egress_proxy"})
 NEEDS: Mapping[str, Needs] = {
-    "api": Needs(secrets=_DATA),
+    "api": Needs(secrets=_DATA | {"prefect_login", "prefect_api_key"}),
     "worker": Needs(secrets=_DATA, prefect=True),
     "dispatcher": Needs(secrets=_DATA, prefect=True),
     "migrate": Needs(secrets=_DATA),
@@ -156,7 +156,9 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
     }
     values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
     values["egress_proxy"] = reveal_secret(settings.egress_proxy) or ""
-    values["metrics_token"] = reveal_secret(settings.metrics_token) or ""
+    for name in ("metrics_token", "prefect_login", "prefect_api_key"):
+        values[name] = reveal_secret(getattr(settings, name)) or ""
+    values["prefect_login"] = resolved.prefect_login or values["prefect_login"]
     variables |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
     if needs.settings:
         optional = {

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec import UNSET, UnsetType
 
-from api import auth
+from api import auth, flow_runs
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import runs as wire
@@ -71,6 +72,7 @@ async def get_job_run(
 
     QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards. With `waitSeconds` the response is sent when
     the status differs from the current one, or from `since`, or when that time is up; for a COMPLETED run at once.
+    With `withFlowRun` it holds the states of the flow run in Prefect.
     """
     message = "Ingestion job run fetched successfully"
     scope = request.scope_of(params.namespace_id)
@@ -78,7 +80,8 @@ async def get_job_run(
         run = await _found(request, scope, ingest_job_run_id, most=0)
         if run.status != RunStatus.COMPLETED and params.since in {None, run.status}:
             await request.services.waits.past(run.id, RunStatus(run.status), seconds=params.wait_seconds)
-    return await _read(request, scope, ingest_job_run_id, message, most=params.document_limit)
+    most, flow = params.document_limit, params.with_flow_run
+    return await _read(request, scope, ingest_job_run_id, message, most=most, with_flow_run=flow)
 
 
 @_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)
@@ -142,7 +145,13 @@ async def _found(request: ApiRequest, scope: Scope, run_id: str, *, most: int | 
 
 
 async def _read(
-    request: ApiRequest, scope: Scope, run_id: str, message: str, *, most: int | None = None
+    request: ApiRequest,
+    scope: Scope,
+    run_id: str,
+    message: str,
+    *,
+    most: int | None = None,
+    with_flow_run: bool = False,
 ) -> wire.JobRunAnswer:
     services = request.services
     run = await _found(request, scope, run_id, most=most)
@@ -150,7 +159,10 @@ async def _read(
     if run.outcome is None:
         run.notices.extend(Notice(reason, 0) for reason in await services.storage.reasons())
     url = prefect_url(services.settings, run.flow_run_id)
-    return wire.JobRunAnswer(message=message, data=wire.JobRunData.of(run, url, waiting))
+    flow_run: wire.FlowRun | UnsetType | None = UNSET
+    if with_flow_run:
+        flow_run = await flow_runs.read_flow_run(services.settings, run.flow_run_id) if run.flow_run_id else None
+    return wire.JobRunAnswer(message=message, data=wire.JobRunData.of(run, url, waiting, flow_run))
 
 
 def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:

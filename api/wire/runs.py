@@ -56,6 +56,9 @@ class RunQuery(Struct, rename="camel"):
         Meta(description="Maximum time to wait for another status, in seconds."),
     ] = None
     since: Annotated[StatusName | None, Meta(description="The last known status.")] = None
+    with_flow_run: Annotated[
+        bool, Meta(description="True to read the states of the flow run from Prefect, for at most 2 seconds.")
+    ] = False
 
 
 class RunRequest(Struct, rename="camel"):
@@ -206,6 +209,24 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
         return report if lists_documents else structs.replace(report, documents=UNSET)
 
 
+class FlowRunState(Struct, rename="camel"):
+    """A state of the flow run in Prefect."""
+
+    type: Annotated[str, Meta(description="Type of the state in Prefect, such as RUNNING.", examples=["COMPLETED"])]
+    name: Annotated[str, Meta(description="Name of the state in Prefect, such as Late or CompletedWithFailures.")]
+    message: Annotated[str | None, Meta(description="Message of the state; null without one.")]
+    began_at: Annotated[Timestamp, Meta(description="Time at which the flow run entered the state.")]
+
+
+class FlowRun(Struct, rename="camel"):
+    """The flow run of a job run as Prefect has it."""
+
+    reachable: Annotated[bool, Meta(description="False if Prefect does not answer, or refuses the request.")]
+    states: Annotated[
+        list[FlowRunState], Meta(description="States of the flow run, oldest first; the last is current.")
+    ]
+
+
 class JobRunData(Struct, rename="camel"):
     """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
 
@@ -231,13 +252,23 @@ class JobRunData(Struct, rename="camel"):
     notices: Annotated[list[RunNotice], Meta(description="Notices about the run, such as why it is empty.")]
     timings: Timings
     prefect_url: PrefectUrl
+    flow_run: Annotated[
+        FlowRun | UnsetType | None,
+        Meta(description="The flow run in Prefect; null before it exists, absent without `withFlowRun`."),
+    ] = UNSET
     dry_run: ShownDryRun | UnsetType = UNSET
     report: Annotated[
         DryRunReport | UnsetType | None, Meta(description="Effects of the ingestion; null until the dry run has ended.")
     ] = UNSET
 
     @classmethod
-    def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
+    def of(
+        cls,
+        run: JobRun,
+        prefect_url: str | None,
+        waiting: Waiting | None = None,
+        flow_run: FlowRun | UnsetType | None = UNSET,
+    ) -> JobRunData:
         def entries(group: list[RunDocument]) -> list[JobRunDocument]:
             return [JobRunDocument.of(entry) for entry in group]
 
@@ -264,6 +295,7 @@ class JobRunData(Struct, rename="camel"):
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
+            flow_run=flow_run,
             dry_run=True if run.dry_run else UNSET,
             report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
         )

@@ -40,6 +40,7 @@ GUARDED = (
 `retrieval.network.fetch_guard`."""
 
 TRUSTED = {
+    "api/flow_runs.py": "the Prefect server that the operator names",
     "api/oidc/issuer_keys.py": "the identity provider's, which the operator names, and the one its document names",
     "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",
     "connectors/http/responses.py": "none: it tells failures of clients in our words",

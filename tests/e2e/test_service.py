@@ -210,3 +210,12 @@ def test_in_prefect_a_run_is_found_by_its_documents_name_and_by_its_job_run(serv
         found = prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
     assert [flow_run["name"] for flow_run in found] == ["find me in prefect"]
     assert found[0]["parameters"].keys() == {"batch_id", "attempt"}
+
+
+def test_a_run_shows_the_states_of_its_flow_run(service):
+    run = service.text("Followed in Prefect.", name="followed in prefect")["ingestJobRunId"]
+    service.wait(run)
+    query = {"namespaceId": service.namespace, "withFlowRun": True}
+    flow_run = service.ok(service.client.get(f"/v1/ingest-job-runs/{run}", params=query))["flowRun"]
+    assert flow_run["reachable"]
+    assert [state["name"] for state in flow_run["states"]][:2] == ["Scheduled", "Pending"]

@@ -306,17 +306,22 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         monkeypatch.setenv(f"RETRIEVAL_{name.upper()}_FILE", "canary-file")
     monkeypatch.delenv("RETRIEVAL_LOG_LEVEL_FILE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
-    resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-login")
+    resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-prefect_login")
     for role, needs in environment.NEEDS.items():
         given = Settings.model_construct(
             home=home,
             prefect_api_url=None,
             metrics_token=SecretStr("canary-metrics_token"),
+            prefect_api_key=SecretStr("canary-prefect_api_key"),
             egress_proxy=SecretStr("canary-egress_proxy"),
         )
         values = environment.build_variables(role, given, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
-        allowed = needs.secrets | ({"login"} if needs.prefect else set()) | ({"log_level"} if needs.settings else set())
+        allowed = (
+            needs.secrets
+            | ({"prefect_login"} if needs.prefect else set())
+            | ({"log_level"} if needs.settings else set())
+        )
         assert canaries == allowed, role
 
 

@@ -76,8 +76,9 @@ GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
 
 def fetch_run(person: session.Person, namespace: str, run_id: str, *, most: int = MOST) -> Json:
-    """The run with the first of its documents."""
-    return person.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=most)
+    """The run with the first of its documents, and the states of its flow run."""
+    query = {"namespaceId": namespace, "documentLimit": most, "withFlowRun": "true"}
+    return person.api.get(f"/v1/ingest-job-runs/{run_id}", **query)
 
 
 def show_run(person: session.Person, namespace: str, run: Json) -> None:
@@ -86,6 +87,7 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     for notice in run["notices"]:
         text = escape_markdown(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
         st.warning(text, icon=":material/notification_important:")
+    _flow_run(run)
     if run.get("dryRun"):
         if run.get("report"):
             added.show_numbers([run["report"]])
@@ -124,6 +126,44 @@ def _head(run: Json) -> None:
         counts.append(queue_status(run))
     if counts:
         st.caption(" · ".join(counts))
+
+
+_FINAL = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+"""Types of a flow run's last state."""
+
+
+def open_parts(run: Json) -> tuple[bool, bool]:
+    """Tell whether the run has not ended, and whether its flow run has not."""
+    states = (run.get("flowRun") or {}).get("states") or []
+    return run["status"] in MOVING, bool(states) and states[-1]["type"] not in _FINAL
+
+
+_MOST_STATES = 8
+"""States of a flow run in its line; of a run that was retried often, the last ones."""
+
+
+def _flow_run(run: Json) -> None:
+    """Show the state of the flow run in Prefect, its message, and the states before."""
+    flow_run = run.get("flowRun")
+    if not flow_run or not run["prefectUrl"]:
+        return
+    states = flow_run["states"]
+    if not states:
+        answer = "has no such flow run any more" if flow_run["reachable"] else "does not answer"
+        st.caption(f"**Prefect** {answer} · [open its page]({run['prefectUrl']})")
+        return
+    steps = [f"{_clock(state['beganAt'])} {escape_markdown(state['name'])}" for state in states[-_MOST_STATES:]]
+    message = escape_markdown(states[-1]["message"] or "")
+    parts = [
+        f"**Prefect: {escape_markdown(states[-1]['name'])}**",
+        message,
+        f"[open the flow run]({run['prefectUrl']})",
+    ]
+    st.caption(" · ".join(filter(None, parts)) + "  \n" + " → ".join(steps))
+
+
+def _clock(value: Json) -> str:
+    return str(value["isoString"])[11:19]
 
 
 def _ended(run: Json) -> int:

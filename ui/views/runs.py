@@ -186,12 +186,12 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
     _actions(person, namespace, first)
     if first["connection"]:
         removals.show_link(person, namespace, first["connection"]["id"])
-    moving = first["status"] in MOVING
+    open_parts = run_detail.open_parts(first)
 
-    @frame.live_fragment(LIVE_SECONDS if moving else None)
+    @frame.live_fragment(LIVE_SECONDS if any(open_parts) else None)
     def live() -> None:
         run = fetched.pop() if fetched else run_detail.fetch_run(person, namespace, run_id)
-        if moving and run["status"] not in MOVING:
+        if run_detail.open_parts(run) != open_parts:
             st.rerun(scope="app")
         run_detail.show_run(person, namespace, run)
 
@@ -205,8 +205,6 @@ def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> Non
         if st.button("All runs", icon=":material/arrow_back:"):
             session.set_parameters(run=None)
             st.rerun()
-        if run["prefectUrl"]:
-            st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
         writes, ended = person.may("ingest:write"), run["status"] not in MOVING
         if writes and not ended and st.button("Cancel this run", icon=":material/cancel:"):
             confirmed = True

@@ -1236,6 +1236,26 @@ class FilterConfig(Record):
     )
 
 
+class FlowRun(Record):
+    """The flow run of a job run as Prefect has it."""
+
+    reachable: bool
+    states: list[FlowRunState]
+    _fields = frozenset(["reachable", "states"])
+    _records: ClassVar[Mapping[str, str]] = {"states": "FlowRunState"}
+
+
+class FlowRunState(Record):
+    """A state of the flow run in Prefect."""
+
+    type: str
+    name: str
+    message: str | None
+    began_at: Timestamp
+    _fields = frozenset(["beganAt", "message", "name", "type"])
+    _records: ClassVar[Mapping[str, str]] = {"beganAt": "Timestamp"}
+
+
 class ForgottenTenant(Record):
     """The tenant's name."""
 
@@ -1464,6 +1484,7 @@ class JobRunData(Record):
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
+    flow_run: FlowRun | None
     dry_run: bool | None
     report: DryRunReport | None
     _fields = frozenset(
@@ -1474,6 +1495,7 @@ class JobRunData(Record):
             "dryRun",
             "estimatedStart",
             "failures",
+            "flowRun",
             "id",
             "name",
             "notices",
@@ -1497,6 +1519,7 @@ class JobRunData(Record):
         "progress": "RunProgress",
         "failures": "FailureCount",
         "notices": "RunNotice",
+        "flowRun": "FlowRun",
         "report": "DryRunReport",
     }
 

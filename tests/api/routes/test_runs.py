@@ -162,6 +162,17 @@ def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, a
     assert prefect_url(settings, None) is None
 
 
+def test_a_run_is_shown_where_prefect_does_not_answer(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    path = f"/v1/ingest-job-runs/{run}?namespaceId={space}"
+    assert "flowRun" not in org.client.get(path).json()["data"]
+    assert org.client.get(f"{path}&withFlowRun=true").json()["data"]["flowRun"] is None
+    batched(org, run)
+    answer = org.client.get(f"{path}&withFlowRun=true")
+    assert (answer.status_code, answer.json()["data"]["flowRun"]) == (200, {"reachable": False, "states": []})
+
+
 @pytest.mark.parametrize("dispatched", [False, True])
 def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
     space = org.namespace()

@@ -208,6 +208,7 @@ class Operations:
         document_limit: int | None = None,
         wait_seconds: int | None = None,
         since: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"] | None = None,
+        with_flow_run: bool | None = None,
     ) -> models.JobRunData:
         """Get an ingestion job run: `GET /v1/ingest-job-runs/{ingest_job_run_id}`."""
         answer = self._transport.json(
@@ -218,6 +219,7 @@ class Operations:
                 "documentLimit": document_limit,
                 "waitSeconds": wait_seconds,
                 "since": since,
+                "withFlowRun": with_flow_run,
             },
             repeatable=True,
         )

@@ -1,0 +1,52 @@
+"""States of flow runs, read from the Prefect server that the operator names."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+
+import httpx
+import msgspec
+import structlog
+
+from api.wire.common import Timestamp
+from api.wire.runs import FlowRun, FlowRunState
+from retrieval.settings import Settings
+
+log = structlog.get_logger()
+
+SECONDS = 2.0
+"""Longest wait for Prefect. The request of a job run goes on without its answer."""
+
+
+class _State(msgspec.Struct):
+    """A state of a flow run, as Prefect answers it."""
+
+    type: str
+    name: str
+    timestamp: datetime
+    message: str | None = None
+
+
+async def read_flow_run(settings: Settings, flow_run_id: str) -> FlowRun:
+    """Return the states of a flow run; not `reachable` if Prefect does not answer, or refuses the request."""
+    url = f"{(settings.prefect_api_url or '').rstrip('/')}/flow_run_states/"
+    try:
+        async with httpx.AsyncClient(headers=_authorize(settings), timeout=SECONDS, trust_env=False) as client:
+            response = await client.get(url, params={"flow_run_id": flow_run_id})
+            states = msgspec.json.decode(response.raise_for_status().content, type=list[_State])
+    except (httpx.HTTPError, httpx.InvalidURL, msgspec.DecodeError) as error:
+        log.warning("prefect.no_states", reason=type(error).__name__)
+        return FlowRun(reachable=False, states=[])
+    states.sort(key=lambda state: state.timestamp)
+    return FlowRun(
+        reachable=True,
+        states=[FlowRunState(state.type, state.name, state.message, Timestamp.of(state.timestamp)) for state in states],
+    )
+
+
+def _authorize(settings: Settings) -> dict[str, str]:
+    if settings.prefect_api_key:
+        return {"Authorization": f"Bearer {settings.prefect_api_key.get_secret_value()}"}
+    login = settings.prefect_login.get_secret_value() if settings.prefect_login else ""
+    return {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
