@@ -122,7 +122,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        writing = asyncio.create_task(times.keep())
+        writing = asyncio.gather(times.keep(), services.weak_searches.keep())
         counting = asyncio.create_task(_keep_counts(database, served.counts))
         preparing = asyncio.create_task(_make_secrets(cursor_secret, receipt_secret))
         announce_on_sigterm(services.ending, settings.drain_seconds)
@@ -131,6 +131,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         counting.cancel()
         preparing.cancel()
         await times.write()
+        await services.weak_searches.write()
         await _write_counts(database, served.counts)
         await authenticator.close()
         if access is not None:

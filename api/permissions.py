@@ -128,6 +128,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": Permission("search"),
     "POST /v1/search/why": Permission("search"),
+    "GET /v1/weak-searches": Permission("documents:write"),
     "POST /v1/documents": _seen("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),

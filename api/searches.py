@@ -247,6 +247,7 @@ async def _answer(
         values = await in_time(services, first.config, Clock(step="embed_ms"), embedding)
     parts = await asyncio.gather(*(search_space(services, space, query, values) for space in spaces))
     answerability = max((part.answerability for part in parts), key=lambda estimate: estimate.probability)
+    _note_search(services, data, spaces, parts, answerability.probability)
     is_refused = data.min_probability is not None and answerability.probability < data.min_probability
     parts = [replace(part, hits=[]) for part in parts] if is_refused else parts
     placed = [Placed(hit, space.config.id) for space, part in zip(spaces, parts, strict=True) for hit in part.hits]
@@ -278,6 +279,21 @@ async def _answer(
     elif not result.results and await _says_little(services, spaces, requested):
         result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return result
+
+
+def _note_search(
+    services: Services,
+    data: SearchBody,
+    spaces: Sequence[Space],
+    parts: Sequence[search.SearchResult],
+    probability: float,
+) -> None:
+    """Note the search in each namespace, with the score of its best result there, if such searches are recorded."""
+    if not services.settings.weak_search_days or data.explain:
+        return
+    for space, part in zip(spaces, parts, strict=True):
+        best = max((hit.score for hit in part.hits), default=None)
+        services.weak_searches.note_search(space.scope, data.query, best, probability)
 
 
 def _reranker(services: Services, spaces: Sequence[Space], data: SearchBody) -> NamespaceConfig:

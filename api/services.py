@@ -25,6 +25,7 @@ from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
 from retrieval.metrics.figures import Figures, Reading
 from retrieval.readiness import roles
+from retrieval.search.weak_searches import WeakSearches
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 from retrieval.statuses import RunStatus
@@ -78,6 +79,7 @@ class Services:
     """Reads figures: a slow count keeps no search from its thread."""
     waits: LongPoll = field(init=False)
     storage: StorageProbe = field(init=False)
+    weak_searches: WeakSearches = field(init=False)
     _places: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
     """By namespace, for its searches that ask a vendor."""
     ready_at: dict[bool, float] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class Services:
     def __post_init__(self) -> None:
         object.__setattr__(self, "waits", LongPoll(self.db, self.ending))
         object.__setattr__(self, "storage", StorageProbe(self.db, self.settings))
+        object.__setattr__(self, "weak_searches", WeakSearches(self.db))
 
     async def count(self, organization: str) -> Reading:
         """The organization's figures; one is read at a time."""

@@ -270,8 +270,7 @@ class Settings(BoundedSettings, BaseSettings):
     """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
     addresses are always refused."""
     own_addresses: Places = []
-    """`host:port` of this installation's services on other machines, comma-separated: always refused. The ports of this
-    machine, Prefect and the databases are refused without being listed."""
+    """`host:port` of own services on other machines, comma-separated: refused, as this machine's always are."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
     """User-Agent header of fetches, best with a contact address; robots.txt is matched against the part before `/`."""
     fetch_seconds: float = Field(default=60, gt=0)
@@ -311,8 +310,9 @@ class Settings(BoundedSettings, BaseSettings):
     ocr_pages: int = Field(default=2000, ge=1)
     """Pages of one file that are recognised."""
     search_seconds: float = Field(default=20, gt=0)
-    """Seconds that the database may take for one search, and for each statement of a list of documents that has a
-    condition or facets; beyond them the answer is 503, reason `took_too_long`, and says what to ask less of."""
+    """Seconds for a search in the database, and for a statement of a filtered list; then 503, `took_too_long`."""
+    weak_search_days: int = Field(default=0, ge=0, le=3650)
+    """Days for which queries without good results are kept, for those who repair the content; 0 records none."""
     keyword_language: Language = "english"
     """PostgreSQL text search configuration of texts that say too little of their language."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from api import decode, errors, request_limits, searches
@@ -30,7 +31,10 @@ from api.wire.searches import (
     WhyAnswer,
     WhyRequest,
 )
+from api.wire.weak_searches import WeakSearch, WeakSearchesAnswer, WeakSearchesData, WeakSearchesQuery
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.search import queries_weak
 
 _INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 _DONE = "Search completed successfully"
@@ -121,6 +125,30 @@ async def why_search(request: ApiRequest, data: JSONBody[WhyRequest]) -> WhyAnsw
     return WhyAnswer(message="The search was explained", data=await searches.explain_search(request, data))
 
 
+@operation(
+    "GET",
+    "/v1/weak-searches",
+    tag="Search",
+    invalid=ErrorCode.INVALID_REQUEST,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def list_weak_searches(request: ApiRequest, params: NamedDependency[WeakSearchesQuery]) -> WeakSearchesAnswer:
+    """List queries without good results.
+
+    Queries whose results probably did not answer them, the most frequent first. They are recorded only if the operator
+    sets `RETRIEVAL_WEAK_SEARCH_DAYS`, never for searches with `explain`, and without who searched.
+    """
+    db, scope, days = (
+        request.services.db,
+        request.scope_of(params.namespace_id),
+        request.services.settings.weak_search_days,
+    )
+    await namespaces.require_namespace(db, scope.organization, scope.namespace)
+    rows = await queries_weak.list_searches(db, scope, days)
+    data = WeakSearchesData([WeakSearch.of(row) for row in rows], days)
+    return WeakSearchesAnswer(message="Weak searches fetched successfully", data=data)
+
+
 def _read(content: bytes, where: Where) -> searches.SearchBody:
     """Decode one query of a batch. It may name the batch's namespaces as well, and no others."""
     request_limits.check_json(content, _INVALID)
@@ -206,6 +234,7 @@ HANDLERS = (
     hybrid_search,
     batch_search,
     why_search,
+    list_weak_searches,
     dify_retrieval,
     vector_store_search,
 )

@@ -27,6 +27,7 @@ from retrieval.maintenance import queries, queries_garbage
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
 from retrieval.maintenance.garbage_hosts import Hosts
 from retrieval.maintenance.queries import Sweep
+from retrieval.search import queries_weak
 from retrieval.webhooks import deliveries
 
 __all__ = ["GarbageCollector", "Stores", "collect_garbage", "delete_expired"]
@@ -147,11 +148,12 @@ def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
 
 def delete_expired(db: Database) -> None:
     """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
-    after two days, uploads at their expiry, of the audit log and of deliveries of webhooks after their days. Counts of
-    documents are added up.
+    after two days, uploads at their expiry, weak searches, entries of the audit log and deliveries of webhooks after
+    their days. Counts of documents are added up.
     """
     queries.delete_expired(db, 10 * PAGE)
     file_uploads.delete_expired(db)
+    queries_weak.delete_old(db, settings.load_settings().weak_search_days)
     audit.delete_old_entries(db, settings.load_settings().audit_days)
     deliveries.delete_old(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)

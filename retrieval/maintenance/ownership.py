@@ -39,6 +39,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "evaluations": Owned(),
     "evaluation_questions": Owned(),
     "evaluation_runs": Owned(),
+    "weak_searches": Owned("queries stay where they were searched for"),
     "access_groups": Owned(),
     "group_members": Owned(),
     "directory_resources": Owned(),

@@ -38,6 +38,7 @@ def api_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]
         patch.setenv("RETRIEVAL_MAX_TEXT_BYTES", str(512 * 1024))
         patch.setenv("RETRIEVAL_BODY_SECONDS", "1.5")
         patch.setenv("RETRIEVAL_SEARCH_SECONDS", "120")  # the first search loads the model, beside other tests
+        patch.setenv("RETRIEVAL_WEAK_SEARCH_DAYS", "30")
         settings.load_settings.cache_clear()
         yield settings.load_settings()
     settings.load_settings.cache_clear()

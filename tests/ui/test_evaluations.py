@@ -291,3 +291,16 @@ def test_a_file_of_judgements_may_have_three_or_four_columns():
         assert found[1]["filter"] == {"metadata": {}}
     with pytest.raises(Unreadable):
         question_sets.read_questions({"q.jsonl": b'{"query": 5}'})
+
+
+def test_searches_without_good_results_become_a_question_set(app, org, space):
+    org.db.rows(
+        "insert into weak_searches (partition_id, query, searches, probability)"
+        " select id, 'zebra stripes', 3, 0.1 from partitions where namespace_id = %(space)s",
+        {"space": space},
+    )
+    seen = app(org.api_key, "evaluations", namespace=space)
+    (row,) = seen.dataframe[-1].value.to_dict("records")
+    assert (row["Query"], row["Searches"]) == ("zebra stripes", 3)
+    click(seen, "New question set of these")
+    assert "zebra stripes" in seen.text_area(key=question_sets.LINES).value

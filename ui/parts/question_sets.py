@@ -111,6 +111,8 @@ def _judgements(name: str, text: str) -> Grades:
     return grades
 
 
+LINES = "question_set_lines"
+"""Of the session: the questions in the form of a new set."""
 SETS = 50
 PAGE = 20
 """Questions of a page."""
@@ -186,7 +188,7 @@ def _given() -> tuple[Any, str]:
         accept_multiple_files=True,
         help="JSON lines of questions; or queries.jsonl and qrels.tsv, as BEIR has them. Documents by external id.",
     )
-    lines = st.text_area("Or questions, a JSON object on each line", placeholder=EXAMPLE, height=120)
+    lines = st.text_area("Or questions, a JSON object on each line", placeholder=EXAMPLE, height=120, key=LINES)
     return files, lines
 
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, comparisons, frame, question_sets, widgets
+from ui.parts import api_schema, comparisons, frame, question_sets, weak_searches, widgets
 from ui.parts.comparisons import METRICS
 from ui.parts.labels import MOVING, format_count, time_ago
 from ui.parts.widgets import escape_markdown
@@ -171,6 +171,8 @@ def main() -> None:
     evaluation = session.read_id("evaluation")
     if evaluation is None:
         question_sets.show_sets(person, namespace)
+        if person.may("documents:write"):
+            weak_searches.show_weak_searches(person, namespace)
         if runs := decided_runs(person, namespace):
             st.header("Gates of new embeddings")
             show_gates(namespace, runs)

@@ -2866,6 +2866,37 @@ class VerifiedDeletion(Record):
     _fields = frozenset(["valid"])
 
 
+class WeakSearch(Record):
+    """A query whose results probably did not answer it."""
+
+    query: str
+    count: int
+    best_score: float | None
+    probability: float
+    last_at: Timestamp
+    _fields = frozenset(["bestScore", "count", "lastAt", "probability", "query"])
+    _records: ClassVar[Mapping[str, str]] = {"lastAt": "Timestamp"}
+
+
+class WeakSearchesAnswer(Record):
+    """The weak searches of the namespace."""
+
+    success: Literal[True]
+    message: str
+    data: WeakSearchesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WeakSearchesData"}
+
+
+class WeakSearchesData(Record):
+    """Weak searches of a namespace and tenant, the most frequent first, 200 at most."""
+
+    weak_searches: list[WeakSearch]
+    retention_days: int
+    _fields = frozenset(["retentionDays", "weakSearches"])
+    _records: ClassVar[Mapping[str, str]] = {"weakSearches": "WeakSearch"}
+
+
 class WebScraperView(Record):
     """The web scraper with its key masked."""
 

@@ -599,6 +599,16 @@ create table search_times (
     primary key (namespace_id, tenant, hour, bucket)
 );
 
+create table weak_searches (
+    partition_id integer references partitions (id) on delete cascade,
+    query text,
+    searches integer not null,
+    best_score double precision,
+    probability double precision not null,
+    last_at timestamptz not null default now(),
+    primary key (partition_id, query)
+);
+
 create table server_secrets (
     name text primary key,
     sealed bytea not null

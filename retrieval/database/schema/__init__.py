@@ -20,7 +20,7 @@ from retrieval.database.schema.content import (
     StoredVector,
     TermCount,
 )
-from retrieval.database.schema.evaluations import Evaluation, EvaluationQuestion, EvaluationRun
+from retrieval.database.schema.evaluations import Evaluation, EvaluationQuestion, EvaluationRun, WeakSearch
 from retrieval.database.schema.identity import (
     ApiKey,
     AuditEntry,
@@ -93,6 +93,7 @@ __all__ = [
     "Tenant",
     "TermCount",
     "TokenUsage",
+    "WeakSearch",
     "Webhook",
     "WebhookDelivery",
     "WebhookOutbox",

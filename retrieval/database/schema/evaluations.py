@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Double, Identity, Index, text
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import (
@@ -26,6 +26,18 @@ class Evaluation(SQLModel, table=True):
     partition_id: int = partition_column()
     name: str = text_column()
     created_at: datetime = time_column()
+
+
+class WeakSearch(SQLModel, table=True):
+    """A query of a scope whose results probably did not answer it (`retrieval.search.weak_searches`)."""
+
+    __tablename__ = "weak_searches"
+    partition_id: int = partition_column(primary_key=True)
+    query: str = text_column(primary_key=True)
+    searches: int = Field()
+    best_score: float | None = Field(sa_column=Column(Double))
+    probability: float = Field(sa_column=Column(Double, nullable=False))
+    last_at: datetime = time_column()
 
 
 class EvaluationQuestion(SQLModel, table=True):

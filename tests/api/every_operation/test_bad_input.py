@@ -746,6 +746,10 @@ ROWS: dict[str, list[Row]] = {
         ({}, 404, NO_HOOK),
     ],
     "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": [({}, 404, NO_HOOK)],
+    "GET /v1/weak-searches": [
+        ({}, 400, REQUEST),
+        ({"params": {"namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
     "GET /v1/activity": [
         ({}, 400, REQUEST),
         ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),

@@ -321,6 +321,11 @@ class Worlds:
             " select %(id)s, partition_id, 'job_0', 'WEBSITE', '{}', 60 from job_runs where id = %(run)s",
             {"id": schedule, "run": run},
         )
+        self.db.rows(
+            "insert into weak_searches (partition_id, query, searches, probability)"
+            " select partition_id, %(query)s, 1, 0.1 from job_runs where id = %(run)s",
+            {"query": f"{CANARY} {run}", "run": run},
+        )
         own = {
             "hidden passage": hidden["data"]["hiddenPassage"]["id"],
             "schedule": schedule,

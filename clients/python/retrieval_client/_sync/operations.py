@@ -306,6 +306,11 @@ class Operations:
         answer = self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
+    def list_weak_searches(self, *, namespace_id: str) -> models.WeakSearchesData:
+        """List queries without good results: `GET /v1/weak-searches`."""
+        answer = self._transport.json("GET", "/v1/weak-searches", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.WeakSearchesData(answer["data"])
+
     def dify_retrieval(self, body: bodies.DifyRetrieval) -> models.DifyAnswer:
         """Search as Dify's external knowledge API: `POST /v1/compat/dify/retrieval`."""
         answer = self._transport.json("POST", "/v1/compat/dify/retrieval", body=body, repeatable=True)

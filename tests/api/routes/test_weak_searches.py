@@ -1,0 +1,41 @@
+"""Searches without good results: recorded without who searched, listed, and deleted after their days."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from retrieval.ports import Scope
+from retrieval.search import queries_weak
+from tests.library import Library
+
+WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+
+
+@pytest.fixture
+def library(org):
+    return Library(org.db, Scope(org.id, org.namespace(), ""), None)
+
+
+def listed(org, library):
+    answer = org.client.get("/v1/weak-searches", params={"namespaceId": library.scope.namespace})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def test_queries_without_good_results_are_listed_and_deleted(org, library):
+    library.put(["owls hunt mice at night"], name="owls")
+    body = {"namespaceId": library.scope.namespace, "hybridConfig": WORDS}
+    for query in ({"query": "zebra  stripes"}, {"query": "zebra stripes"}, {"query": "quagga", "explain": True}):
+        assert org.client.post("/v1/search/hybrid", json={**body, **query}).status_code == 200
+    deadline = time.monotonic() + 30
+    while not listed(org, library)["weakSearches"] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    (search,) = listed(org, library)["weakSearches"]
+    assert (search["query"], search["count"], search["bestScore"]) == ("zebra stripes", 2, None)
+    assert search["probability"] < 0.5
+    queries_weak.delete_old(org.db, 1)
+    assert len(listed(org, library)["weakSearches"]) == 1
+    queries_weak.delete_old(org.db, 0)
+    assert listed(org, library) == {"weakSearches": [], "retentionDays": 30}

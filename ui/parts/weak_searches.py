@@ -1,0 +1,56 @@
+"""Searches without good results: what people searched for and did not find."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from ui import session
+from ui.parts import question_sets, widgets
+from ui.parts.labels import format_count, time_ago
+
+
+def show_weak_searches(person: session.Person, namespace: str) -> None:
+    """Show the queries; a click opens one in the search lab, and a button makes a question set of all."""
+    st.header("Searches without good results")
+    data = person.api.get("/v1/weak-searches", namespaceId=namespace)
+    searches, days = data["weakSearches"], data["retentionDays"]
+    if not days:
+        st.caption("Not recorded. The operator can switch this on with `RETRIEVAL_WEAK_SEARCH_DAYS`, the days to keep.")
+        return
+    if not searches:
+        st.caption(f"None in the last {format_count(days, 'day')}.")
+        return
+    rows = [
+        {
+            "Query": search["query"],
+            "Searches": search["count"],
+            "Best score": search["bestScore"],
+            "Answered": search["probability"] * 100,
+            "Last": time_ago(search["lastAt"]),
+        }
+        for search in searches
+    ]
+    chosen = widgets.clicked_row(
+        rows,
+        "weak_searches",
+        searches,
+        Query=st.column_config.TextColumn(width="large"),
+        **{
+            "Best score": st.column_config.NumberColumn(format="%.3f"),
+            "Answered": st.column_config.NumberColumn(
+                format="%d %%", help="Probability that the last results answer the query."
+            ),
+        },
+    )
+    st.caption(
+        f"Click a query to open it in the search lab. Deleted {format_count(days, 'day')} after the last search."
+    )
+    if chosen is not None:
+        st.switch_page("views/search.py", query_params={"namespace": namespace, "q": chosen["query"]})
+    if st.button("New question set of these", icon=":material/playlist_add:"):
+        lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
+        st.session_state[question_sets.LINES] = "\n".join(lines)
+        session.set_parameters(new="yes")
+        st.rerun()
