@@ -143,8 +143,8 @@ def show_resource(
         attributes.pop("members", None)
     resource = MODELS[resource_type].model_validate(attributes, scim_policy=TOLERANT)
     settings = request.services.settings
-    here = f"{settings.base_url}{request.url.path}" if settings.public_url else str(request.url)
-    address, _, _ = here.partition(f"/{resource_type}")
+    url = f"{settings.base_url}{request.url.path}" if settings.public_url else str(request.url)
+    address, _, _ = url.partition(f"/{resource_type}")
     resource.id = stored.id
     resource.meta = scim.Meta(
         resource_type=stored.kind,

@@ -139,8 +139,8 @@ async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSO
     scope, settings = request.scope_of(data.namespace_id), data.to_values()
     for number, setting in enumerate(data.settings):
         if setting.rerank_config is not UNSET:
-            place = f"settings[{number}].rerankConfig"
-            validation.require_local_reranker(request.services.settings, ErrorCode.INVALID_REQUEST, place)
+            field = f"settings[{number}].rerankConfig"
+            validation.require_local_reranker(request.services.settings, ErrorCode.INVALID_REQUEST, field)
     run = await runs.create(request.services.db, scope, evaluation_id, settings)
     return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.of(run)))
 

@@ -80,8 +80,8 @@ async def get_job_run(
         run = await _found(request, scope, ingest_job_run_id, most=0)
         if run.status != RunStatus.COMPLETED and params.since in {None, run.status}:
             await request.services.waits.past(run.id, RunStatus(run.status), seconds=params.wait_seconds)
-    most, flow = params.document_limit, params.with_flow_run
-    return await _read(request, scope, ingest_job_run_id, message, most=most, with_flow_run=flow)
+    limit, flow = params.document_limit, params.with_flow_run
+    return await _read(request, scope, ingest_job_run_id, message, most=limit, with_flow_run=flow)
 
 
 @_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)

@@ -121,8 +121,8 @@ def source_title(value: str) -> str:
     source = _SOURCES.get(value) or api_schema.known_services().get(value)
     if source:
         return source.title
-    other = api_schema.sources_without_app().get(value)
-    return str(other["title"]) if other else value.replace("_", " ").capitalize()
+    schema = api_schema.sources_without_app().get(value)
+    return str(schema["title"]) if schema else value.replace("_", " ").capitalize()
 
 
 def format_number(value: int | None) -> str:

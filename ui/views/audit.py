@@ -157,8 +157,8 @@ def _open(entry: Json) -> None:
     if page is None or (entry["method"] == "DELETE" and parameter):
         st.toast("This object has no page of its own, or is gone.", icon=":material/info:")
         return
-    named = {parameter: entry["objectId"]} if parameter and entry["objectId"] else {}
-    st.switch_page(f"views/{page}.py", query_params=query | named if named or not parameter else None)
+    object_query = {parameter: entry["objectId"]} if parameter and entry["objectId"] else {}
+    st.switch_page(f"views/{page}.py", query_params=query | object_query if object_query or not parameter else None)
 
 
 def _change(change: Json) -> str:
