@@ -92,7 +92,7 @@ def judge_promises(figures: dict[str, Any]) -> list[dict[str, Any]]:
         ),
         (
             "a row of a table is among the first three results (.95)",
-            f"{rows['first3']:.3f} of {rows['questions']} questions",
+            f"{rows['first3'] * rows['questions']:.0f} of {rows['questions']} rows",
             rows["first3"] >= 0.95,
         ),
         (

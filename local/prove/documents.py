@@ -61,7 +61,7 @@ class Shelf:
             )
             self.runs[name] = answer.ingest_job_run_id
         except (RetrievalError, OSError) as error:
-            self.failures[name] = str(error)
+            self.failures[name] = error.message if isinstance(error, RetrievalError) else str(error)
 
     def add_text(self, name: str, text: str, **options: Any) -> None:
         answer = self.client.ingest.text(self.namespace, text, name=name, external_id=name, **options)

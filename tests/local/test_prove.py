@@ -48,6 +48,16 @@ def test_a_question_that_two_documents_answer_is_left_out():
     assert {question.document for question in made} == {"report.md"}
 
 
+def test_the_name_of_a_file_is_a_title_where_its_text_has_the_words():
+    sentence = REPORT.splitlines()[2]
+    made = questions.make_questions(
+        {"old_fish-market_museum.txt": sentence, "scan_0012_fish_museum.txt": sentence}, 100
+    )
+    assert [(q.text, q.document) for q in made if q.kind == "title"] == [
+        ("old fish market museum", "old_fish-market_museum.txt")
+    ]
+
+
 def test_every_document_gets_its_turn():
     made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
     assert {question.document for question in made} == {"guide.md", "report.md"}
@@ -85,6 +95,9 @@ def figures(**changed):
         "benchV0": {
             "questions": 50, "score": 88.0, "low": 82.0, "high": 93.0, "recall": 0.9, "precision": 0.8,
             "p50Milliseconds": 20.0, "cost": {"documents": 81},
+            "reranked": {
+                "score": 89.0, "low": 83.0, "high": 94.0, "recall": 0.9, "precision": 0.8, "p50Milliseconds": 300,
+            },
         },
         "reading": {"files": 18, "tables": 1.0, "columns": 1.0, "right to left": 1.0},
         "rows": {"rows": 400, "questions": 40, "first1": 0.9, "first3": 1.0, "first5": 1.0},
@@ -113,6 +126,9 @@ def test_each_promise_is_judged_and_shown(changed, broken):
     shown = page.build_page(made)
     assert shown.count(">broken<") == broken
     assert all(system in shown for system, *_ in measures.HOSTED)
+    assert "89.0 (83.0 to 94.0)" in shown
+    assert "busy" not in shown
+    assert "busy" in page.build_page(made | {"machine": made["machine"] | {"load": [9.0]}})
     assert "&lt;cpu&gt;" in shown
     assert "src=" not in shown
     assert "href=" not in shown
