@@ -144,8 +144,8 @@ def _note_load(machine: dict[str, Any]) -> str:
     if machine["load"][0] <= 2 * machine["cores"]:
         return ""
     return (
-        f"<p class=soft>The machine was busy with other work (load {machine['load'][0]:.0f} on {machine['cores']} cores):"
-        " times are longer than on a quiet one.</p>"
+        f"<p class=soft>The machine was busy with other work (load {machine['load'][0]:.0f} on {machine['cores']} "
+        "cores): times are longer than on a quiet one.</p>"
     )
 
 
@@ -170,8 +170,8 @@ def _build_mine(mine: dict[str, Any], machine: dict[str, Any]) -> str:
     )
     return f"""<h1>Your files, searched</h1>
 <p class="soft">Folder <code>{escape(mine["folder"])}</code>: every file was ingested into an instance of its own and
-asked for by questions that were made from it: content words of titles, headings, table rows and first sentences, without
-stop words.</p>
+asked for by questions that were made from it: content words of titles, headings, table rows and first sentences,
+without stop words.</p>
 {_note_load(machine)}{_build_tiles(tiles)}{tables}
 <h2>Files that could not be read</h2><div class="card scroll"><table>{unread or "<tr><td>None.</td></tr>"}</table></div>
 <h2>Questions without the document among the first five</h2>
