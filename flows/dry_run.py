@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,7 @@ from retrieval import settings, sources
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
 from retrieval.evaluations.gate import throttle_alive
-from retrieval.ingestion import dry_run_report
+from retrieval.ingestion import dry_run_report, model_choice
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run import Estimator, Tools
 from retrieval.job_config import JobConfig
@@ -30,7 +31,7 @@ from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
+from retrieval.ports import DiscoveryRequest, Embedder, RawContent, SourceItem
 
 
 @flow(name="dry-run", persist_result=False)
@@ -113,6 +114,10 @@ def _look(trial: Trial) -> None:
 def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
     asked, source = trial.asked, trial.asked.dry_run or ""
     embedder = registry.make_embedder(config)
+
+    def load_model(name: str) -> Embedder:
+        return registry.make_embedder(replace(config, embedding_model={**config.embedding_model, "model": name}))
+
     return Tools(
         context.open_database(),
         trial.lease.partition,
@@ -124,6 +129,7 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
         str((config.parser or {}).get("url", "")),
         tokenizer_for(embedder.provider, embedder.model),
         embedder,
+        load_model if model_choice.is_open(config.embedding_model) else None,
     )
 
 

@@ -196,6 +196,9 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
         EstimatedCost | UnsetType,
         Meta(description="Estimated cost of the embedding; absent if the model has no price."),
     ] = UNSET
+    model_choice: Annotated[
+        str | UnsetType, Meta(description="Model that would be chosen, and why; absent unless `auto` is still open.")
+    ] = UNSET
     documents: Annotated[
         list[PlannedDocument] | UnsetType,
         Meta(description="At most 500 documents of each action, of a sample those that were read. Absent in lists."),

@@ -19,9 +19,10 @@ from typing import Final, LiteralString, TypeVar
 
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable, StepError, Unreadable
-from retrieval.ingestion import chunk, fetch
+from retrieval.ingestion import chunk, fetch, model_choice
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run_report import Report
 from retrieval.ingestion.items import Item, is_page
 from retrieval.ingestion.listed_content import LISTED
@@ -83,6 +84,8 @@ class Tools:
     """Of the namespace's own parser, "" if it has none."""
     tokenizer: Tokenizer
     embedder: Embedder
+    load_model: Callable[[str], Embedder] | None = None
+    """Makes the embedder of a model's name, where the choice of the namespace's model is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +285,8 @@ class Estimator:
     def _add(self, read: Sequence[_Read], report: Report) -> None:
         """Count a window's documents, their chunks and what would be sent to the model for them."""
         texts: dict[bytes, str] = {}
+        if self.tools.load_model is not None:
+            self._choose(self.tools.load_model, [document.parsed for document in read if document.parsed is not None])
         for document in read:
             report.pages_unread += document.unread
             name = document.item.name or document.external_id
@@ -306,6 +311,15 @@ class Estimator:
                     text = embedded_text(cut.title, piece.header, piece.text)
                     texts.setdefault(chunk.embedding_key(text, self.tools.embedder), text)
         self._embed(texts, report)
+
+    def _choose(self, load_model: Callable[[str], Embedder], read: Sequence[Parsed]) -> None:
+        """Choose the model as the ingestion would, by the first documents with text."""
+        texts = ((parsed.text, str(parsed.properties.get("language") or "")) for parsed in read)
+        if documents := model_choice.count_texts(texts):
+            choice = model_choice.choose_model(documents)
+            embedder, tokenizer = load_model(choice.model), tokenizer_for("LOCAL", choice.model)
+            self.tools = replace(self.tools, embedder=embedder, tokenizer=tokenizer, load_model=None)
+            self.report.model_choice = f"{choice.model}; {choice.reason}"
 
     def _cut(self, document: _Read, parsed: Parsed) -> titles.Cut | None:
         """None where there is no text to search."""

@@ -23,6 +23,9 @@ class Planned:
     linked_from: str | None = None
 
 
+_NO_FIGURES: Final = frozenset({"remove", "sampled", "model_choice", "planned"})
+
+
 @dataclass(slots=True)
 class Report:
     """Documents by what would become of them, and what that takes."""
@@ -39,6 +42,8 @@ class Report:
     tokens: int = 0
     calls: int = 0
     sampled: bool = False
+    model_choice: str = ""
+    """The model that would be chosen for the namespace, and why."""
     planned: dict[str, list[Planned]] = field(default_factory=dict)
     """By action."""
 
@@ -50,7 +55,7 @@ class Report:
 
     def grow(self, other: Report, factor: float) -> None:
         """Add what a sample of a listing came to, in proportion."""
-        for name in (column.name for column in fields(self) if column.name not in ("remove", "sampled", "planned")):
+        for name in (column.name for column in fields(self) if column.name not in _NO_FIGURES):
             setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
         for documents in other.planned.values():
             for document in documents:
@@ -101,6 +106,8 @@ def report_json(
             for document in report.planned.get(action, ())
         ],
     }
+    if report.model_choice:
+        figures["modelChoice"] = report.model_choice
     price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
     if price is not None:
         figures["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}

@@ -307,4 +307,5 @@ def _cost(reports: list[Json]) -> str:
     figures.append(f"about {format_seconds(sum(report['estimatedSeconds'] for report in reports))}")
     if any(report["sampled"] for report in reports):
         figures.append("estimated from a sample")
+    figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
     return " · ".join(figures)

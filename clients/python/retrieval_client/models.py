@@ -940,6 +940,7 @@ class DryRunReport(Record):
     pages_recognised: int | None
     pages_unread: int | None
     estimated_cost: EstimatedCost | None
+    model_choice: str | None
     documents: list[PlannedDocument] | None
     _fields = frozenset(
         [
@@ -950,6 +951,7 @@ class DryRunReport(Record):
             "estimatedCost",
             "estimatedSeconds",
             "failed",
+            "modelChoice",
             "pages",
             "pagesRecognised",
             "pagesUnread",

@@ -367,3 +367,15 @@ def test_a_large_listing_is_sampled_to_within_15_percent(space):
     assert report.failed == pytest.approx(number - len(have), rel=0.15)
     assert report.tokens == pytest.approx(tokens, rel=0.15)
     assert report.chunks == pytest.approx(len(have), rel=0.15)
+
+
+def test_a_dry_run_chooses_the_model_as_the_ingestion_would(space, monkeypatch):
+    undecided = Configured(space.db, embeddingModelConfig={"provider": "LOCAL", "model": "auto"})
+    watch(undecided, monkeypatch)
+    german = "Die Katze sitzt auf dem Dach und sieht nach den Vögeln, die nicht mehr in der Nähe sind."
+    request = {"externalId": "katze", "name": "Katze"}
+    report = report_of(undecided, "TEXT", request, content=german)
+    assert report["modelChoice"] == "multilingual-e5-small; first documents by language: de 1"
+    tokens = dry_run.tokenizer_for("LOCAL", "multilingual-e5-small").spans([f"Katze\n\n{german}"])
+    assert report["tokensToEmbed"] == len(tokens[0])
+    assert undecided.config.embedding_model["model"] == "auto", "a dry run stores no choice"
