@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
+from connectors import registry
 from retrieval import settings, sources
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries.breakers import Asked
@@ -112,7 +113,8 @@ class _Source:
         organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
         through = partial(self._circuits.through, job_run=request.job_run_id)
         if request.source not in sources.WEB:
-            name = request.source.replace("_", " ").title()
+            info = registry.source_infos().get(request.source)
+            name = info.title if info else request.source.title()
             return through(Asked(organization, name, {"connection": request.connection_id}, outage), each=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":

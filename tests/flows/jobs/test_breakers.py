@@ -4,13 +4,14 @@ import asyncio
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from prefect.logging import disable_run_logger
 
 from connectors import registry
 from connectors.http import retries
-from flows import context, ingest, report, steps, tasks
+from flows import circuit_breaking, context, ingest, report, steps, tasks
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval import readiness, settings
@@ -23,6 +24,7 @@ from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.breakers import Asked
 from retrieval.jobs.runs import Ingestion
+from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
 from tests.standins import embedding_server, faults
 
@@ -266,6 +268,20 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     breakers.record_success(db, site(space).key)
     batches.form_batches(db, size=64, batches=8)
     assert {one.job_runs for one in batches.undispatched_batches(db)} == {(other,), (slow,)}
+
+
+def test_a_connection_has_the_name_of_its_service(db, space):
+    listed(space, "https://quick.example/")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    lease = batches.claim_lease(db, batch.id, 1, seconds=30)
+    asked = Asked(space.scope.organization, "", {"connection": "conn_x"}, 300)
+    breakers.record_failure(db, asked, "another batch", seconds=60, reason="It did not answer in time.")
+    source = circuit_breaking.guard_source(None, space.config, Circuits(db, lease))
+    request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x")
+    with pytest.raises(Unavailable, match="GitHub does not answer"):
+        source.fetch(SourceItem("1", "x"), request, Path("x"))
 
 
 def test_a_probe_that_dies_is_followed_by_another(db, space):
