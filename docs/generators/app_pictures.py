@@ -2,8 +2,8 @@
 
     make pictures
 
-Starts an instance of its own, ingests `local/corpus`, and writes docs/pictures/app/*.webp. Needs Chromium. PAGES names
-some of the pages, as in `PAGES="overview search" make pictures`.
+Starts an instance of its own, ingests `local/corpus`, and writes docs/pictures/app/*.webp and, for README,
+docs/pictures/search.webp. Needs Chromium. PAGES names some of the pages, as in `PAGES="overview search" make pictures`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2]
 if str(PROJECT) not in sys.path:
@@ -34,6 +35,8 @@ QUESTIONS = {
 }
 ADDRESSES = {"search": "&q=Who+took+delivery+of+the+outdoor+units%3F"}
 """Parameters of a page's address besides the namespace."""
+README_CLIP = {"x": 350, "y": 70, "width": 1040, "height": 1030}
+"""The part of the search lab, with one column of results, that README shows."""
 CORPUS = PROJECT / "local" / "corpus"
 SECONDS = 120
 
@@ -55,7 +58,12 @@ def main() -> int:
             names = sorted(view.stem for view in (PROJECT / "ui" / "views").glob("[!_]*.py"))
             for name in os.environ.get("PAGES", "").split() or names:
                 path = "" if name == "overview" else name
-                photograph(page, f"{scratch.service['ui']}/{path}?namespace={namespace}{ADDRESSES.get(name, '')}", name)
+                address = f"{scratch.service['ui']}/{path}?namespace={namespace}{ADDRESSES.get(name, '')}"
+                photograph(page, address, FOLDER / f"{name}.webp")
+                if name == "search":
+                    page.set_viewport_size({"width": 1440, "height": 1120})
+                    photograph(page, f"{address}&columns=hybrid", FOLDER.parent / "search.webp", README_CLIP)
+                    page.set_viewport_size({"width": 1440, "height": 900})
             browser.close()
     return 0
 
@@ -87,17 +95,18 @@ def sign_in(page: Page, scratch: Scratch) -> None:
     expect(page.get_by_role("button", name="Sign out")).to_be_attached()
 
 
-def photograph(page: Page, address: str, name: str) -> None:
+def photograph(page: Page, address: str, file: Path, clip: Any = None) -> None:
     """Write a page's picture once nothing on it is being computed."""
     page.goto(address)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     time.sleep(2)
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=1000 * SECONDS)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
     time.sleep(1)
     expect(page.get_by_text("encountered an error")).to_have_count(0)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    picture.save(FOLDER / f"{name}.webp", quality=80, method=6)
-    print(f"{name}: {picture.width} x {picture.height}", flush=True)
+    picture = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
+    picture.save(file, quality=80, method=6)
+    print(f"{file.stem}: {picture.width} x {picture.height}", flush=True)
 
 
 if __name__ == "__main__":
