@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from connectors.http import responses
 from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.responses import Cursors
@@ -105,6 +107,15 @@ class Position:
         return Position(self.url, since=self.began, full_at=self.full_at)
 
     @property
+    def is_valid(self) -> bool:
+        """Whether a listing can go on from here."""
+        try:
+            times = [datetime.fromisoformat(time) for time in (self.since, self.full_at, self.began) if time]
+        except ValueError:
+            return False
+        return all(time.tzinfo for time in times) and self.stream >= 0 and bool(self.since or self.full)
+
+    @property
     def changed_after(self) -> datetime | None:
         """Time from which on changes are listed; None where everything is."""
         return None if self.full else datetime.fromisoformat(self.since) - OVERLAP
@@ -125,7 +136,8 @@ class Described:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         site = self.service.find_site(tokens.token())
         streams, pages = self._streams(site), Cursors(f"{self.about.title}'s list")
-        position = _read_position(cursor, site.location["url"]).begin()
+        position = _read_position(cursor, site.location["url"])
+        position = (position if position.stream < len(streams) else Position(position.url)).begin()
         resumed, ids = bool(position.next), set[str]()
         while True:
             stream = streams[position.stream]
@@ -272,9 +284,12 @@ class Described:
 
 
 def _read_position(cursor: str | None, url: str) -> Position:
-    """Return the place that a cursor names, the start for that of another address."""
-    position = Position(**json.loads(cursor)) if cursor else Position(url)
-    return position if position.url == url else Position(url)
+    """Return the place that a cursor names, the start for that of another address or version."""
+    try:
+        position = msgspec.json.decode(cursor or "{}", type=Position)
+    except msgspec.DecodeError:
+        return Position(url)
+    return position if position.url == url and position.is_valid else Position(url)
 
 
 def _as_list(title: str, document: Any, name: str) -> list[Any]:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from connectors.http import responses
 from connectors.sources.objects.location import Location
 from connectors.sources.objects.storage import BATCH, Batch, StoredObject
-from connectors.sources.objects.web import NotReadable, WebClient, parse_xml
+from connectors.sources.objects.web import NotReadable, Refused, WebClient, parse_xml
 from retrieval.errors import Fatal
 from retrieval.settings import Settings
 
@@ -38,7 +38,13 @@ class Container:
     def list_objects(self, after: str) -> Iterator[Batch]:
         marker, markers = after, responses.Cursors("The container's listing")
         while True:
-            batch = self._list(marker, prefix=self._prefix)
+            try:
+                batch = self._list(marker, prefix=self._prefix)
+            except Refused:
+                if not marker or marker != after:
+                    raise
+                marker = after = ""  # the service no longer knows it
+                continue
             yield batch
             if batch.last is None:
                 return

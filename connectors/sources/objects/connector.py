@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from connectors.http import responses
 from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError
@@ -65,9 +67,9 @@ class Objects:
     """By the connection's token: clients keep their connections between calls."""
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """List all objects, always: a storage has no feed of changes. The cursor holds the last key listed."""
+        """List all objects, always: a storage has no feed of changes. The cursor names the last key."""
         location, storage = self._open(tokens)
-        listing = _Listing(storage, json.loads(cursor)["after"] if cursor else "")
+        listing = _Listing(storage, _read_position(location, cursor))
         while True:
             batch = _ask(tokens, listing.read)
             yield _page(location, batch)
@@ -141,9 +143,18 @@ def _ask(tokens: TokenSource, request: Callable[[], T]) -> T:
     return POLICY.call(tokens, ask)
 
 
+def _read_position(location: Location, cursor: str | None) -> str:
+    """The last key that a cursor names; "" for a cursor of another location or version, where all is listed anew."""
+    try:
+        position = msgspec.json.decode(cursor or "{}", type=dict[str, str])
+    except msgspec.DecodeError:
+        return ""
+    return position.get("after", "") if position.get("of") == location.root + location.prefix else ""
+
+
 def _page(location: Location, batch: Batch) -> Page[SourceItem]:
     done = batch.last is None
-    cursor = json.dumps({"after": batch.last or ""})
+    cursor = json.dumps({"of": location.root + location.prefix, "after": batch.last or ""})
     skipped = {LINKS: batch.links} if batch.links else {}
     items = [_item(location, stored) for stored in batch.objects]
     return Page(items, cursor, done=done, skipped=skipped, whole=done)

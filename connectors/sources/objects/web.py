@@ -27,6 +27,10 @@ class NotReadable(Exception):
     """403: what is named may not be read with these credentials."""
 
 
+class Refused(Fatal):
+    """400: the server does not take the request."""
+
+
 class WebClient:
     """A client of one server. `title`: the server in words. Raises only what ports may, and the two of `send`."""
 
@@ -93,7 +97,8 @@ class WebClient:
         if transient := responses.transient_error(self._title, status, response.headers):
             raise transient
         if not response.is_success:
-            raise Fatal(f"{self._title} refuses the request ({status}).")
+            refusal = Refused if status == 400 else Fatal
+            raise refusal(f"{self._title} refuses the request ({status}).")
 
 
 class _Body:

@@ -89,6 +89,30 @@ def test_changes_are_asked_for_and_once_a_day_everything(account):
     assert {key for key in keys if after[key].version != versions[key]} == {keys[1], keys[2]}
 
 
+def test_a_page_or_cursor_that_expired_begins_a_whole_listing(account):
+    """A cursor of another version, or a page that the service no longer has."""
+    keys, account.page = fill(account), 2
+    first = pages(account)[0]
+    about = description.read_description(account.connector)
+    expired = [faults.status(about.streams[0].expired[0])]
+    account.fault = lambda _request: expired.pop() if expired else None
+    for cursor in (first.cursor, "{", "[]", '{"old": 1}', first.cursor.replace('"stream": 0', '"stream": 9')):
+        items, last = listed(account, cursor)
+        assert (set(of_items(account, items)), last.whole) == (set(keys), True)
+    assert not expired
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_thousand_items_are_listed(account):
+    """The descriptions' own pages, one after the other."""
+    keys, account.page = fill(account, 10_000), 1000
+    account.requests.clear()
+    items, last = listed(account)
+    assert (set(of_items(account, items)), last.whole) == (set(keys), True)
+    assert len(account.requests) <= 1010
+
+
 def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account, tmp_path):
     keys = fill(account)
     before, _ = listed(account)

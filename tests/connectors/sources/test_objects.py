@@ -6,12 +6,14 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
 
 from connectors import registry
 from connectors.http import retries
+from connectors.sources.objects.connector import POLICY
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from tests.standins import file_servers, s3_server
@@ -225,6 +227,43 @@ def test_changes_additions_and_removals_are_seen(storage, tmp_path):
         fetched(storage, before["removed.txt"], tmp_path)
 
 
+@pytest.mark.parametrize("cursor", ["{", "[]", '{"old": 1}', '{"of": "s3://elsewhere/", "after": "z"}'])
+def test_a_cursor_of_another_place_or_version_begins_a_whole_listing(tmp_path, cursor):
+    storage = Folder(tmp_path)
+    storage.put("a.txt", "x")
+    assert list(listed(storage, cursor)[0]) == ["a.txt"]
+
+
+def test_a_file_that_moves_is_a_removal_and_an_addition(storage):
+    storage.put("here/plan.txt", "the plan")
+    before, last = listed(storage)
+    storage.put("there/plan.txt", "the plan")
+    storage.delete("here/plan.txt")
+    after, page = listed(storage, last.cursor)
+    assert (list(after), page.whole) == (["there/plan.txt"], True)
+    connector, tokens = opened(storage)
+    assert connector.gone(tokens, before["here/plan.txt"].external_id)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_thousand_objects_are_listed_in_any_process(storage):
+    """Objects are listed a thousand at a time, which one that is interrupted at any page goes on with."""
+    for number in range(10_000):
+        storage.put(f"{number % 100}/{number}.txt", "x")
+    if isinstance(storage, Bucket):
+        storage.storage.seen.clear()
+    paths, cursor, done = [], None, False
+    while not done:
+        connector, tokens = opened(storage)
+        page = next(connector.iter_changes(tokens, cursor))
+        assert len(page.items) <= 1000
+        paths += [item.properties["path"] for item in page.items]
+        cursor, done = page.cursor, page.done
+    assert len(paths) == len(set(paths)) == 10_000
+    assert not isinstance(storage, Bucket) or len(storage.storage.seen) <= 11
+
+
 def test_a_folder_is_browsed_at_a_time(storage):
     for path in ("top.txt", "plans/a.txt", "plans/2026/b.txt"):
         storage.put(path, "some text")
@@ -330,10 +369,18 @@ def test_a_folder_of_webdav_costs_one_request(webdav):
 
 @pytest.mark.parametrize(
     ("status", "error", "words"),
-    [(401, Fatal, "credentials"), (403, Fatal, "may not be read"), (301, Fatal, "refuses"), (200, Fatal, "not speak")],
+    [
+        (401, Fatal, "credentials"),
+        (403, Fatal, "may not be read"),
+        (301, Fatal, "refuses"),
+        (200, Fatal, "not speak"),
+        (429, Retryable, "no more requests"),
+        (503, Retryable, "503"),
+    ],
 )
-def test_a_folder_that_webdav_refuses_ends_the_listing(webdav, status, error, words):
+def test_a_folder_that_webdav_refuses_ends_the_listing(webdav, monkeypatch, status, error, words):
     webdav.put("a/b.txt", "x")
+    monkeypatch.setattr("connectors.sources.objects.connector.POLICY", replace(POLICY, seconds=0.5))
     webdav.server.statuses[f"/{webdav.top}/a/"] = status
     with pytest.raises(error, match=words):
         listed(webdav)
@@ -395,6 +442,7 @@ def test_trouble_that_passes_is_waited_out(bucket, fault):
         (s3_server.answer(403, "InvalidAccessKeyId"), Fatal, "does not accept"),
         (s3_server.answer(404, "NoSuchBucket"), Fatal, "no bucket"),
         (s3_server.answer(200), Retryable, "could not be read"),
+        (s3_server.truncated, Retryable, "4 times"),
     ],
 )
 def test_a_refusal_is_no_empty_listing(bucket, fault, error, words):
