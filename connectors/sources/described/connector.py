@@ -108,7 +108,7 @@ class Position:
 
     @property
     def is_valid(self) -> bool:
-        """Whether a listing can go on from here."""
+        """Validity of the place for a listing that goes on."""
         try:
             times = [datetime.fromisoformat(time) for time in (self.since, self.full_at, self.began) if time]
         except ValueError:
