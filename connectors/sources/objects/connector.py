@@ -16,7 +16,7 @@ from connectors.http import responses
 from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError
 from connectors.sources.objects.location import Location, open_location, parse_location
-from connectors.sources.objects.storage import Batch, Storage, StoredObject
+from connectors.sources.objects.storage import UNKNOWN, Batch, Storage, StoredObject
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
 from retrieval.settings import Settings
@@ -31,6 +31,8 @@ MAKERS: Final = {
     "webdav+https": "webdav:make_webdav",
     "webdav+http": "webdav:make_webdav",
     "sftp": "sftp:make_sftp",
+    "imaps": "imap:make_mailbox",
+    "imap": "imap:make_mailbox",
     "file": "tree:make_folder",
 }
 """Scheme of a URL to what makes its storage from a location and the settings."""
@@ -41,6 +43,8 @@ POLICY: Final = ServicePolicy("Object storage", per_minute=60_000, burst=1000)
 SECONDS: Final = 600.0
 """Seconds that the content of one object may take."""
 PIECE: Final = 1 << 20
+NAME: Final = 200
+"""Characters of a name that is not the key's own."""
 LINKS: Final = "symbolic links"
 NAME_ERRORS: Final = "surrogateescape"
 """Names of files are bytes: Python reads those that are no UTF-8 in this way, and a URL holds them as they are."""
@@ -166,10 +170,10 @@ def _save(location: Location, storage: Storage, key: str, to: Path, most: int) -
             raise responses.too_large(most)
         pieces = iter(lambda: stream.read(PIECE), b"")
         size = responses.save_file(pieces, to, most=most, seconds=SECONDS, service="The storage")
-    if size != stored.size:
+    if stored.size not in {size, UNKNOWN}:
         raise TransientError("The file changed, or its download broke off.")
     item = _item(location, stored)
-    return RawContent(to, item.name, "", size, version=stored.version, properties=item.properties)
+    return RawContent(to, item.name, item.media_type, size, version=stored.version, properties=item.properties)
 
 
 def _item(location: Location, stored: StoredObject) -> SourceItem:
@@ -181,9 +185,8 @@ def _item(location: Location, stored: StoredObject) -> SourceItem:
     properties = {"url": location.page_root + quoted, "path": path} | (
         {"modifiedAt": stored.modified_at} if stored.modified else {}
     )
-    return SourceItem(
-        location.root + quoted, path.rpartition("/")[2], version=stored.version, properties=properties, above=above
-    )
+    url, name = location.root + quoted, stored.name[:NAME] or path.rpartition("/")[2]
+    return SourceItem(url, name, stored.media_type, stored.version, properties=properties, above=above)
 
 
 def _entry(location: Location, stored: StoredObject) -> Entry:
@@ -192,7 +195,8 @@ def _entry(location: Location, stored: StoredObject) -> Entry:
     if stored.key.endswith("/"):
         return Entry(path, name, is_folder=True, path=path, has_children=True)
     item = _item(location, stored)
-    return Entry(item.external_id, name, False, path, "", stored.size, stored.modified_at or None, above=item.above)  # noqa: FBT003
+    modified_at = stored.modified_at or None
+    return Entry(item.external_id, item.name, False, path, item.media_type, stored.size, modified_at, above=item.above)  # noqa: FBT003
 
 
 def _key(location: Location, external_id: str) -> str | None:

@@ -135,6 +135,12 @@ def _check_sftp(location: Location, _settings: Settings) -> None:
         raise ValueError("hostKey", "must hold the server's key as ssh-keygen -lf shows it, SHA256:…")
 
 
+def _check_mailbox(location: Location, _settings: Settings) -> None:
+    _check_server(location, {"user", "password"}, "must hold user and password")
+    if len(location.credentials) != 2 or not location.credentials["user"].isprintable():
+        raise ValueError("credentials", "must hold user and password")
+
+
 def _check_server(location: Location, names: AbstractSet[str], words: str) -> None:
     if not location.host:
         raise ValueError("url", f"must name a server, as {location.scheme}://files.example.com/folder")
@@ -159,5 +165,7 @@ _SCHEMES: Final[Mapping[str, Callable[[Location, Settings], None]]] = {
     "webdav+https": _check_webdav,
     "webdav+http": _check_webdav,
     "sftp": _check_sftp,
+    "imaps": _check_mailbox,
+    "imap": _check_mailbox,
     "file": _check_folder,
 }

@@ -16,14 +16,21 @@ BATCH: Final = 1000
 """Objects of one page of a listing, which S3 sends in one answer."""
 
 
+UNKNOWN: Final = -1
+"""Size of an object whose end is told by its storage alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object or, where a folder is listed, a folder, whose key ends in `/`. `version`: ETag, or size and time."""
+    """An object or, where a folder is listed, a folder, whose key ends in `/`. `version`: ETag, or size and time;
+    `name`: for people, if it is not the end of the key."""
 
     key: str
     size: int
     version: str
     modified: datetime | None = None
+    name: str = ""
+    media_type: str = ""
 
     @property
     def modified_at(self) -> str:

@@ -1,0 +1,105 @@
+"""Dovecot with empty mailboxes on loopback, one for each user who signs in with the password."""
+
+from __future__ import annotations
+
+import getpass
+import grp
+import imaplib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.standins import secure
+
+PASSWORD = "canary-mail-password"
+_CONFIG = """
+protocols = imap
+listen = 127.0.0.1
+base_dir = {folder}/run
+state_dir = {folder}/state
+log_path = {folder}/log
+ssl = yes
+ssl_cert = <{folder}/certificate.pem
+ssl_key = <{folder}/key.pem
+disable_plaintext_auth = no
+default_internal_user = {user}
+default_internal_group = {group}
+default_login_user = {user}
+auth_failure_delay = 0
+first_valid_uid = 1
+first_valid_gid = 0
+mail_max_userip_connections = 50
+mail_location = maildir:{folder}/mail/%u
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={gid} home={folder}/home
+}}
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    port = {port}
+  }}
+  inet_listener imaps {{
+    port = {tls_port}
+  }}
+}}
+service anvil {{
+  chroot =
+}}
+"""
+
+
+class MailServer:
+    """`port`: without TLS; `tls_port`: with a certificate that vouches for itself."""
+
+    def __init__(self, folder: Path, port: int, tls_port: int) -> None:
+        self.port, self.tls_port, self.certificate = port, tls_port, folder / "certificate.pem"
+
+    def sign_in(self, user: str) -> imaplib.IMAP4:
+        session = imaplib.IMAP4("127.0.0.1", self.port)
+        session.login(user, PASSWORD)
+        return session
+
+
+@contextmanager
+def serve_mail(folder: Path) -> Iterator[MailServer]:
+    """Dovecot as this user, or as nobody for root, whom it refuses."""
+    program = shutil.which("dovecot") or shutil.which("dovecot", path="/usr/sbin")
+    assert program, "dovecot is not on this machine: .ci/run installs what this test needs"
+    account = pwd.getpwnam("nobody" if getpass.getuser() == "root" else getpass.getuser())
+    group = grp.getgrgid(account.pw_gid).gr_name
+    secure.certify(folder / "certificate.pem", folder / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        server = MailServer(folder, first.getsockname()[1], second.getsockname()[1])
+    for name in ("mail", "home"):
+        (folder / name).mkdir()
+        if os.getuid() == 0:
+            os.chown(folder / name, account.pw_uid, account.pw_gid)
+    values = {"uid": account.pw_uid, "gid": account.pw_gid, "user": account.pw_name, "group": group}
+    text = _CONFIG.format(folder=folder, port=server.port, tls_port=server.tls_port, password=PASSWORD, **values)
+    (folder / "dovecot.conf").write_text(text)
+    with subprocess.Popen([program, "-F", "-c", folder / "dovecot.conf"]) as running:
+        try:
+            _wait(server.port, folder / "log")
+            yield server
+        finally:
+            running.terminate()
+
+
+def _wait(port: int, log: Path) -> None:
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise AssertionError(log.read_text() if log.exists() else "dovecot does not answer")
