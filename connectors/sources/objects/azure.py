@@ -36,14 +36,14 @@ class Container:
         self._name, _, self._prefix = location.prefix.partition("/")
 
     def list_objects(self, after: str) -> Iterator[Batch]:
-        marker, markers = after, responses.Cursors("The container's listing")
+        marker, markers, is_new = after, responses.Cursors("The container's listing"), False
         while True:
             try:
                 batch = self._list(marker, prefix=self._prefix)
             except Refused:
-                if not marker or marker != after:
+                if not marker or marker != after or is_new:
                     raise
-                marker = after = ""  # the service no longer knows it
+                marker, is_new = "", True  # the service no longer knows it
                 continue
             yield batch
             if batch.last is None:

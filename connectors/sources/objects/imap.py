@@ -1,7 +1,7 @@
 """Mailboxes over IMAP (RFC 3501): folders are listed by UID, and mails, which never change, are read in parts.
 
-A mail's key is its folder, the folder's UIDVALIDITY and its UID. What CONDSTORE adds tells changes of flags alone; a
-listing, which is one request for 1,000 mails, finds new and removed mails without it.
+A mail's key is its folder, the folder's UIDVALIDITY and its UID. CONDSTORE would add changes of flags alone;
+a listing, three requests for 1,000 mails, finds new and removed mails without it.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Mailbox:
             return self._find(session, key)
 
     def _find(self, session: Session, key: str) -> StoredObject | None:
-        """Open a mail's folder and read what the server says of the mail."""
+        """Open a mail's folder and read the server's description of the mail."""
         parts = _KEY.fullmatch(key)
         if parts is None or self._select(session, parts["folder"]) != parts["validity"]:
             return None
@@ -174,7 +174,7 @@ class Mailbox:
             return None
         validity = session.response("UIDVALIDITY")[1][-1]
         if validity is None or not validity.isdigit():
-            raise Fatal("The IMAP server names no UIDVALIDITY, so that its mails cannot be told apart.")
+            raise Fatal("The IMAP server names no UIDVALIDITY: its mails have no lasting names.")
         return str(int(validity))
 
     def _list_folders(self, session: Session) -> dict[str, str]:
@@ -268,10 +268,10 @@ def _read_mails(session: Session, folder: str, validity: str, uids: str) -> list
     """Mails of the folder that is selected, in the order of their UIDs."""
     mails = {}
     data = session.ask("UID", "FETCH", uids, _FIELDS)
-    for part, rest in zip(data, [*data[1:], b""], strict=True):
+    for part, closing in zip(data, [*data[1:], b""], strict=True):
         if not isinstance(part, tuple):
             continue
-        line = part[0] + (rest if isinstance(rest, bytes) else b"")
+        line = part[0] + (closing if isinstance(closing, bytes) else b"")
         uid, size = _UID.search(line), _SIZE.search(line)
         if uid is None or size is None or rb"\Deleted" in line:
             continue
