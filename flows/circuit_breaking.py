@@ -106,16 +106,24 @@ class _Source:
                 pages.close()
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        with self._through(request, item.external_id):
+        if request.source in sources.WEB:
+            with self._through(request, item.external_id):
+                return self._port.fetch(item, request, to)
+        asked = self._ask_connection(request)
+        with self._through(request, ""), self._circuits.tell_apart(asked, item.external_id):
             return self._port.fetch(item, request, to)
+
+    def _ask_connection(self, request: DiscoveryRequest) -> Asked:
+        info = registry.source_infos().get(request.source)
+        name = info.title if info else request.source.title()
+        patience = settings.load_settings().outage_seconds
+        return Asked(self._config.organization_id, name, {"connection": request.connection_id}, patience)
 
     def _through(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
         organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
         through = partial(self._circuits.through, job_run=request.job_run_id)
         if request.source not in sources.WEB:
-            info = registry.source_infos().get(request.source)
-            name = info.title if info else request.source.title()
-            return through(Asked(organization, name, {"connection": request.connection_id}, outage), each=False)
+            return through(self._ask_connection(request), each=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":
             return through(_vendor(self._config, "scraper", scraper), each=False)

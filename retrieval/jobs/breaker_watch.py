@@ -38,6 +38,7 @@ class Circuit:
     def __init__(self, db: Database, batch_id: str, asked: Asked) -> None:
         self._db, self._batch, self._asked = db, batch_id, asked
         self._lock = threading.Lock()
+        self._answered_at = 0.0
         self._look()
 
     @property
@@ -70,6 +71,7 @@ class Circuit:
 
     def succeeded(self) -> None:
         """Record a response, of any status."""
+        self._answered_at = time.monotonic()
         if not self._state.failures:
             return
         with self._lock:
@@ -89,6 +91,10 @@ class Circuit:
             yield
         finally:
             _current.reset(token)
+
+    def has_answered(self, since: float) -> bool:
+        """Tell whether another request of the batch was answered after this time of the monotonic clock."""
+        return self._answered_at > since
 
     def _is_open(self) -> bool:
         return self._state.closed_in is not None and self._state.probe != self._batch
@@ -110,6 +116,25 @@ class Circuits:
         self._lock = threading.Lock()
         self.waiting: dict[str, str] = {}
         self.held: set[str] = set()
+        self._faulty: set[str] = set()
+
+    @contextmanager
+    def tell_apart(self, asked: Asked, item: str) -> Iterator[None]:
+        """Fetch an item within `through`. Retryable if it alone fails, because others were answered meanwhile: the
+        breaker is closed again, and later failures of this item do not count."""
+        circuit, began = self.of(asked), time.monotonic()
+        token = _current.set(None) if item in self._faulty else None
+        try:
+            yield
+        except Unavailable as error:
+            if not circuit.has_answered(began):
+                raise
+            self._faulty.add(item)
+            circuit.succeeded()
+            raise Retryable(f"{asked.name} answered other requests, but failed three times for this one.") from error
+        finally:
+            if token is not None:
+                _current.reset(token)
 
     def of(self, asked: Asked) -> Circuit:
         with self._lock:

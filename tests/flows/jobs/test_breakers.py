@@ -15,7 +15,7 @@ from flows import circuit_breaking, context, ingest, report, steps, tasks
 from flows.intake import Intake
 from flows.time_slice import TimeSlice
 from retrieval import readiness, settings
-from retrieval.errors import Unavailable
+from retrieval.errors import Retryable, Unavailable
 from retrieval.ingestion import poison_detection
 from retrieval.ingestion.queries import results
 from retrieval.jobs import breaker_watch, queueing, runs
@@ -268,6 +268,47 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     breakers.record_success(db, site(space).key)
     batches.form_batches(db, size=64, batches=8)
     assert {one.job_runs for one in batches.undispatched_batches(db)} == {(other,), (slow,)}
+
+
+class OneBroken:
+    """A connected source where one item fails for ever, and others are answered meanwhile."""
+
+    def __init__(self):
+        self.tries, self.others = 0, None
+
+    def fetch(self, item, _request, _to):
+        def send():
+            if item.external_id == "good":
+                return
+            self.tries += 1
+            if self.tries == 1:
+                self.others()
+            raise retries.TransientError("It answered with an error of its own (500).")
+
+        retries.Retries("GitHub", retries.Bucket(6000, 100), seconds=60, tries=4).ask(send)
+
+
+def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    listed(space, "https://quick.example/")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    circuits = Circuits(db, batches.claim_lease(db, batch.id, 1, seconds=30))
+    port = OneBroken()
+    source = circuit_breaking.guard_source(port, space.config, circuits)
+    request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x", "ijr_x")
+    port.others = lambda: source.fetch(SourceItem("good", "x"), request, Path("x"))
+    for tries in (3, 7):
+        with pytest.raises(Retryable) as failed:
+            source.fetch(SourceItem("broken", "x"), request, Path("x"))
+        assert not isinstance(failed.value, Unavailable)
+        assert (port.tries, circuits.left_out) == (tries, False)
+    port.others()
+    port.others = lambda: None
+    port.tries = 0
+    with pytest.raises(Unavailable):
+        source.fetch(SourceItem("another", "x"), request, Path("x"))
 
 
 def test_a_connection_has_the_name_of_its_service(db, space):
