@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from local.scratch import Scratch, create_namespace
-from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client import RetrievalClient, RetrievalError, SearchResults
 
 INGEST_SECONDS = 600.0
 TOP = 5
@@ -90,7 +90,7 @@ class Shelf:
             text = text + "\n" * -overlap + chunk.content[max(overlap, 0) :]
         return text
 
-    def search(self, query: str, client: RetrievalClient | None = None, **options: Any) -> list[Any]:
+    def search(self, query: str, client: RetrievalClient | None = None, **options: Any) -> SearchResults:
         """The five best chunks by the default request."""
         return (client or self.client).search(self.namespace, query, top_k=TOP, hybrid=True, **options)
 

@@ -68,11 +68,14 @@ def measure_bench_v0(bench: Bench) -> dict[str, Any]:
 
 
 def _ask_questions(shelf: Shelf, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
-    """Score of the questions of bench-v0, and the median time of a search."""
+    """Score of the questions of bench-v0, and the median time; nothing once a search was not reranked in time."""
     recalls, precisions, milliseconds = [], [], []
     for question in questions:
         start = time.perf_counter()
-        names = {find_external_id(hit) for hit in shelf.search(question["question"], **options)}
+        hits = shelf.search(question["question"], **options)
+        if options and not hits.data.reranked:
+            return {}
+        names = {find_external_id(hit) for hit in hits}
         milliseconds.append(1000 * (time.perf_counter() - start))
         cited = {name.rpartition("/")[2] for name in question["ground_truth_citations"]}
         recalls.append(len(names & cited) / len(cited) if cited else math.nan)

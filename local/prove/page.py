@@ -98,6 +98,7 @@ def _build_proof(figures: dict[str, Any]) -> str:
     )
     quick = "<p class=no>Quick run on small sets: not comparable with other systems.</p>" if is_quick else ""
     beside = "" if is_quick else ", beside the published rows of four hosted services"
+    late = "" if reranked else " No row of reranked searches: this machine was too busy to rerank each in time."
     return f"""<h1>Search that you can check</h1>
 <p class="soft">Measured by <code>retrieval prove</code> on this machine{beside}.</p>{quick}{
         _note_load(figures["machine"])
@@ -108,7 +109,8 @@ def _build_proof(figures: dict[str, Any]) -> str:
 <div class="card scroll" style="margin-top:12px"><table><tr><th>System</th><th class=n>Score (95 % interval)</th>
 <th class=n>Recall</th><th class=n>Precision</th><th class=n>p50</th></tr>{lines}</table></div>
 <p class="soft">Hosted rows: RetrievalCI's README at commit d804620
-(github.com/colon-md/retrievalci), without intervals; their latencies include the network. The bars begin at 50.</p>
+(github.com/colon-md/retrievalci), without intervals; their latencies include the network. The bars begin at
+50.{late}</p>
 <h2>Promises</h2><div class="card scroll"><table>{promises}</table></div>
 <h2>Cost of 1,000 documents</h2>
 {
