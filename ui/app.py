@@ -47,7 +47,14 @@ READER = frozenset({"overview", "documents", "search"})
 
 def _page(name: str, title: str, icon: str) -> Page:
     is_first = name == "overview"
-    return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=is_first)
+    return st.Page(
+        f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path="" if is_first else name, default=is_first
+    )
+
+
+def _overview() -> None:
+    """Lead from `/overview` to the default page, whose path is `/`."""
+    st.switch_page("views/overview.py", query_params=st.query_params.to_dict())
 
 
 def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
@@ -68,6 +75,7 @@ def main() -> None:
         for section, pages in PAGES.items()
     }
     offered = {section: pages for section, pages in sections.items() if pages}
+    offered["Content"].append(st.Page(_overview, url_path="overview", visibility="hidden"))
     page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
     st.html(frame.STYLE)
     st.html(accessibility.ELEMENT, unsafe_allow_javascript=True)

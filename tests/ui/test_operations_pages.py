@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval import ids
+from retrieval.job_config import JobConfig
 from retrieval.ports import Scope
 from tests.library import Library
 from tests.ui.conftest import shown
@@ -45,6 +46,29 @@ def test_a_schedule_shows_its_next_run(app, org):
     (row,) = seen.dataframe[0].value.to_dict("records")
     assert (row["Name"], row["Sync schedule"]) == ("Team drive", "Every hour")
     assert row["Due"].startswith("in ")
+
+
+def test_a_connection_shows_the_next_run_of_its_schedules(app, org):
+    namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
+    partition, connection = Library(org.db, Scope(org.id, namespace, ""), None).partition, ids.connection_id()
+    org.db.rows(
+        "insert into connections (id, partition_id, name, connector, status)"
+        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE')",
+        {"id": connection, "partition": partition},
+    )
+    org.db.rows(
+        "insert into schedules (id, partition_id, job_id, source, config, cron, time_zone)"
+        " values (%(id)s, %(partition)s, 'job_1', 'GOOGLE_DRIVE', %(config)s, '0 6 * * *', 'UTC')",
+        {
+            "id": ids.schedule_id(),
+            "partition": partition,
+            "config": JobConfig(request={}, connection_id=connection, scheduled=True).dump(),
+        },
+    )
+    seen = app(org.api_key, "connections", namespace=namespace)
+    assert not seen.exception
+    assert "next run in " in shown(seen)
+    assert "Only when asked for" not in [box.value for box in seen.selectbox]
 
 
 def test_a_website_is_repeated_paused_and_let_go(app, org):

@@ -165,6 +165,17 @@ INTERVALS = {
 """Minutes between two ingestions, in words."""
 
 
+def timing_of(schedule: dict[str, Any]) -> str:
+    """When a schedule is due, in words."""
+    cron = schedule["cron"]
+    return f"{cron} ({schedule['timeZone']})" if cron else name_of(schedule["intervalMinutes"])
+
+
+def due_in(schedule: dict[str, Any]) -> str:
+    """The time until the next run of a schedule, in words."""
+    return f"in {span_until(schedule['nextRunAt'])}" if schedule["nextRunAt"] else "paused"
+
+
 def name_of(minutes: int | None) -> str:
     """An interval in words, also one that is not offered."""
     return INTERVALS.get(minutes, f"Every {minutes} minutes")

@@ -7,10 +7,12 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, authorization, frame, removals, storage_form, widgets
-from ui.parts.labels import INTERVALS, format_count, name_of, source_title, time_ago
+from ui.parts.labels import INTERVALS, due_in, format_count, name_of, source_title, span_until, time_ago, timing_of
 from ui.parts.widgets import escape_markdown
 
 PAGE = 20
+SCHEDULES = 100
+"""Newest schedules of the namespace, of which those of connections are shown."""
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
 """What becomes of a revoked connection's documents."""
 REVOKING = "revoking"
@@ -37,8 +39,11 @@ def main() -> None:
         removals.show_removals(
             person, namespace, opened, next((entry["name"] for entry in connections if entry["id"] == opened), opened)
         )
+    schedules: list[Json] = []
+    if connections and person.may("ingest:read"):
+        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=SCHEDULES)["schedules"]
     for connection in connections:
-        _card(person, namespace, connection)
+        _card(person, namespace, connection, [one for one in schedules if one["connectionId"] == connection["id"]])
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
@@ -67,7 +72,7 @@ def _connect(person: session.Person, namespace: str) -> None:
     authorization.show_link(person)
 
 
-def _card(person: session.Person, namespace: str, connection: Json) -> None:
+def _card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
@@ -75,20 +80,31 @@ def _card(person: session.Person, namespace: str, connection: Json) -> None:
             )
             widgets.status_badge(connection["status"])
         st.caption(f"`{connection['id']}` · changed {time_ago(connection['updatedAt'])}")
+        if due := connection.get("nextSyncAt"):
+            st.caption(f"Next run in {span_until(due)}")
+        for schedule in schedules:
+            due_text = (
+                due_in(schedule) if connection["status"] == "ACTIVE" else f"never while {connection['status'].lower()}"
+            )
+            st.caption(f"Also scheduled: {escape_markdown(timing_of(schedule))} · next run {due_text}")
         if connection["statusReason"]:
             st.warning(escape_markdown(connection["statusReason"]), icon=":material/info:")
-        _actions(person, namespace, connection)
+        _actions(person, namespace, connection, "By the schedule above" if schedules else name_of(None))
 
 
-def _schedule(person: session.Person, namespace: str, connection: Json) -> None:
-    """Show the sync interval, and a choice of another, which is saved at once."""
+def _schedule(person: session.Person, namespace: str, connection: Json, none: str) -> None:
+    """Show the sync interval, and a choice of another, which is saved at once. `none`: the words for no interval."""
     current, key = connection["syncIntervalMinutes"], connection["id"]
     if not person.may("connections:write") or connection["status"] == "REVOKED":
-        st.caption(f"Sync schedule: {name_of(current)}")
+        st.caption(f"Sync schedule: {name_of(current) if current else none}")
         return
     options = list(INTERVALS) if current in INTERVALS else [current, *INTERVALS]
     selected = st.selectbox(
-        "Sync schedule", options, index=options.index(current), format_func=name_of, key=f"interval-{key}-{current}"
+        "Sync schedule",
+        options,
+        index=options.index(current),
+        format_func=lambda minutes: name_of(minutes) if minutes else none,
+        key=f"interval-{key}-{current}",
     )
     if selected == current:
         return
@@ -100,12 +116,12 @@ def _schedule(person: session.Person, namespace: str, connection: Json) -> None:
         st.rerun()
 
 
-def _actions(person: session.Person, namespace: str, connection: Json) -> None:
+def _actions(person: session.Person, namespace: str, connection: Json, none: str) -> None:
     schedule_column, ingest_column, reconnect_column, revoke_column = st.columns(
         [2, 1, 1, 1], vertical_alignment="bottom"
     )
     with schedule_column:
-        _schedule(person, namespace, connection)
+        _schedule(person, namespace, connection, none)
     key, state = connection["id"], connection["status"]
     body = {"namespaceId": namespace}
     if (

@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, widgets
-from ui.parts.labels import INTERVALS, name_of, parse_time, source_title, span_until
+from ui.parts.labels import INTERVALS, due_in, name_of, parse_time, source_title, span_until, timing_of
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
@@ -110,14 +110,13 @@ def _connection_row(connection: Json) -> Json:
 
 
 def _schedule_row(schedule: Json) -> Json:
-    due, newest = schedule["nextRunAt"], schedule["lastRun"]
-    cron = schedule["cron"]
+    newest = schedule["lastRun"]
     return {
         "Name": _title(schedule),
         "Source": source_title(schedule["source"]),
-        "Sync schedule": f"{cron} ({schedule['timeZone']})" if cron else name_of(schedule["intervalMinutes"]),
-        "Next run": parse_time(due),
-        "Due": f"in {span_until(due)}" if due else "paused",
+        "Sync schedule": timing_of(schedule),
+        "Next run": parse_time(schedule["nextRunAt"]),
+        "Due": due_in(schedule),
         "Last run": (newest["outcome"] or newest["status"]).capitalize().replace("_", " ") if newest else "none yet",
     }
 
