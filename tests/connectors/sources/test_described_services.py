@@ -106,7 +106,7 @@ def test_a_page_or_cursor_that_expired_begins_a_whole_listing(account):
 @pytest.mark.timeout(600)
 def test_ten_thousand_items_are_listed(account):
     """The descriptions' own pages, one after the other."""
-    keys, account.page = fill(account, 10_000), 1000
+    keys = fill(account, 10_000)
     account.requests.clear()
     items, last = listed(account)
     assert (set(of_items(account, items)), last.whole) == (set(keys), True)
