@@ -35,7 +35,7 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
     scope = request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     cursor = await request.read_cursor(params.cursor, params.namespace_id)
-    page = await control.list_page(
+    page, total = await control.list_page(
         services.db,
         scope,
         status=params.status,
@@ -47,9 +47,9 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
         size=params.page_size or control.PAGE,
     )
     summaries = [wire.JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
-    data = wire.JobRunsData(
-        summaries, len(summaries), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
-    )
+    next_cursor = await request.write_cursor(page.cursor, params.namespace_id)
+    total_count = UNSET if total is None else total
+    data = wire.JobRunsData(summaries, len(summaries), page.cursor is not None, next_cursor, total_count)
     return wire.JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 

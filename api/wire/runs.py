@@ -359,6 +359,9 @@ class JobRunsData(Struct, rename="camel"):
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
     has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
+    total_count: Annotated[
+        int | UnsetType, Meta(description="Number of entries on all pages; not with `q` or `outcome`.")
+    ] = UNSET
 
 
 class JobRunsAnswer(DataAnswer[JobRunsData]):

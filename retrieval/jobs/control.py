@@ -106,6 +106,20 @@ _MATCHES: LiteralString = (
 )
 """What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
 
+_OF_SCOPE: LiteralString = (
+    """
+        from job_runs r
+        join jobs j on j.id = r.job_id
+        where r.partition_id = (
+            select p.id from partitions p
+            join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+            where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+        ) and (%(status)s::text is null or %(status)s = r.status)
+          and (%(source)s::text is null or coalesce("""
+    + job_config.TRIED
+    + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s))"""
+)
+_COUNT: LiteralString = "select count(*)" + _OF_SCOPE
 _LIST: LiteralString = (
     "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
     " r.finished_at, r.timings,"
@@ -116,16 +130,10 @@ _LIST: LiteralString = (
     + run_outcome.OUTCOME
     + """ as outcome
     from (
-        select r.id from job_runs r
-        join jobs j on j.id = r.job_id
-        where r.partition_id = (
-            select p.id from partitions p
-            join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-            where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-        ) and (%(status)s::text is null or %(status)s = r.status)
-          and (%(after)s::bigint is null or r.number < %(after)s) and (%(source)s::text is null or coalesce("""
-    + job_config.TRIED
-    + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s)) and """
+        select r.id"""
+    + _OF_SCOPE
+    + """
+          and (%(after)s::bigint is null or r.number < %(after)s) and """
     + _MATCHES
     + """
         order by r.number desc limit %(limit)s
@@ -151,15 +159,20 @@ async def list_page(
     ids: Sequence[str] | None = None,
     cursor: str | None = None,
     size: int = PAGE,
-) -> Page[Summary]:
-    """The scope's job runs. A page begins after the cursor's run, whatever was accepted since.
+) -> tuple[Page[Summary], int | None]:
+    """The scope's job runs and their number. A page begins after the cursor's run, whatever was accepted since.
 
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
+    Runs with an outcome or such a piece are not counted (None): each run would be computed for that.
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
     values = {**partitions.scope_params(scope), **params, **pagination.after_number(cursor, size)}
     rows = await db.async_fetch(_ListedRun, _LIST, values)
-    return pagination.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
+    page = pagination.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
+    if outcome is not None or about is not None:
+        return page, None
+    (total,) = await db.async_fetch(int, _COUNT, values)
+    return page, total
 
 
 def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:

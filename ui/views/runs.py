@@ -129,7 +129,9 @@ def _table(data: dict[str, Any]) -> None:
             widgets.add_content("No runs here.")
         widgets.show_pager(data)
         return
-    st.caption(f"{format_count(len(runs), 'run')} on this page, newest first")
+    total = data.get("totalCount")
+    shown = f"{format_count(len(runs), 'run')} on this page" if total is None else format_count(total, "run")
+    st.caption(f"{shown}, newest first")
     rows = [_row(run) for run in runs]
     columns = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     chosen = widgets.clicked_row(

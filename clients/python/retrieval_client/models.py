@@ -1625,7 +1625,8 @@ class JobRunsData(Record):
     items_returned: int
     has_next_page: bool
     next_cursor: str | None
-    _fields = frozenset(["hasNextPage", "ingestJobRuns", "itemsReturned", "nextCursor"])
+    total_count: int | None
+    _fields = frozenset(["hasNextPage", "ingestJobRuns", "itemsReturned", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"ingestJobRuns": "JobRunSummary"}
 
 

@@ -95,6 +95,10 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
         cursor = page["nextCursor"]
         org.text(space, f"comes in between {len(seen)}")
     assert seen == made[::-1]
+    assert listed(org, space, pageSize=1)["totalCount"] == 7
+    assert listed(org, space, pageSize=1, status="QUEUED", source="TEXT")["totalCount"] == 7
+    assert listed(org, space, status="COMPLETED")["totalCount"] == 0
+    assert "totalCount" not in listed(org, space, outcome="FAILED"), "counting them would compute each run"
 
 
 def test_job_runs_are_listed_by_their_outcome(org):

@@ -143,7 +143,7 @@ def test_a_sabotaged_model_is_refused_and_search_stays_as_it_was(space, monkeypa
         assert answers(space) == before
         space.sweep()
         assert answers(space) == before
-        page = space.call(control.list_page(space.db, space.scope, outcome="FAILED"))
+        page, _ = space.call(control.list_page(space.db, space.scope, outcome="FAILED"))
         assert [one.id for one in page.items] == [run]
 
 
