@@ -34,7 +34,7 @@ def vendor(monkeypatch):
     """OpenAI's embeddings, asked for a fifth of a second."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr("connectors.embedders.openai.SECONDS", {"document": 0.2, "query": 0.2})
+    monkeypatch.setattr("connectors.embedders.openai_protocol.SECONDS", {"document": 0.2, "query": 0.2})
     monkeypatch.setattr(breakers, "LOST_SECONDS", 0.15)
     monkeypatch.setattr(breaker_watch, "LOOK_SECONDS", 0.05)
     with embedding_server.running("OPENAI") as found:
