@@ -74,7 +74,7 @@ def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(m
             "createdAt": created,
         }
     )
-    assert said == [(0.9, "18 of 20 documents at their end")]
+    assert said == [(0.9, "18 of 20 documents finished")]
 
 
 def test_markdown_is_read_without_its_marks():

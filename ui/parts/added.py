@@ -83,7 +83,7 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
         widgets.show_empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
         return
     ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
-    st.caption(f"{ended:,} of {format_count(len(rows), 'item')} at their end")
+    st.caption(f"{ended:,} of {format_count(len(rows), 'item')} finished")
     st.dataframe(
         rows,
         hide_index=True,

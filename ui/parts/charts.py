@@ -56,11 +56,12 @@ def _numbers(counts: Mapping[str, int]) -> None:
 def _bars(values: Mapping[str, float], color: Any, title: str | None = None) -> None:
     rows = [{"name": name, "value": value, "order": at} for at, (name, value) in enumerate(values.items())]
     axis = alt.Axis() if title else alt.Axis(tickMinStep=1)
+    scale = alt.Undefined if any(values.values()) else alt.Scale(domain=[0, 1])
     bars = (
         alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
-            x=alt.X("value:Q", title=title, axis=axis),
+            x=alt.X("value:Q", title=title, axis=axis, scale=scale),
             y=alt.Y("name:N", sort=alt.SortField("order"), title=None),
             color=color,
             tooltip=["name:N", "value:Q"],

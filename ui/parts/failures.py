@@ -29,7 +29,9 @@ class Remedy(NamedTuple):
 UPLOAD = ("add_content", "Upload another version")
 REMEDIES = {
     "NO_TEXT": Remedy("picture without text", "pictures without text", "Retry with OCR"),
-    "PASSWORD": Remedy("file with a password", "files with a password", None, ("add_content", "Upload without it")),
+    "PASSWORD": Remedy(
+        "file with a password", "files with a password", None, ("add_content", "Upload it without the password")
+    ),
     "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
     "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have"),
     "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),

@@ -260,7 +260,7 @@ def show_error(error: ApiError) -> None:
 
 def error_text(error: ApiError) -> str:
     """Return the error as Markdown."""
-    field_note = f" Field: `{error.field}`." if error.field else ""
+    field_note = f" Field: `{error.field}`." if error.field and error.field not in error.message else ""
     return f"{escape_markdown(error.message)}{field_note}  \n`{error.code}`"
 
 

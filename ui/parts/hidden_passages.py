@@ -19,8 +19,8 @@ def offer_hiding(person: session.Person, namespace: str, document: str, chunk: i
     if not person.may("documents:write"):
         return
     key = f"hide-{place}-{document}-{chunk}"
-    with st.popover("Hide from search", icon=":material/visibility_off:"):
-        st.text_input("Reason", placeholder="Prices of last year", max_chars=500, key=f"{key}-reason")
+    with st.popover("Hide from search", icon=":material/visibility_off:", key=f"{key}-form"):
+        st.text_input("Reason, which others see", placeholder="Prices of last year", max_chars=500, key=f"{key}-reason")
         st.checkbox("The whole document", key=f"{key}-whole")
         st.button("Hide", key=key, type="primary", on_click=_hide, args=(person, namespace, document, chunk, key))
 

@@ -121,6 +121,8 @@ def source_title(value: str) -> str:
     source = _SOURCES.get(value) or api_schema.known_services().get(value)
     if source:
         return source.title
+    if value == "OBJECTS":
+        return "Storage"
     schema = api_schema.sources_without_app().get(value)
     return str(schema["title"]) if schema else value.replace("_", " ").capitalize()
 
@@ -138,6 +140,11 @@ def format_count(many: int, one: str) -> str:
 def document_label(name: str | None) -> str:
     """A document's name in one line; in words where it has none that could be seen."""
     return " ".join((name or "").split()) or "without a name"
+
+
+def format_value(value: object) -> str:
+    """A metadata value; in words where it is blank."""
+    return str(value).strip() or "(empty)"
 
 
 def status_word(status: str) -> str:

@@ -14,6 +14,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import waiting
+from ui.parts.labels import format_value
 from ui.parts.widgets import escape_markdown
 
 FACETS, VALUES = 8, 10
@@ -128,10 +129,10 @@ def _count_values(person: session.Person, namespace: str, config: Json, chosen: 
 def _show_facet(name: str, key: str, counts: Sequence[Json], chosen: Any) -> None:
     selected = [json.dumps(value) for value in (chosen if isinstance(chosen, list) else [chosen])]
     labels = {
-        json.dumps(entry["value"]): f"{escape_markdown(entry['value'])} ({entry['count']:,})"
+        json.dumps(entry["value"]): f"{escape_markdown(format_value(entry['value']))} ({entry['count']:,})"
         for entry in counts[:VALUES]
     }
-    labels |= {value: escape_markdown(json.loads(value)) for value in selected if value not in labels}
+    labels |= {value: escape_markdown(format_value(json.loads(value))) for value in selected if value not in labels}
     if not selected and all(entry["count"] == 1 for entry in counts):
         return
     state = f"facet_{name}_{key}"

@@ -119,7 +119,8 @@ def _head(run: Json) -> None:
         listed_count = sum(len(group) for group in run["documents"].values())
         total = max(total, listed_count, ended)  # what failed while a site was walked does not count as found
         done = ended / total if total else 0.0
-        st.progress(done, text=f"{ended:,} of {total:,} documents at their end" if total else "Discovering …")
+        start = "Not begun yet" if run["status"] == "QUEUED" else "Discovering …"
+        st.progress(done, text=f"{ended:,} of {total:,} documents finished" if total else start)
     facts = [("removed", "deleted at source and removed"), ("awaitingConfirmation", "waiting to be removed")]
     counts = [f"{progress[name]:,} {label}" for name, label in facts if progress.get(name)]
     if run["status"] == "QUEUED":

@@ -12,6 +12,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import metadata_filter, url_state
+from ui.parts.labels import format_value
 from ui.parts.metadata_filter import JsonInput
 from ui.parts.search_request import RERANK, UNITS, read_choices, read_number
 
@@ -65,7 +66,7 @@ def _facets(person: session.Person, namespace: str) -> None:
         help=f"Metadata keys of the newest {SAMPLE} documents, and properties that every document has.",
     )
     counts = _counts(person, namespace, field) if field else []
-    labels = {json.dumps(entry["value"]): f"{entry['value']} ({entry['count']:,})" for entry in counts}
+    labels = {json.dumps(entry["value"]): f"{format_value(entry['value'])} ({entry['count']:,})" for entry in counts}
     values = middle_column.multiselect(
         "Values",
         list(labels),

@@ -31,7 +31,7 @@ class Field:
 
 def show_storage_form(person: session.Person, namespace: str) -> None:
     """Show the form of a new connection without authorization; the fields are those of the source."""
-    with st.expander("Connect a storage or service by its URL", icon=":material/database:"):
+    with st.expander("Connect a folder, bucket or service by its URL", icon=":material/database:"):
         sources = api_schema.sources_without_app()
         source = st.selectbox("Source", list(sources), format_func=lambda name: sources[name]["title"])
         with st.form("storage", border=False):
@@ -43,7 +43,9 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
                 return
         credentials = {field.name: value for field, value in values.items() if value and field.is_secret}
         config: Json = {field.name: value for field, value in values.items() if value and not field.is_secret}
-        config |= {"url": url} | ({"credentials": credentials} if credentials else {})
+        config |= {"url": f"file://{url}" if url.startswith("/") else url} | (
+            {"credentials": credentials} if credentials else {}
+        )
         connector = sources[source]["connector"]
         body: Json = {"namespaceId": namespace, "name": name or url, "connector": connector, "config": config}
         body |= {"syncIntervalMinutes": interval} if interval else {}
@@ -61,7 +63,7 @@ def list_fields(source: str) -> Iterator[Field]:
     for component, is_secret in (("SourceCredentials", True), ("SourceAddress", False)):
         for name, schema in schemas[component]["properties"].items():
             merged = {key: value for part in [*schema.get("anyOf", ()), schema] for key, value in part.items()}
-            if source in merged.get("x-sources", ()):
+            if name != "url" and source in merged.get("x-sources", ()):
                 yield Field(name, merged["description"], is_secret, bool(merged.get("x-multiline")))
 
 

@@ -36,7 +36,6 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         rows,
         "weak_searches",
         searches,
-        Query=st.column_config.TextColumn(width="large"),
         **{
             "Best score": st.column_config.NumberColumn(format="%.3f"),
             "Answered": st.column_config.NumberColumn(

@@ -134,6 +134,9 @@ def _create(person: session.Person) -> None:
             namespace = frame.choose_optional(person, "key_namespace", "Any namespace")
         tenant = right_column.text_input("Only for the tenant", help="Empty: any tenant.")
         if st.button("Create API key", type="primary", icon=":material/add:"):
+            if not (name and scopes):
+                st.error("Type a name for the key, and choose at least one scope.", icon=":material/error:")
+                return
             body: Json = {"name": name, "scopes": scopes}
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}

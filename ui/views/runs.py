@@ -140,10 +140,10 @@ def _table(data: dict[str, Any]) -> None:
         [run["id"] for run in runs],
         links=("Prefect",),
         Status=widgets.status_column(),
-        Name=st.column_config.TextColumn(width=260),
+        Name=st.column_config.TextColumn(width=200),
         Waited=st.column_config.TextColumn(help="From its creation until a worker began it."),
         Worked=st.column_config.TextColumn(help="From then to its end."),
-        Progress=st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
+        Progress=st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=110),
         Documents=st.column_config.NumberColumn(format="localized"),
         Prefect=st.column_config.LinkColumn(display_text="open"),
     )

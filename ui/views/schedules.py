@@ -29,8 +29,9 @@ def main() -> None:
         schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=PAGE)["schedules"]
     if not connections and not schedules:
         widgets.show_empty(
-            "Nothing in this namespace is ingested by itself.",
-            "Repeat an ingestion of a website above, or choose a sync schedule at a connection.",
+            "Nothing is scheduled in this namespace.",
+            "Folders and content services: choose a sync schedule at their connection. Websites: add the website once,"
+            " then repeat it here.",
         )
         _to_connections(namespace)
         widgets.show_pager(data)
@@ -123,9 +124,7 @@ def _schedule_row(schedule: Json) -> Json:
 
 def _to_connections(namespace: str) -> None:
     query_params = {"namespace": namespace}
-    st.page_link(
-        "views/connections.py", label="Schedules of connections", icon=":material/cable:", query_params=query_params
-    )
+    st.page_link("views/connections.py", label="Connections", icon=":material/cable:", query_params=query_params)
 
 
 main()

@@ -133,12 +133,12 @@ def _content(hands: Hands, pile: list[Path]) -> str:
         hands.drop(pile)
         expect(page.get_by_text("report.pdf").first).to_be_visible()
         hands.button("Start")
-        hands.sees("20 of 20 items at their end", 180)
+        hands.sees("20 of 20 items finished", 180)
     with hands.task("See why a file failed, retry it with OCR"):
         hands.sees("only pictures or blank pages")
         hands.button("Retry with OCR")
         expect(page.get_by_text(re.compile("^Failed: "))).to_have_count(0, timeout=3 * SECONDS)
-        hands.sees("20 of 20 items at their end")
+        hands.sees("20 of 20 items finished")
     return found.group(1)
 
 
@@ -241,7 +241,7 @@ def _operations(hands: Hands) -> None:
         hands.sees("Nothing is stuck.")
     with hands.task("See the next run of each schedule"):
         hands.go("Schedules")
-        hands.sees("Nothing in this namespace is ingested by itself.")
+        hands.sees("Nothing is scheduled in this namespace.")
     with hands.task("Add a webhook"):
         hands.go("Webhooks")
         hands.click(page.get_by_text("Add webhook").first)
