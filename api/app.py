@@ -122,14 +122,16 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        writing = asyncio.gather(times.keep(), services.weak_searches.keep())
-        counting = asyncio.create_task(_keep_counts(database, served.counts))
-        preparing = asyncio.create_task(_make_secrets(cursor_secret, receipt_secret))
+        background = [
+            asyncio.create_task(times.keep()),
+            asyncio.create_task(services.weak_searches.keep()),
+            asyncio.create_task(_keep_counts(database, served.counts)),
+            asyncio.create_task(_make_secrets(cursor_secret, receipt_secret)),
+        ]
         announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
-        writing.cancel()
-        counting.cancel()
-        preparing.cancel()
+        for task in background:
+            task.cancel()
         await times.write()
         await services.weak_searches.write()
         await _write_counts(database, served.counts)

@@ -161,7 +161,9 @@ async def _read(
     url = prefect_url(services.settings, run.flow_run_id)
     flow_run: wire.FlowRun | UnsetType | None = UNSET
     if with_flow_run:
-        flow_run = await flow_runs.read_flow_run(services.settings, run.flow_run_id) if run.flow_run_id else None
+        flow_run = None
+        if run.flow_run_id and services.settings.prefect_api_url:
+            flow_run = await flow_runs.read_flow_run(services.settings, run.flow_run_id)
     return wire.JobRunAnswer(message=message, data=wire.JobRunData.of(run, url, waiting, flow_run))
 
 

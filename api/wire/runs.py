@@ -257,7 +257,9 @@ class JobRunData(Struct, rename="camel"):
     prefect_url: PrefectUrl
     flow_run: Annotated[
         FlowRun | UnsetType | None,
-        Meta(description="The flow run in Prefect; null before it exists, absent without `withFlowRun`."),
+        Meta(
+            description="The flow run in Prefect, with `withFlowRun`; null before it exists or without Prefect's URL."
+        ),
     ] = UNSET
     dry_run: ShownDryRun | UnsetType = UNSET
     report: Annotated[

@@ -103,12 +103,12 @@ def test_no_process_holds_a_secret_that_its_role_does_not_need(service):
     assert service.info["prefectLogin"] == login
     for name in ("prefect.login", "secret.key", "postgres.password", "service.json"):
         assert stat.S_IMODE((home / name).stat().st_mode) == 0o600, name
-    data, speaks = {"api", "worker", "dispatcher"}, {"worker", "dispatcher"}
+    data = {"api", "worker", "dispatcher"}
     allowed = {
         (home / "secret.key").read_text().strip(): data,
         (home / "postgres.password").read_text().strip(): data,
         urlsplit(postgres.prefect_url(home)).password: {"prefect"},
-        login: speaks | {"prefect"},
+        login: data | {"prefect"},
         service.info["apiKey"]: set(),
         "canary-of-another-program": set(),
     }

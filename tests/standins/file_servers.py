@@ -97,7 +97,7 @@ def _accept(listening: socket.socket, key: paramiko.PKey, user_key: paramiko.PKe
         transport = paramiko.Transport(connection)
         transport.add_server_key(key)
         transport.set_subsystem_handler("sftp", paramiko.SFTPServer, _Files, folder)
-        transport.start_server(server=_Users(user_key))
+        transport.start_server(threading.Event(), _Users(user_key))  # in a thread of its own, which a client may leave
 
 
 class _Users(paramiko.ServerInterface):

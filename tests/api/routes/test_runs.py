@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 import pytest
 
+from api import flow_runs
 from api.routes.runs import prefect_url
+from api.wire.runs import FlowRun
 from connectors.files.local import LocalFiles
 from retrieval import ids
 from retrieval.ingestion import fetch
@@ -166,15 +169,16 @@ def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, a
     assert prefect_url(settings, None) is None
 
 
-def test_a_run_is_shown_where_prefect_does_not_answer(org):
+def test_a_run_is_shown_where_prefect_does_not_answer(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
     path = f"/v1/ingest-job-runs/{run}?namespaceId={space}"
     assert "flowRun" not in org.client.get(path).json()["data"]
     assert org.client.get(f"{path}&withFlowRun=true").json()["data"]["flowRun"] is None
     batched(org, run)
-    answer = org.client.get(f"{path}&withFlowRun=true")
-    assert (answer.status_code, answer.json()["data"]["flowRun"]) == (200, {"reachable": False, "states": []})
+    assert org.client.get(f"{path}&withFlowRun=true").json()["data"]["flowRun"] is None, "no address of Prefect"
+    away = api_settings.model_copy(update={"prefect_api_url": "http://127.0.0.1:9/api"})
+    assert asyncio.run(flow_runs.read_flow_run(away, "f")) == FlowRun(reachable=False, states=[])
 
 
 @pytest.mark.parametrize("dispatched", [False, True])
