@@ -30,7 +30,7 @@ class AuditLog:
     async def record(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
         """Write the entry of a write that is about to be answered with `body`. Returns once it is committed."""
         about = audited_operation(scope, context)
-        if about is None or context.caller is None:
+        if about is None or context.caller is None or context.details.is_omitted:
             return
         caller, (segment, parameter) = context.caller, _place(about.path)
         if context.status != HTTPStatus.OK:

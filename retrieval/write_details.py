@@ -24,6 +24,8 @@ class Details:
     count: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
     size: int = 0
+    is_omitted: bool = False
+    """Whether there is no entry, for nothing was changed."""
 
 
 _details: ContextVar[Details | None] = ContextVar("audit_details", default=None)
@@ -34,6 +36,12 @@ def begin_details() -> Details:
     details = Details()
     _details.set(details)
     return details
+
+
+def omit_entry() -> None:
+    """Write no entry for the current request: it only told what it would change."""
+    if (details := _details.get()) is not None:
+        details.is_omitted = True
 
 
 def record_objects(object_ids: Sequence[str]) -> None:

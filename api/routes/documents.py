@@ -20,9 +20,12 @@ from api.wire.audit import (
     VerifiedDeletion,
     VerifyDeletion,
 )
+from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments, ResyncReport
+from retrieval import write_details
 from retrieval.documents import documents, facets, receipts
 from retrieval.documents.documents import NewAccess
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ingestion import dry_run_report
 from retrieval.jobs import resync
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -127,22 +130,34 @@ async def delete_documents(request: ApiRequest, data: JSONBody[wire.DeleteDocume
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
 @idempotent
-async def resync_documents(request: ApiRequest, data: JSONBody[wire.ResyncDocuments]) -> wire.ResyncAnswer:
+async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments]) -> ResyncAnswer:
     """Ingest documents again.
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
     embedded again. With `ocrConfig` the documents are read with this, and so are their later resyncs.
+    `dryRun` tells the cost first.
     """
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
-    await _surroundings(request, scope)
-    changes = {"ocr": data.ocr_config.strategy.value} if data.ocr_config else None
+    services = request.services
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     started = await resync.start_resync(
-        request.services.db, scope, condition, confirm_deletions=bool(data.confirm_deletions), changes=changes
+        services.db,
+        scope,
+        condition,
+        confirm_deletions=bool(data.confirm_deletions),
+        changes={"ocr": data.ocr_config.strategy.value} if data.ocr_config else None,
+        dry_run=bool(data.dry_run),
     )
     number = started.queued
-    message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
-    return wire.ResyncAnswer(message=message, data=wire.ResyncData.of(started))
+    queued = "document" if number == 1 else "documents"
+    if started.size is None:
+        return ResyncAnswer(message=f"{number} {queued} queued for resync", data=ResyncData.of(started))
+    write_details.omit_entry()
+    model, prices = config.embedding_model, services.settings.prices
+    cost = dry_run_report.estimate_cost(model["provider"], model["model"], started.size.tokens, prices)
+    report = ResyncReport.of(started.size, cost, services.settings.price_currency)
+    return ResyncAnswer(message=f"{number} {queued} would be queued for resync", data=ResyncData.of(started, report))
 
 
 async def _surroundings(request: ApiRequest, scope: Scope) -> wire.Surroundings:

@@ -1,4 +1,4 @@
-"""Documents on the wire: pages of a listing, changes of metadata, a document with all that is known of it, resyncs."""
+"""Documents on the wire: pages of a listing, changes of metadata, a document with all that is known of it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from api.wire.access import Access
 from api.wire.common import DataAnswer, DeletionAnswered, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Providers
 from api.wire.filters import FilterConfig
-from api.wire.ingest import Metadata, OcrConfig
+from api.wire.ingest import Metadata
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
 from retrieval.failure_causes import CAUSES, find_cause
 from retrieval.filters import SOURCES, STATUSES, TYPES
-from retrieval.jobs import resync
-from retrieval.jobs.resync import Resync
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
@@ -337,57 +335,3 @@ class DocumentsDeletedAnswer(DeletionAnswered[None], kw_only=True):
     """The documents no longer appear in any response; the message has their number."""
 
     data: Annotated[None, Meta(description="The requested change.")] = None
-
-
-class ResyncDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to ingest again from their source. A filter that restricts nothing is refused."""
-
-    namespace_id: NamespaceId
-    filter_config: FilterConfig
-    confirm_deletions: Annotated[
-        bool | None, Meta(description="Confirm the removal of documents that a complete listing no longer contains.")
-    ] = False
-    ocr_config: Annotated[
-        OcrConfig | None,
-        Meta(description="Settings of text recognition, for texts, files and URL lists. Default: those of before."),
-    ] = None
-
-
-class ResyncedDocument(Struct, rename="camel"):
-    """Result for a document that matched. `error` is the reason why it is not eligible."""
-
-    id: Annotated[str, Meta(description="The object's id.")]
-    status: Annotated[
-        str,
-        Meta(
-            extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]},
-            description="The current status.",
-        ),
-    ]
-    error: Annotated[
-        str | None, Meta(description="Reason why the document cannot be fetched again; null if it is queued.")
-    ]
-
-
-class ResyncData(Struct, rename="camel", kw_only=True):
-    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
-
-    items_queued: Annotated[int, Meta(description="Number of queued documents.")]
-    items_skipped: Annotated[int, Meta(description="Number of documents that cannot be fetched again.")]
-    documents: Annotated[list[ResyncedDocument], Meta(description="Result for each matching document.")]
-    ingest_job_run_id: Annotated[str | None, Meta(description="The first of the job runs; null if nothing was queued.")]
-    ingest_job_run_ids: Annotated[list[str], Meta(description="The job runs to follow.")]
-
-    @classmethod
-    def of(cls, result: Resync) -> ResyncData:
-        return cls(
-            items_queued=result.queued,
-            items_skipped=len(result.documents) - result.queued,
-            documents=[ResyncedDocument(document.id, document.status, document.error) for document in result.documents],
-            ingest_job_run_id=result.job_runs[0] if result.job_runs else None,
-            ingest_job_run_ids=result.job_runs,
-        )
-
-
-class ResyncAnswer(DataAnswer[ResyncData]):
-    """The eligible documents are queued; until they are done everything stays as it is."""

@@ -108,7 +108,13 @@ def report_json(
     }
     if report.model_choice:
         figures["modelChoice"] = report.model_choice
-    price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
-    if price is not None:
-        figures["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
+    cost = estimate_cost(embedder.provider, embedder.model, report.tokens, prices)
+    if cost is not None:
+        figures["estimatedCost"] = {"amount": cost, "currency": currency}
     return figures
+
+
+def estimate_cost(provider: str, model: str, tokens: int, prices: Mapping[str, float]) -> float | None:
+    """Estimate what embedding takes by the operator's prices of a million tokens; None if the model has none."""
+    price = 0.0 if provider == "LOCAL" else prices.get(f"{provider}/{model}")
+    return None if price is None else round(tokens * price / 1_000_000, 6)

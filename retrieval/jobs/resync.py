@@ -12,7 +12,8 @@ from retrieval.database.database import Database
 from retrieval.database.statements import LoopConnection
 from retrieval.documents import documents
 from retrieval.documents.documents import DocumentRow
-from retrieval.documents.queries import archive_members, connection_documents, deletion
+from retrieval.documents.queries import archive_members, connection_documents, counts, deletion
+from retrieval.documents.queries.counts import StoredSize
 from retrieval.filters import DocumentFilter
 from retrieval.jobs.queries import acceptance
 from retrieval.ports import Scope
@@ -37,10 +38,14 @@ class ResyncResult:
 
 @dataclass(frozen=True, slots=True)
 class Resync:
-    """The documents that matched, newest first, and the job runs: one for each job that they came from."""
+    """The documents that matched, newest first, and the job runs: one for each job that they came from.
+
+    `size`: what is stored of the queued documents.
+    """
 
     documents: list[ResyncResult]
     job_runs: list[str] = field(default_factory=list)
+    size: StoredSize | None = None
 
     @property
     def queued(self) -> int:
@@ -54,19 +59,22 @@ async def start_resync(
     *,
     confirm_deletions: bool = False,
     changes: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
 ) -> Resync:
     """Queue those that match and are eligible; nothing but their status changes until their runs are done.
 
     `confirm_deletions`: those that left their content service, and were held for confirmation, are removed. `changes`:
     to the configuration of their jobs, by the keys of `job_config`; they then belong to copies of these jobs.
+    `dry_run`: nothing is changed, and the answer has the size of what would be queued.
     """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await documents.lock_matching(connection, scope, where)
         departed = [row.id for row in rows if row.awaiting_removal]
         if confirm_deletions:
-            await deletion.async_delete(connection, departed)
-            await connection.execute(connection_documents.CONFIRM, {"ids": [row.id for row in rows]})
+            if not dry_run:
+                await deletion.async_delete(connection, departed)
+                await connection.execute(connection_documents.CONFIRM, {"ids": [row.id for row in rows]})
             removed = [ResyncResult(row.id, REMOVED) for row in rows if row.id in departed]
             rows = [row for row in rows if row.id not in departed]
         else:
@@ -89,7 +97,10 @@ async def start_resync(
             for row in rows
             if row.id not in {*refused, *carried, *stored_ids}
         }
-        if changes and stored:
+        size = await counts.read_size(connection, [*stored_ids, *carried]) if dry_run else None
+        if dry_run:
+            stored = []
+        elif changes and stored:
             stored = await _change_jobs(connection, stored, changes)
         runs = {document.job_id: ids.job_run_id() for document in stored}
         if stored:
@@ -99,7 +110,7 @@ async def start_resync(
         ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)
         for row in documents.newest_first(rows)
     ]
-    return Resync(answered + removed, list(runs.values()))
+    return Resync(answered + removed, list(runs.values()), size)
 
 
 _DEPARTED = (

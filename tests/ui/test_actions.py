@@ -148,7 +148,7 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "add a file": ("add_content", {}, file),
     "retry": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Retry")),
     "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
-    "resync": ("documents", CHANGE, lambda app, held: click(app, "Resync this document")),
+    "resync": ("documents", CHANGE, lambda app, held: click(app, "Index this document again")),
     "delete": ("documents", CHANGE, lambda app, held: click(app, "Delete for good")),
     "set metadata": ("documents", CHANGE, metadata),
     "make a key": ("keys", {"tab": "API keys"}, new_key),

@@ -103,6 +103,35 @@ def test_what_a_resync_leaves_out_is_said(app, org, pages):
     assert "1 document left out" in shown(seen)
 
 
+@pytest.mark.parametrize("page", ["documents", "namespaces"])
+def test_documents_are_indexed_again_once_the_cost_was_confirmed(app, org, page):
+    space = org.namespace()
+    org.text(space, "Owls see in the dark.", name="owls")
+    org.db.rows(
+        "update run_documents m set status = 'FAILED' from documents d join partitions p on p.id ="
+        " d.partition_id where d.id = m.document_id and p.namespace_id = %(space)s",
+        {"space": space},
+    )
+    properties = '{"embeddingCount": 2, "tokenCount": 9}'
+    org.db.rows(f"update documents d set status = 'FAILED', properties = '{properties}' from partitions p"
+                " where p.id = d.partition_id and p.namespace_id = %(space)s", {"space": space})  # fmt: skip
+    seen = app(org.api_key, page, namespace=space, **({"q": "owls"} if page == "documents" else {"open": "yes"}))
+    assert "to index again" not in shown(seen), "the estimate is made once it is opened"
+    seen.session_state["index-again-0"] = True
+    seen.run()
+    assert "1 document to index again" in shown(seen)
+    assert "2 chunks · 9 tokens · about 0.0000 USD" in shown(seen)
+    runs = {"namespaceId": space}
+    assert len(org.client.get("/v1/ingest-job-runs", params=runs).json()["data"]["ingestJobRuns"]) == 1
+    seen.button(key="index-again").click().run()
+    assert not seen.exception
+    assert "1 document queued" in shown(seen)
+    assert "to index again" not in shown(seen)
+    newest = org.client.get("/v1/ingest-job-runs", params=runs).json()["data"]["ingestJobRuns"][0]["id"]
+    (link,) = [link for link in seen.get("page_link") if link.proto.label == "Progress"]
+    assert link.proto.query_string == f"namespace={space}&run={newest}"
+
+
 def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
     seen = app(org.api_key, "documents", namespace=pages)
     assert "plan.txt" in shown(seen)
@@ -113,7 +142,7 @@ def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
     assert "6 documents:" in shown(seen)
     seen.query_params["site"] = "docs.example.org"
     seen.run()
-    assert not [label for label in labels(seen) if "Delete" in label or "Resync" in label]
+    assert not [label for label in labels(seen) if "Delete" in label or "again" in label]
     seen.switch_page("views/search.py")
     seen.query_params["q"] = "Ada plan"
     seen.run()

@@ -8,7 +8,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import additions, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item
-from ui.parts.labels import MOVING, STAGES, format_count, format_seconds
+from ui.parts.labels import MOVING, STAGES, format_cost, format_count, format_seconds
 from ui.parts.widgets import csv_bytes, escape_markdown
 
 LIVE_SECONDS = 2.0
@@ -299,11 +299,7 @@ def _cost(reports: list[Json]) -> str:
     pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}
     numbers = {word: sum(report.get(name, 0) for report in reports) for word, name in pages.items()}
     figures += [f"{format_count(number, 'page')} {word}" for word, number in numbers.items() if number]
-    costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
-    if len(costs) == len(reports):
-        figures.append(f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}")
-    else:
-        figures.append("the model's price is not set")
+    figures.append(format_cost(reports))
     figures.append(f"about {format_seconds(sum(report['estimatedSeconds'] for report in reports))}")
     if any(report["sampled"] for report in reports):
         figures.append("estimated from a sample")

@@ -13,7 +13,7 @@ import streamlit as st
 from ui import session
 from ui.client import Api, ApiError, Json
 from ui.parts import failures, frame, widgets
-from ui.parts.labels import document_label, format_count, status_word
+from ui.parts.labels import document_label, format_cost, format_count, status_word
 from ui.parts.widgets import escape_markdown, format_code
 
 
@@ -212,18 +212,22 @@ NAMES = 8
 """Documents that a preview names."""
 DELETED = "Gone from search at once, and from every store soon after, together with the files inside archives."
 _TOLD = "documents_told"
+_STARTED = "index_again_started"
+"""Number of times that documents were indexed again, so that each closes its popover."""
 
 
 def show_outcome() -> None:
     """Show the result of the last action, once, on the page that follows it."""
     message = st.session_state.pop(_TOLD, None)
     if message:
-        kind, text = message
+        kind, text, query_params = message
         (st.success if kind == "done" else st.warning)(text, icon=":material/check:" if kind == "done" else None)
+        if query_params:
+            st.page_link("views/runs.py", label="Progress", icon=":material/play_circle:", query_params=query_params)
 
 
 def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
-    """Show actions on all documents that match the filter: resync, deletion. Each first states its scope.
+    """Show actions on all documents that match the filter: index again, delete. Each first states its scope.
 
     data: the page that is shown, with `statsByStatus` of all that match. what: the filter in words.
     """
@@ -236,11 +240,7 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
     with st.container(border=True):
         st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(what)}")
         with st.container(horizontal=True):
-            with st.popover(f"Resync {format_count(total, 'document')}", icon=":material/sync:"):
-                _preview(total, names if first else [], counts)
-                st.caption("Content that did not change is not embedded again.")
-                if st.button("Resync", type="primary", key="resync-all"):
-                    _resync(person, namespace, config)
+            show_index_again(person, namespace, config)
             with st.popover(f"Delete {format_count(total, 'document')}", icon=":material/delete:"):
                 _preview(total, names if first else [], counts)
                 st.caption(DELETED)
@@ -249,14 +249,16 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
 
 
 def show_actions(person: session.Person, namespace: str, document: Json) -> None:
-    """Metadata, resync and deletion of one document."""
+    """Show metadata, indexing again and deletion of one document."""
     if not person.may("documents:write"):
         st.caption("This key may not change documents (scope documents:write).")
         return
     _metadata(person, namespace, document)
     config = {"documentIds": [document["id"]]}
     resync, delete = st.columns(2)
-    if resync.button("Resync this document", icon=":material/sync:", width="stretch", key=f"resync-{document['id']}"):
+    if resync.button(
+        "Index this document again", icon=":material/sync:", width="stretch", key=f"resync-{document['id']}"
+    ):
         _resync(person, namespace, config)
     with delete.popover("Delete this document", icon=":material/delete:", width="stretch"):
         st.caption(DELETED)
@@ -282,8 +284,41 @@ def _delete(person: session.Person, namespace: str, config: Json, expected: int)
         return
     session.set_parameters(document=None, chunk=None, cursor=None)
     matched = f" {format_count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
-    st.session_state[_TOLD] = ("done", escape_markdown(f"{answer.message}.{matched}"))
-    st.rerun()
+    rerun_with(escape_markdown(f"{answer.message}.{matched}"))
+
+
+def show_index_again(person: session.Person, namespace: str, config: Json) -> None:
+    """Show the button that ingests all documents that match again, once its cost was shown and confirmed."""
+    if not person.may("documents:write"):
+        return
+    key = f"index-again-{st.session_state.get(_STARTED, 0)}"
+    popover = st.popover("Index again", icon=":material/sync:", key=key, on_change="rerun")
+    if not popover.open:
+        return
+    with popover:
+        queued = 1
+        if not st.session_state.get("index-again"):  # the confirmation needs no second estimate
+            try:
+                body = {"namespaceId": namespace, "filterConfig": config, "dryRun": True}
+                estimate = person.api.post("/v1/documents/resync", body)
+            except ApiError as error:
+                frame.show_error(error)
+                return
+            _show_estimate(estimate)
+            queued = estimate["itemsQueued"]
+        if st.button("Confirm", type="primary", key="index-again", disabled=not queued):
+            _resync(person, namespace, config)
+
+
+def _show_estimate(estimate: Json) -> None:
+    """Show the number of documents, what embedding them costs, and why others are left out."""
+    report = estimate["report"]
+    chunks, tokens = format_count(report["chunks"], "chunk"), format_count(report["tokens"], "token")
+    st.markdown(failures.summarize_resync(estimate, "to index again"))
+    st.markdown(f"{chunks} · {tokens} · {format_cost([report])}")
+    st.caption("The cost if all of it has changed: unchanged content is not embedded again. Search goes on meanwhile.")
+    if report["documentsWithoutChunks"]:
+        st.caption(f"Without {format_count(report['documentsWithoutChunks'], 'document')} that have no text so far.")
 
 
 def _resync(person: session.Person, namespace: str, config: Json) -> None:
@@ -292,12 +327,16 @@ def _resync(person: session.Person, namespace: str, config: Json) -> None:
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return
-    rerun_with(failures.summarize_resync(response), kind="partly" if response["itemsSkipped"] else "done")
+    st.session_state[_STARTED] = st.session_state.get(_STARTED, 0) + 1
+    runs = response["ingestJobRunIds"]
+    query_params = {"namespace": namespace, **({"run": runs[0]} if len(runs) == 1 else {})}
+    kind = "partly" if response["itemsSkipped"] else "done"
+    rerun_with(failures.summarize_resync(response), kind=kind, query_params=query_params if runs else None)
 
 
-def rerun_with(text: str, *, kind: str = "done") -> None:
-    """Show the page anew, with the result of an action on it once."""
-    st.session_state[_TOLD] = (kind, text)
+def rerun_with(text: str, *, kind: str = "done", query_params: Json | None = None) -> None:
+    """Show the page anew, with the result of an action on it once. `query_params`: of the runs that it started."""
+    st.session_state[_TOLD] = (kind, text, query_params)
     st.rerun()
 
 
@@ -324,8 +363,4 @@ def _metadata(person: session.Person, namespace: str, document: Json) -> None:
                 frame.show_error(error)
             else:
                 done = changed["itemsUpdated"]
-                st.session_state[_TOLD] = (
-                    "done",
-                    "Metadata set. Nothing was embedded again." if done else "There was nothing to change.",
-                )
-                st.rerun()
+                rerun_with("Metadata set. Nothing was embedded again." if done else "There was nothing to change.")

@@ -112,9 +112,9 @@ def retry_documents(person: session.Person, namespace: str, config: Json, cause:
     return summarize_resync(response)
 
 
-def summarize_resync(response: Json) -> str:
+def summarize_resync(response: Json, effect: str = "queued for resync") -> str:
     """Return the result of a resync as Markdown: the number of queued documents, and why others are not."""
-    text = f"{format_count(response['itemsQueued'], 'document')} queued for resync."
+    text = f"{format_count(response['itemsQueued'], 'document')} {effect}."
     if response["itemsSkipped"]:
         reasons = {document["error"]: None for document in response["documents"] if document["error"]}
         text += f" {format_count(response['itemsSkipped'], 'document')} left out: {' '.join(list(reasons)[:3])}"

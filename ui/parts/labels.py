@@ -137,6 +137,14 @@ def format_count(many: int, one: str) -> str:
     return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
 
 
+def format_cost(reports: list[dict[str, Any]]) -> str:
+    """Return the cost of dry runs in sum; without a price, the text states that."""
+    costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
+    if len(costs) < len(reports):
+        return "the model's price is not set"
+    return f"about {sum(cost['amount'] for cost in costs):,.4f} {costs[0]['currency']}"
+
+
 def document_label(name: str | None) -> str:
     """A document's name in one line; in words where it has none that could be seen."""
     return " ".join((name or "").split()) or "without a name"

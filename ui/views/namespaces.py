@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import api_schema, frame, namespace_form, widgets
+from ui.parts import api_schema, document_actions, frame, namespace_form, widgets
 from ui.parts.labels import format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
@@ -19,6 +19,8 @@ WAYS = (
 ORDERS = {"documents": "Most documents", "name": "Name", "newest": "Newest"}
 NO_USAGE: Json = {"storedBytes": 0, "tokens": 0}
 """Of a namespace that the usage does not name: it is empty."""
+AT_REST = ["SUCCESS", "FAILED", "CANCELLED"]
+"""Statuses of the documents that can be indexed again; those in the backlog were not chosen."""
 AREAS = {
     "fileStorageConfig": "File storage",
     "vectorStorageConfig": "Vector store",
@@ -142,6 +144,7 @@ def _create(person: session.Person) -> None:
 def _one(person: session.Person, space: Json) -> None:
     session.remember_namespace(person, space["id"])
     _back()
+    document_actions.show_outcome()
     st.header(escape_markdown(space["name"]))
     times = (
         f" · created {time_ago(space['createdAt'])} · changed {time_ago(space['updatedAt'])}"
@@ -168,6 +171,7 @@ def _configuration(person: session.Person, space: Json) -> None:
         query_params = {"namespace": space["id"]}
         for page, label, icon, _ in (link for link in WAYS if person.may(link[3])):
             st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=query_params)
+        document_actions.show_index_again(person, space["id"], {"documentIngestionStatuses": AT_REST})
     rows = [
         {
             "Component": title,

@@ -777,6 +777,7 @@ class ResyncDocuments(TypedDict):
     filterConfig: FilterConfig
     confirmDeletions: NotRequired[bool | None]
     ocrConfig: NotRequired[OcrConfig | None]
+    dryRun: NotRequired[bool | None]
 
 
 class RetryRequest(TypedDict):

@@ -2211,7 +2211,7 @@ class ResultDocument(Record):
 
 
 class ResyncAnswer(Record):
-    """The eligible documents are queued; until they are done everything stays as it is."""
+    """The eligible documents are queued, in a dry run would be; until they are done everything stays as it is."""
 
     success: Literal[True]
     message: str
@@ -2230,8 +2230,21 @@ class ResyncData(Record):
     documents: list[ResyncedDocument]
     ingest_job_run_id: str | None
     ingest_job_run_ids: list[str]
-    _fields = frozenset(["documents", "ingestJobRunId", "ingestJobRunIds", "itemsQueued", "itemsSkipped"])
-    _records: ClassVar[Mapping[str, str]] = {"documents": "ResyncedDocument"}
+    report: ResyncReport | None
+    _fields = frozenset(["documents", "ingestJobRunId", "ingestJobRunIds", "itemsQueued", "itemsSkipped", "report"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "ResyncedDocument", "report": "ResyncReport"}
+
+
+class ResyncReport(Record):
+    """What is stored of the documents that would be queued: the most that is embedded unless their content grew."""
+
+    documents: int
+    documents_without_chunks: int
+    chunks: int
+    tokens: int
+    estimated_cost: EstimatedCost | None
+    _fields = frozenset(["chunks", "documents", "documentsWithoutChunks", "estimatedCost", "tokens"])
+    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost"}
 
 
 class ResyncedDocument(Record):

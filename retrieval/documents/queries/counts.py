@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.database import Database
 from retrieval.database.partitions import scope_params
+from retrieval.database.statements import LoopConnection
 from retrieval.ports import Scope
 
 PARTS = 100
@@ -31,6 +33,28 @@ async def read_counts(db: Database, scope: Scope) -> list[Count]:
         group by c.source, c.status having sum(c.documents) <> 0 order by c.source, c.status
     """
     return await db.async_fetch(Count, statement, scope_params(scope))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSize:
+    """What is stored of documents. `unread`: those of them without chunks, such as failed ones."""
+
+    documents: int
+    unread: int
+    chunks: int
+    tokens: int
+
+
+async def read_size(connection: LoopConnection, document_ids: Sequence[str]) -> StoredSize:
+    """Add up what the documents have in search."""
+    statement: LiteralString = """
+        select count(*) as documents,
+               count(*) filter (where coalesce((d.properties ->> 'embeddingCount')::int, 0) = 0) as unread,
+               coalesce(sum((d.properties ->> 'embeddingCount')::bigint), 0)::bigint as chunks,
+               coalesce(sum((d.properties ->> 'tokenCount')::bigint), 0)::bigint as tokens
+        from documents d where d.id = any(%(ids)s)
+    """
+    return (await connection.async_fetch(StoredSize, statement, {"ids": list(document_ids)}))[0]
 
 
 def add_up_counts(db: Database) -> None:

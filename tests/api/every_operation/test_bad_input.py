@@ -465,7 +465,10 @@ ROWS: dict[str, list[Row]] = {
         ),
     ],
     "DELETE /v1/documents": changing(),
-    "POST /v1/documents/resync": [*changing(), body({**WHERE, "confirmDeletions": "yes"}, 400, FILTERS)],
+    "POST /v1/documents/resync": [
+        *changing(),
+        *(body({**WHERE, field: "yes"}, 400, FILTERS) for field in ("confirmDeletions", "dryRun")),
+    ],
     "GET /v1/documents/{document_id}/chunks": [
         *paged(FILTERS),
         ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),

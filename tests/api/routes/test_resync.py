@@ -67,6 +67,36 @@ def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
     assert [one["id"] for one in run["documents"]["queued"]] == [document]
 
 
+def test_a_dry_run_starts_nothing_and_counts_what_the_resync_then_queues(org, api_settings, monkeypatch):
+    monkeypatch.setitem(api_settings.prices, "OPENAI/text-embedding-3-small", 0.02)
+    model = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "sk-test"}
+    space = org.namespace(embeddingModelConfig=model)
+    files = [upload(org, space, f"{name}.txt") for name in "abc"]
+    succeed(org, *files[:2])
+    fail(org, "x", files[2])
+    properties = 'update documents set properties = properties || \'{"embeddingCount": 3, "tokenCount": 500000}\''
+    org.db.rows(f"{properties} where id = any(%(ids)s)", {"ids": files[:2]})
+    upload(org, space, "waiting.txt")
+    tables = ("job_runs", "jobs", "run_documents", "audit_entries", "documents where status <> 'QUEUED_FOR_RESYNC'")
+    counts = "select " + ", ".join(f"(select count(*) from {table}) as n{i}" for i, table in enumerate(tables))
+    before = org.db.row(counts)
+    told = resync(org, space, {"documentTypes": ["FILE"]}, dryRun=True).json()
+    assert org.db.row(counts) == before
+    assert told["message"] == "3 documents would be queued for resync"
+    assert (told["data"]["ingestJobRunId"], told["data"]["ingestJobRunIds"]) == (None, [])
+    assert told["data"].pop("report") == {
+        "documents": 3,
+        "documentsWithoutChunks": 1,
+        "chunks": 6,
+        "tokens": 1_000_000,
+        "estimatedCost": {"amount": 0.02, "currency": "USD"},
+    }
+    done = resync(org, space, {"documentTypes": ["FILE"]}).json()["data"]
+    runs = {name: done.pop(name) for name in ("ingestJobRunId", "ingestJobRunIds")}
+    assert done == {name: told["data"][name] for name in done}
+    assert (done["itemsQueued"], done["itemsSkipped"], len(runs["ingestJobRunIds"])) == (3, 1, 3)
+
+
 def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
     document = org.text(space, "Owls see in the dark.", name="owls")["data"]["documents"][0]["id"]
     org.db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", {"id": document})
