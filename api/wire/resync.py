@@ -33,7 +33,7 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
 
 
 class ResyncReport(Struct, rename="camel", kw_only=True):
-    """What is stored of the documents that would be queued: the most that is embedded unless their content grew."""
+    """Stored size of the documents that would be queued: the most that is embedded unless their content grew."""
 
     documents: Annotated[int, Meta(description="Documents to read again, with those that are packed into them.")]
     documents_without_chunks: Annotated[

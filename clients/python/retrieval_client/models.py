@@ -2236,7 +2236,7 @@ class ResyncData(Record):
 
 
 class ResyncReport(Record):
-    """What is stored of the documents that would be queued: the most that is embedded unless their content grew."""
+    """Stored size of the documents that would be queued: the most that is embedded unless their content grew."""
 
     documents: int
     documents_without_chunks: int

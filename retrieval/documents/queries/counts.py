@@ -37,7 +37,7 @@ async def read_counts(db: Database, scope: Scope) -> list[Count]:
 
 @dataclass(frozen=True, slots=True)
 class StoredSize:
-    """What is stored of documents. `unread`: those of them without chunks, such as failed ones."""
+    """Size of stored documents. `unread`: those of them without chunks, such as failed ones."""
 
     documents: int
     unread: int
