@@ -170,6 +170,9 @@ def test_it_is_said_why_the_person_who_is_seen_as_sees_a_document_or_does_not(ap
     assert "Seen: its own list names the group staff, which holds auditors." in shown(seen)
     assert "Seen: it has no list, so that everyone with a key sees it." in shown(seen)
     change("PATCH", "/v1/documents", {**where, "data": {"access": {"public": True, "denied": {"groups": ["staff"]}}}})
+    seen.text_input(key="find_q").set_value("Prices").run()
+    assert "No document matches." in shown(seen)
+    assert "its own list denies the group staff" in shown(seen)
     listed = org.client.post("/v1/documents", json=where).json()["data"]["documents"]
     seen.query_params["document"] = listed[0]["id"]
     seen.run()

@@ -61,7 +61,7 @@ def _origin(person: session.Person, namespace: str, document: Json) -> str:
             return f"Inherited from {inside}: it follows every change there."
         return f"Its own list: a change of {inside} does not touch it."
     if not document["connection"]:
-        return "Set by the request that ingested it, or changed here or by PATCH /v1/documents."
+        return "Set by the request that ingested it, or changed later, here or by the API."
     try:
         path = f"/v1/connections/{document['connection']['id']}"
         connection = person.api.get(path, namespaceId=namespace)["connection"] if person.may("connections:read") else {}
@@ -72,7 +72,7 @@ def _origin(person: session.Person, namespace: str, document: Json) -> str:
     if connection:
         name = escape_markdown(connection["name"])
         return f"The connection “{name}” does not read the sharing at its service (permissions: IGNORE)."
-    return "From the connection's settings, or changed here or by PATCH /v1/documents."
+    return "From the connection's settings, or changed later, here or by the API."
 
 
 def _form(person: session.Person, namespace: str, document: Json) -> None:

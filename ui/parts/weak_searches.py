@@ -20,14 +20,14 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         st.caption("Not recorded. The operator can switch this on with `RETRIEVAL_WEAK_SEARCH_DAYS`, the days to keep.")
         return
     if not searches:
-        st.caption(f"None in the last {format_count(days, 'day')}.")
+        st.caption(f"None in the last {format_count(days, 'day')}. Searches in the search lab are not counted.")
         return
     rows = [
         {
             "Query": search["query"],
+            "Answered": search["probability"] * 100,
             "Searches": search["count"],
             "Best score": search["bestScore"],
-            "Answered": search["probability"] * 100,
             "Last": time_ago(search["lastAt"]),
         }
         for search in searches
@@ -36,6 +36,7 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         rows,
         "weak_searches",
         searches,
+        Query=st.column_config.TextColumn(width=190),
         **{
             "Best score": st.column_config.NumberColumn(format="%.3f"),
             "Answered": st.column_config.NumberColumn(

@@ -22,6 +22,7 @@ from ui.parts import (
 )
 from ui.parts.labels import (
     document_counts,
+    document_label,
     format_count,
     format_number,
     format_size,
@@ -29,7 +30,7 @@ from ui.parts.labels import (
     status_word,
     time_ago,
 )
-from ui.parts.widgets import csv_bytes
+from ui.parts.widgets import csv_bytes, escape_markdown
 
 PAGE = 50
 
@@ -135,6 +136,8 @@ def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -
     if config:
         widgets.show_empty("No document matches.", "Clear the filters, or look into another namespace.")
         st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear_filters)
+        if frame.viewer_name():
+            _explain_unseen(namespace, config)
     elif session.read_parameter("cursor"):
         widgets.show_empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
         widgets.show_pager(data)
@@ -147,6 +150,16 @@ def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -
             st.page_link(
                 "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
             )
+
+
+def _explain_unseen(namespace: str, config: Json) -> None:
+    """Show why the user that is seen as does not see the documents that match."""
+    body = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": 5}}
+    documents = session.current_person().api.post("/v1/documents", body)["documents"]
+    reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
+    for document in documents:
+        name = escape_markdown(document_label(document["name"]))
+        st.info(f"**{name}**  \n{escape_markdown(reasons[document['id']])}", icon=":material/lock:")
 
 
 def _words(config: Json) -> str:
@@ -171,10 +184,7 @@ def _table(namespace: str, data: Json) -> None:
     errors = any(document["ingestionError"] for document in documents)
     is_check = session.read_parameter("quality") == "check"
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
-    rows = [
-        _row(document, errors=errors, is_check=is_check) | ({"Why": reasons.get(document["id"], "")} if reasons else {})
-        for document in documents
-    ]
+    rows = [_row(document, errors=errors, is_check=is_check, why=reasons.get(document["id"])) for document in documents]
     chosen = widgets.clicked_row(
         rows,
         "documents_table",
@@ -196,11 +206,12 @@ def _table(namespace: str, data: Json) -> None:
         st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 
 
-def _row(document: Json, *, errors: bool, is_check: bool) -> Json:
+def _row(document: Json, *, errors: bool, is_check: bool, why: str | None) -> Json:
     properties = document["documentProperties"]
     return {
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
+        **({"Why": why} if why else {}),
         **({document_detail.TITLE: document_detail.summarize_pages_to_check(document)} if is_check else {}),
         "Source": source_title(document["ingestionSource"]),
         "Chunks": format_number(properties["embeddingCount"]),
