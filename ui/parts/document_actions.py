@@ -167,7 +167,7 @@ class _Reasons:
 
     def explain(self, document: Json) -> str:
         if document.get("accessStatus") == "UNKNOWN":
-            return "Hidden: its content service does not report its permissions."
+            return "Not seen: its content service does not report its permissions."
         access = document.get("access")
         if access is None:
             return "Seen: it has no list, so that everyone with a key sees it."
@@ -175,10 +175,12 @@ class _Reasons:
         if document.get("accessInherited"):
             source = f"the list inherited from {self.archives.get(document['archive']['id'], 'its archive')}"
         if denied := self._name_in(access["denied"]):
-            return f"Hidden: {source} denies {denied}."
+            return f"Not seen: {source} denies {denied}."
         if name := self._name_in(access):
             return f"Seen: {source} names {name}."
-        return f"Seen: {source} is for every user." if access["public"] else f"Hidden: {source} names no such user."
+        return (
+            f"Seen: {source} is for every user." if access["public"] else f"Not seen: {source} does not name this user."
+        )
 
     def _name_in(self, lists: Json) -> str | None:
         """Return how a list names the user: directly, or by groups."""
