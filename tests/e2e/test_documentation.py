@@ -146,6 +146,7 @@ def checkout(instance, tmp_path_factory):
     for path in (".venv", ".uv", "README.md", "clients", "docs", "examples", "local"):
         (folder / path).symlink_to(PROJECT / path)
     (folder / ".retrieval").symlink_to(instance.home)
+    shutil.copy(PROJECT / "local" / "corpus" / "heat-pump-manual.pdf", folder / "manual.pdf")
     yield folder
     shutil.rmtree(folder)
 
