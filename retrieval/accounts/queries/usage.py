@@ -31,7 +31,8 @@ _READ: LiteralString = """
     ),
     parts as (select p.id, p.chunks from partitions p join spaces on spaces.id = p.namespace_id),
     held as (
-        select count(*) as documents, coalesce(sum((d.properties ->> 'fileSize')::bigint), 0)::bigint as storage_bytes
+        select count(*) as documents,
+               coalesce(sum(document_size(d.properties, d.accepted_bytes)), 0)::bigint as storage_bytes
         from documents d join parts on parts.id = d.partition_id where d.deleted_at is null
     )
     select held.*, coalesce((select sum(chunks) from parts), 0)::bigint as chunks,

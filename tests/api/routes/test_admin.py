@@ -62,13 +62,15 @@ def test_usage_counts_the_organization_alone(organization):
     org.text(space, tenant="alice")
     Library(org.db, Scope(org.id, space, ""), None).put(["one", "two"])
     org.db.rows(
-        """update documents set properties = '{"fileSize": 9}' where partition_id in
+        """update documents set properties = '{"fileSize": 9}', accepted_bytes = 12 where partition_id in
            (select id from partitions where namespace_id = %(space)s)""",
         {"space": space},
     )
     answer = org.client.get("/v1/usage")
     data = answer.json()["data"]
-    assert (data["documents"], data["chunks"], data["storageBytes"]) == (2, 2, 18)
+    assert (data["documents"], data["chunks"], data["storageBytes"]) == (2, 2, 24)
+    (group,) = org.client.get("/v1/usage", params={"by": "namespace"}).json()["data"]["usage"]
+    assert group["storedBytes"] == 24
     assert data["namespaces"] == {"used": 1, "limit": 7}
     left = int(answer.headers["x-ratelimit-remaining"])
     assert data["requests"] == {"used": 500 - left, "limit": 500}
