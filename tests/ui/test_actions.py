@@ -281,7 +281,7 @@ def test_a_model_that_needs_a_key_is_not_said_to_be_saved_without_one(app, org, 
     choose(seen, "Provider", "COHERE")
     seen.run()
     click(seen, "Test and save")
-    assert "embeddingModelConfig.apiKey" in shown(seen)
+    assert r"embeddingModelConfig\.apiKey must have" in seen.error[0].value
 
 
 def test_a_filter_that_is_no_object_is_refused(app, org, space):
@@ -335,7 +335,7 @@ def test_a_bucket_is_connected_and_ingested(app, org):
     assert fields.keys() & {"User", "Token", "Password", "Region"} == {"User", "Token"}
     fields["URL"].set_value("http://127.0.0.1:9")
     click(seen, "Connect source")
-    assert "config.url" in shown(seen)
+    assert r"config\.url cannot be used" in seen.error[0].value
     seen = app(org.api_key, "connections", namespace=space)
     fields = {field.label: field for field in seen.text_input}
     fields["URL"].set_value("s3://handbooks/2026")
