@@ -50,9 +50,10 @@ def _list_questions(name: str, text: str) -> Iterator[Question]:
     stops = _choose_stop_words(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     headings = [number for number, line in enumerate(lines) if _HEADING.match(line)]
-    title = _HEADING.sub(r"\1", lines[headings[0]]) if headings else _read_name(name, text)
+    stem = PurePath(name).stem
+    title = _HEADING.sub(r"\1", lines[headings[0]]) if headings else re.sub(r"[_-]+", " ", stem)
     kinds: dict[str, list[tuple[str, tuple[str, ...]]]] = {
-        "title": [(_ask(title, " ".join(lines[:3]), stops), ())] if title else [],
+        "title": [(_ask(title, " ".join(lines[:3]), stops), ())],
         "heading": [
             (_ask(_HEADING.sub(r"\1", lines[number]), lines[number + 1] if number + 1 < len(lines) else "", stops), ())
             for number in headings[1:]
@@ -62,12 +63,6 @@ def _list_questions(name: str, text: str) -> Iterator[Question]:
     }
     for kind, questions in kinds.items():
         yield from [Question(kind, ask, name, cells) for ask, cells in questions if ask][:OF_A_KIND]
-
-
-def _read_name(name: str, text: str) -> str:
-    """The words of a file's name, if its text has all of them: others ask for nothing that is in it."""
-    words = re.split(r"[\s_-]+", PurePath(name).stem)
-    return " ".join(words) if set(map(_fold, words)) <= set(map(_fold, _WORD.findall(text))) else ""
 
 
 def _choose_stop_words(text: str) -> frozenset[str]:

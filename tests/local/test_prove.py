@@ -48,16 +48,6 @@ def test_a_question_that_two_documents_answer_is_left_out():
     assert {question.document for question in made} == {"report.md"}
 
 
-def test_the_name_of_a_file_is_a_title_where_its_text_has_the_words():
-    sentence = REPORT.splitlines()[2]
-    made = questions.make_questions(
-        {"old_fish-market_museum.txt": sentence, "scan_0012_fish_museum.txt": sentence}, 100
-    )
-    assert [(q.text, q.document) for q in made if q.kind == "title"] == [
-        ("old fish market museum", "old_fish-market_museum.txt")
-    ]
-
-
 def test_every_document_gets_its_turn():
     made = questions.make_questions({"guide.md": GUIDE, "report.md": REPORT}, 2)
     assert {question.document for question in made} == {"guide.md", "report.md"}
