@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import socket
+import sys
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -170,7 +171,7 @@ def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitSt
         probe.bind((host, port))
         probe.listen(1)
         bound = int(probe.getsockname()[1])
-        if claims is not None:
+        if claims is not None and sys.platform == "linux":
             _claim_port(claims, bound)
     except OSError as error:
         reasons = {
@@ -186,7 +187,7 @@ def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitSt
 def _claim_port(claims: ExitStack, port: int) -> None:
     """Hold a socket named after the port, since its role listens seconds later. OSError if another instance holds it.
 
-    The name is in Linux's abstract namespace: it leaves no file, and goes with the process."""
+    The name is in Linux's abstract namespace: it leaves no file, and goes with the process. Other systems have none."""
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         claim.bind(f"\0retrieval-service-port-{port}")

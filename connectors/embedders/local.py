@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -89,7 +90,7 @@ def serve_models(address: str) -> None:
     embedding_process.serve_vectors(address, embed)
 
 
-class _Transformer:
+class _Transformer(ABC):
     """A network of BERT's kind: mean of the last layer's tokens, length 1. Texts over `max_tokens` are cut off there.
 
     `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network;
@@ -139,13 +140,13 @@ class _Transformer:
         """Runtime that executes the model. 8-bit weights are ONNX Runtime's own operators."""
         return "onnxruntime" if self._precision == "int8" else minilm.choose_runtime(self._choice)
 
+    @abstractmethod
     def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:
         """Ids of each text's tokens, with special ones, as many as the model takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _feeds(self, rows: list[list[int]]) -> dict[str, npt.NDArray[Any]]:
         """Inputs of the network for a batch."""
-        raise NotImplementedError
 
 
 class MiniLM(_Transformer):

@@ -43,7 +43,12 @@ def main() -> None:
     if connections and person.may("ingest:read"):
         schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=SCHEDULES)["schedules"]
     for connection in connections:
-        _card(person, namespace, connection, [one for one in schedules if one["connectionId"] == connection["id"]])
+        _card(
+            person,
+            namespace,
+            connection,
+            [schedule for schedule in schedules if schedule["connectionId"] == connection["id"]],
+        )
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
