@@ -4,8 +4,8 @@
 
 Starts an instance of its own in a temporary home and writes documents, chunks and job runs into its database as the
 pipeline leaves them. Each round opens every page by its address in headless Chromium, which is signed in and whose
-cache a first round has filled; the clock runs from the request of the address until the page tells something of its
-content, and until its table or chart is drawn.
+cache a first round has filled, and then by its link in an open tab; the clock runs from the request or the click until
+the page tells something of its content, and until its table or chart is drawn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from bench.harness import NAMESPACE, instance, parse_options, write
 from local import postgres
@@ -49,31 +49,33 @@ SOURCES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONNECTORS[0])
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A page, its parameters, the first that it tells of its content, what is drawn last, and what an empty one has."""
+    """A page, its parameters, its first content, what is drawn last, what an empty one has, and its navigation link."""
 
     page: str
     query: str
     content: str
     drawn: str
     empty: str = "[data-testid=stAlert]"
+    link: str = ""
 
 
 TABLE, CHART = "[data-testid=stDataFrame] canvas", "[data-testid=stVegaLiteChart]"
 NONE = "text=No connections yet"
+LIMITS = "[data-testid=stProgress]"
 SPACES = r"text=/^1 to \d+ of /"
 FOUND = r"text=/^\d+ documents? found/"
 COUNTED = r"text=/^[\d,]+ documents:/"
 SIGHTS = {
-    "overview": Sight("", "", COUNTED, CHART),
-    "namespaces": Sight("namespaces", "", SPACES, TABLE, SPACES),
-    "runs": Sight("runs", "", r"text=/runs? on this page|to \d+ of/", TABLE),
+    "overview": Sight("", "", COUNTED, CHART, link="Overview"),
+    "namespaces": Sight("namespaces", "", SPACES, TABLE, SPACES, "Namespaces"),
+    "runs": Sight("runs", "", "text=/runs?, newest first/", TABLE, link="Runs"),
     "one run of all documents": Sight("runs", "run={run}", "text=Stage durations", CHART),
-    "documents": Sight("documents", "", COUNTED, TABLE),
+    "documents": Sight("documents", "", COUNTED, TABLE, link="Documents"),
     "documents, failed ones": Sight("documents", "status=FAILED", COUNTED, TABLE),
     "one document": Sight("documents", "document={document}", ".chunk-text mark", ".chunk-text mark"),
     "search": Sight("search", "q=seal+harbour", FOUND, ".hit", "text=/^0 documents found/"),
-    "connections": Sight("connections", "", NONE, NONE, NONE),
-    "keys": Sight("keys", "", "[data-testid=stProgress]", "[data-testid=stProgress]", "[data-testid=stProgress]"),
+    "connections": Sight("connections", "", NONE, NONE, NONE, "Connections"),
+    "keys": Sight("keys", "", LIMITS, LIMITS, LIMITS, "Keys and limits"),
 }
 
 
@@ -220,6 +222,9 @@ def _measure(info: dict[str, str], spaces: dict[str, str], names: dict[str, str]
                     )
                     if number:
                         took.setdefault(title, {}).setdefault(kind, []).append(spent)
+            for title, spent in _clicked(context, info, spaces["full"]):
+                if number:
+                    took[title].setdefault("clicked", []).append(spent)
         browser.close()
     return took
 
@@ -234,28 +239,50 @@ def _sign_in(context: BrowserContext, info: dict[str, str]) -> None:
 
 
 def _shown(context: BrowserContext, address: str, wanted: tuple[str, str]) -> tuple[float, float]:
-    """Milliseconds until the page tells something of its content, and until its table or chart is drawn."""
     page = context.new_page()
     started = time.perf_counter()
     page.goto(address, wait_until="commit")
+    took = _wait(page, wanted, started)
+    page.close()
+    return took
+
+
+def _clicked(context: BrowserContext, info: dict[str, str], namespace: str) -> list[tuple[str, tuple[float, float]]]:
+    """Visit the pages that have a link, one after the other in one tab."""
+    page = context.new_page()
+    page.goto(f"{info['ui']}/search?namespace={namespace}")
+    page.get_by_role("heading", level=1).wait_for()
+    visits = []
+    for title, sight in SIGHTS.items():
+        if sight.link:
+            started = time.perf_counter()
+            page.get_by_role("link", name=sight.link, exact=True).click()
+            visits.append((title, _wait(page, (sight.content, sight.drawn), started)))
+    page.close()
+    return visits
+
+
+def _wait(page: Page, wanted: tuple[str, str], started: float) -> tuple[float, float]:
+    """Milliseconds until the page tells something of its content, and until its table or chart is drawn."""
     took = []
     for sight in wanted:
         page.locator(sight).first.wait_for(timeout=60_000)
         took.append(round((time.perf_counter() - started) * 1000, 1))
-    page.close()
     return took[0], took[1]
 
 
 def _show(figures: dict[str, Any]) -> None:
     print(f"{figures['documents']} documents; median ms after the request, of an empty namespace beside it")
-    print(f"{'page':<28}{'content':>9}{'worst':>9}{'drawn':>9}{'empty':>9}{'ratio':>7}")
+    print(f"{'page':<28}{'content':>9}{'worst':>9}{'drawn':>9}{'empty':>9}{'ratio':>7}{'by link':>9}{'drawn':>9}")
     for title, kinds in figures["pages_ms"].items():
         contents, drawn = zip(*kinds["full"], strict=True)
-        full, ratio = statistics.median(contents), f"{'-':>9}{'-':>7}"
+        full, ratio, clicked = statistics.median(contents), f"{'-':>9}{'-':>7}", ""
         if "empty" in kinds:
             empty = statistics.median(content for content, _ in kinds["empty"])
             ratio = f"{empty:>9.0f}{full / empty:>7.2f}"
-        print(f"{title:<28}{full:>9.0f}{max(contents):>9.0f}{statistics.median(drawn):>9.0f}{ratio}")
+        if "clicked" in kinds:
+            clicked = "".join(f"{statistics.median(values):>9.0f}" for values in zip(*kinds["clicked"], strict=True))
+        print(f"{title:<28}{full:>9.0f}{max(contents):>9.0f}{statistics.median(drawn):>9.0f}{ratio}{clicked}")
 
 
 if __name__ == "__main__":
