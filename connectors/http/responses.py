@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from connectors.http.retries import RateLimited, Timeout, TransientError, retry_after
 from retrieval.errors import Retryable, Skippable
+from retrieval.network import bounded_answers
 
 if TYPE_CHECKING:
     import requests
@@ -51,15 +52,21 @@ def unreadable_answer(service: str) -> TransientError:
     return TransientError(f"{service}'s answer cannot be read; another server may answer at its address.")
 
 
+class AnswerTooLarge(TransientError):
+    """Answer of more bytes than are read. Another one may be smaller; who asked for this very item says so."""
+
+
 @contextmanager
 def translate_failures(service: str, seconds: float) -> Iterator[None]:
-    """Raise failures of httpx as ours: Timeout for no answer within `seconds`, else TransientError."""
+    """Raise failures of httpx as ours: Timeout for no answer within `seconds`, AnswerTooLarge, else TransientError."""
     import httpx
 
     try:
         yield
     except httpx.TimeoutException as error:
         raise timeout_error(service, seconds) from error
+    except bounded_answers.too_large_error() as error:
+        raise AnswerTooLarge(f"{service}'s answer is larger than is read.") from error
     except httpx.DecodingError as error:
         raise unreadable_answer(service) from error
     except httpx.HTTPError as error:

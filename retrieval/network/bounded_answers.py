@@ -47,6 +47,17 @@ def bounded_transport() -> type[Any]:
 
 
 @cache
+def too_large_error() -> type[Any]:
+    """Return the DecodingError of a body of too many bytes."""
+    import httpx
+
+    class TooLarge(httpx.DecodingError):
+        pass
+
+    return TooLarge
+
+
+@cache
 def _stream() -> type[Any]:
     import httpx
 
@@ -59,7 +70,7 @@ def _stream() -> type[Any]:
             for part in self._inner:
                 remaining -= len(part)
                 if remaining < 0:
-                    raise httpx.DecodingError("The answer is too large.", request=self._request)
+                    raise too_large_error()("The answer is too large.", request=self._request)
                 if self._ends is not None and time.monotonic() > self._ends:
                     raise httpx.ReadTimeout("The answer did not end in time.", request=self._request)
                 yield part

@@ -40,6 +40,7 @@ from connectors.sources.described.service import Service, Site, check_address, o
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network.service_urls import require_url
 from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
+from retrieval.sync_filter import EVERYTHING, Choice
 
 if TYPE_CHECKING:
     import httpx
@@ -132,6 +133,7 @@ class Described:
     service: Service
     max_bytes: int
     authorizer: Authorizer = field(default_factory=NoAuthorizer)
+    choice: Choice = EVERYTHING
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         site = self.service.find_site(tokens.token())
@@ -142,8 +144,12 @@ class Described:
         while True:
             stream = streams[position.stream]
             url = position.next or _list_url(stream, site, position.changed_after)
-            answer = self.service.get(tokens, url, passing=(*stream.empty, *(stream.expired if resumed else ())))
-            if resumed and answer.status_code in stream.expired:
+            expired = stream.expired if resumed else ()
+            try:
+                answer = self.service.get(tokens, url, passing=(*stream.empty, *expired))
+            except Skippable as error:
+                raise Fatal(f'{error} To leave out the whole list: "exclude": [{{"id": "{stream.name}"}}].') from error
+            if answer.status_code in expired:
                 position, resumed = Position(position.url).begin(), False
                 continue
             resumed = False
@@ -161,6 +167,10 @@ class Described:
             yield Page(items, str(position.end() if done else position), done=done, whole=is_whole)
             if done:
                 return
+
+    def choosing(self, choice: Choice) -> Described:
+        """Leave out lists that ids of the choice leave out; their items are out of reach then."""
+        return replace(self, choice=choice)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         """List the streams as folders; their items are not listed one by one."""
@@ -193,7 +203,10 @@ class Described:
         except Skippable:
             return True
         url = site.base + fill_address(stream.exists.get, values)
-        answer = self.service.get(tokens, url, passing=self.about.missing)
+        try:
+            answer = self.service.get(tokens, url, passing=self.about.missing)
+        except Skippable:  # it is there, and large
+            return False
         if answer.status_code in self.about.missing:
             return True
         keep = stream.exists.keep
@@ -205,7 +218,11 @@ class Described:
         return True
 
     def _streams(self, site: Site) -> list[Stream]:
-        return [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
+        streams = [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
+        names, include = {stream.name for stream in streams}, {entry.get("id") for entry in self.choice.include}
+        named = names & include if include <= names and include else names
+        named -= {entry.get("id") for entry in self.choice.exclude}
+        return [stream for stream in streams if stream.name in named] or streams
 
     def _find(self, tokens: TokenSource, external_id: str) -> tuple[Site, Stream, dict[str, str]]:
         site = self.service.find_site(tokens.token())
@@ -326,6 +343,10 @@ def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime
 
 def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
     values = {**site.location, **{name: str(read_field(entry, path)) for name, path in stream.fields.items()}}
+    if (unnamed := stream.find_unnamed(entry)) is not None:
+        name = str(read_field(entry, stream.item_name))[:NAME] or stream.name
+        place = f"{site.location['url']}#{stream.name}-{_digest(entry)[:16]}"
+        return SourceItem(place, name, error=f"The service lists it without its {unnamed}, so it cannot be fetched.")
     external_id = fill_address(stream.id, values)
     about = {name: value for name, path in stream.properties.items() if (value := read_field(entry, path))}
     path = fill_text(stream.path, values)

@@ -16,16 +16,25 @@ from connectors.info import ConnectorInfo
 _FIELD = re.compile(r"\{(\w+)(?::(all|digits))?\}")
 
 
+class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Answer that means a used-up quota, beside 429: its `status`, with a `header` whose value matches the pattern
+    `value`, and the pattern `body` in its text, where they are named. It says how long to wait by Retry-After, else by
+    the header or field `seconds`, else by the header `until`, which is a Unix time or one of ISO 8601."""
+
+    status: int
+    header: str = ""
+    value: str = ".*"
+    body: str = ""
+    seconds: str = ""
+    until: str = ""
+
+
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rate limit. `busy`: statuses that mean it where the header `remaining` is 0, Retry-After is sent or the body
-    holds `words`; `reset`: header with the Unix time of its end."""
+    """Requests that are sent in a minute and at once, and the answers of the service to more."""
 
     per_minute: float = 600
     burst: int = 10
-    busy: tuple[int, ...] = ()
-    remaining: str = ""
-    reset: str = ""
-    words: str = ""
+    limits: tuple[Limit, ...] = ()
 
 
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +53,7 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def credentials(self) -> set[str]:
         """Names of the credentials that a connection sends."""
-        return {found[1] for text in (self.basic, *self.headers.values()) for found in _FIELD.finditer(text)}
+        return {match[1] for text in (self.basic, *self.headers.values()) for match in _FIELD.finditer(text)}
 
 
 class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,6 +134,13 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expired: tuple[int, ...] = (404, 410, 422)
     keep: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
+
+    def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
+        """Return a field of the id that an item lacks, or that is no name; None if it has all."""
+        for name in {match[1] for match in _FIELD.finditer(self.id)} & self.fields.keys():
+            if (value := read_field(entry, self.fields[name])) == "" or not isinstance(value, str | int):
+                return self.fields[name]
+        return None
 
     def parse_id(self, external_id: str, location: Mapping[str, str]) -> dict[str, str] | None:
         """Return the values of an item's template fields; None for the id of another stream or location."""

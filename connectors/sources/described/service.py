@@ -9,12 +9,21 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import responses, retries, sessions
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
-from connectors.sources.described.description import Description, Edition, fill_address, fill_text, read_field
-from retrieval.errors import Fatal, Retryable
+from connectors.sources.described.description import (
+    Description,
+    Edition,
+    Limit,
+    Rate,
+    fill_address,
+    fill_text,
+    read_field,
+)
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import bounded_answers, fetch_guard
 
 if TYPE_CHECKING:
@@ -60,14 +69,22 @@ class Service:
     def get(
         self, tokens: TokenSource, url: str, *, passing: Iterable[int] = (), headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Send a request. Fatal for any status but 200 and those that are `passing` on to the caller."""
+        """Send a request. Fatal for any status but 200 and those that are `passing` on to the caller, Skippable for an
+        answer that is too large."""
 
         def ask(token: str) -> httpx.Response:
             site, secrets = self.find_site(token), json.loads(token).get("credentials") or {}
             client = self._client(site)
             signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
-            with responses.translate_failures(self.about.title, SECONDS):
-                answer = client.get(url, headers=signed)
+            try:
+                with responses.translate_failures(self.about.title, SECONDS):
+                    answer = client.get(url, headers=signed)
+            except responses.AnswerTooLarge as error:
+                most = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
+                raise Skippable(
+                    f"{self.about.title}'s answer is larger than {most}, the most that is read at once: split it at the"
+                    " service, or exclude it."
+                ) from error
             self._check(answer, codes)
             return self._read_error(answer) if self.about.errors else answer
 
@@ -135,18 +152,51 @@ class Service:
         raise Fatal(f"{title} refuses the request: {error if error.isidentifier() else 'it names no reason'}.")
 
     def _check(self, answer: httpx.Response, passing: frozenset[int]) -> None:
-        rate, status, title = self.about.rate, answer.status_code, self.about.title
+        status = answer.status_code
         if status == 401 and status not in passing:
             raise Unauthorized
-        if status in {429, *rate.busy}:
-            end = answer.headers.get(rate.reset, "") if rate.reset else ""
-            if answer.headers.get(rate.remaining or "-") == "0" and end.isdecimal():
-                raise RateLimited(max(1.0, float(end) - time.time()))
-            if rate.words and retries.retry_after(answer.headers) is None and rate.words in answer.text.lower():
-                raise RateLimited(BUSY_SECONDS)
-        error = responses.transient_error(title, status, answer.headers, busy_if_asked=frozenset(rate.busy))
-        if error is not None:
+        if (seconds := find_wait(self.about.rate, answer)) is not None:
+            raise RateLimited(seconds)
+        if error := responses.transient_error(self.about.title, status, answer.headers):
             raise error
+
+
+def find_wait(rate: Rate, answer: httpx.Response) -> float | None:
+    """Return the seconds that an answer of a declared limit asks to wait, BUSY_SECONDS if it does not say; None for
+    other answers."""
+    limits = [limit for limit in rate.limits if limit.status == answer.status_code and _is_reached(limit, answer)]
+    if not limits:
+        return None
+    if (delay := retries.retry_after(answer.headers)) is not None:
+        return delay
+    for limit in limits:
+        if limit.until and (end := _read_moment(answer.headers.get(limit.until, ""))):
+            return min(max(1.0, end - time.time()), retries.LONGEST_ASKED)
+        if limit.seconds and (seconds := _read_seconds(answer, limit.seconds)):
+            return min(seconds, retries.LONGEST_ASKED)
+    return BUSY_SECONDS
+
+
+def _is_reached(limit: Limit, answer: httpx.Response) -> bool:
+    value = answer.headers.get(limit.header) if limit.header else ""
+    return value is not None and bool(re.fullmatch(limit.value, value) and re.search(limit.body, answer.text))
+
+
+def _read_moment(text: str) -> float:
+    """Return a Unix time, from one of ISO 8601 too; 0 for another text."""
+    try:
+        return float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _read_seconds(answer: httpx.Response, name: str) -> float:
+    """Return the number in a header or field; 0 if there is none."""
+    try:
+        number = float(answer.headers.get(name) or read_field(answer.json(), name))
+    except (ValueError, TypeError, RecursionError):
+        return 0.0
+    return number if number > 0 else 0.0
 
 
 def open_site(name: str, about: Description, url: str, settings: Settings) -> Site | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
 import pytest
 
 from connectors import registry
-from connectors.http import retries
-from connectors.sources.described import description
-from retrieval.errors import Fatal, Retryable
+from connectors.http import responses, retries
+from connectors.sources.described import description, service
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED
+from retrieval.sync_filter import Choice
 from tests.standins import faults, github
 
 SITE = f"https://github.com/{github.REPOSITORY}"
@@ -221,3 +224,84 @@ def test_a_config_that_cannot_be_used_names_the_field(config, field):
     with pytest.raises(ValueError, match=field) as refused:
         registry.read_config("GITHUB", config, Settings(_env_file=None))
     assert refused.value.args[0] == field
+
+
+def test_an_answer_that_is_too_large_fails_its_item_or_listing_and_is_not_tried_again(hub, monkeypatch, tmp_path):
+    monkeypatch.setattr(responses, "MAX_BODY_BYTES", 100_000)
+    fill(hub, 1)
+    issue = listed(hub)[0][f"{SITE}/issues/1"]
+    hub.change_issue(1, body="x" * 100_001)
+    hub.requests.clear()
+    connector, tokens = opened(hub)
+    with pytest.raises(Skippable, match="split it") as refused:
+        connector.fetch(tokens, issue, tmp_path / "a")
+    assert "larger than 0.1 MiB" in str(refused.value)
+    assert not connector.gone(tokens, issue.external_id)
+    with pytest.raises(Fatal, match=r'exclude.*"issues"'):
+        list(connector.iter_changes(tokens, None))
+    assert len(hub.requests) == 3
+
+
+@pytest.mark.parametrize("number", [None, "absent", [], {}, ""])
+def test_an_item_without_an_id_is_reported_and_no_document(hub, number):
+    fill(hub, 3)
+    if number == "absent":
+        del hub.issues[2]["number"]
+    else:
+        hub.issues[2]["number"] = number
+    items, last = listed(hub)
+    assert last.whole
+    (refused,) = [item for item in items.values() if item.error]
+    assert (refused.name, "number" in refused.error, refused.version) == ("Issue 2", True, "")
+    assert {f"{SITE}/issues/1", f"{SITE}/issues/3"} < items.keys()
+    assert not [name for name in items if name.startswith(f"{SITE}/issues/") and name[-1] not in "13"]
+
+
+def test_a_list_that_is_left_out_is_not_asked_for(hub):
+    fill(hub)
+    connector, tokens = opened(hub)
+    for choice in (Choice(exclude=({"id": "files"},)), Choice(include=({"id": "issues"},))):
+        hub.requests.clear()
+        chosen = connector.choosing(choice)
+        items = {item.external_id for page in chosen.iter_changes(tokens, None) for item in page.items}
+        assert len(items) == 5
+        assert not [request for request in hub.requests if "trees" in request]
+        assert chosen.gone(tokens, f"{SITE}/blob/HEAD/README.md")
+    by_path = connector.choosing(Choice(include=({"path": "docs/**"}, {"id": "issues"})))
+    assert len([item for page in by_path.iter_changes(tokens, None) for item in page.items]) == 7
+
+
+QUOTAS = [
+    ("GITHUB", 403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "NOW+90"}, "{}", 90),
+    ("GITHUB", 429, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "NOW+90"}, "{}", 90),
+    ("GITHUB", 403, {"retry-after": "7"}, "{}", 7),
+    ("GITHUB", 403, {}, '{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}', 60),
+    ("GITHUB", 403, {"x-ratelimit-remaining": "55"}, '{"message": "Resource not accessible by token"}', None),
+    ("GITLAB", 429, {"retry-after": "30", "ratelimit-reset": "NOW+90"}, "Retry later", 30),
+    ("GITLAB", 429, {"ratelimit-reset": "NOW+90"}, "Retry later", 90),
+    ("GITLAB", 429, {}, "Retry later", 60),
+    ("GITLAB", 403, {}, '{"message": "403 Forbidden"}', None),
+    ("JIRA", 429, {"retry-after": "5", "x-ratelimit-reset": "2124-01-01T00:00Z"}, "{}", 5),
+    ("JIRA", 429, {"x-ratelimit-reset": "ISO+90"}, "{}", 90),
+    ("JIRA", 503, {"retry-after": "5"}, "{}", 5),
+    ("JIRA", 503, {}, "{}", None),
+    ("CONFLUENCE", 429, {"retry-after": "5"}, "{}", 5),
+    ("CONFLUENCE", 503, {"retry-after": "5"}, "{}", 5),
+    ("ZENDESK", 429, {"retry-after": "93"}, "Number of allowed API requests per minute exceeded", 93),
+    ("ZENDESK", 429, {"ratelimit-reset": "41"}, "{}", 41),
+    ("ZENDESK", 503, {"retry-after": "9"}, "{}", 9),
+    ("DISCOURSE", 429, {}, '{"error_type": "rate_limit", "extras": {"wait_seconds": 29, "time_left": "29 s"}}', 29),
+    ("DISCOURSE", 429, {"retry-after": "8"}, "Slow down, too many requests from this IP address", 8),
+    ("SLACK", 429, {"retry-after": "30"}, '{"ok": false, "error": "ratelimited"}', 30),
+    ("SLACK", 429, {}, '{"ok": false, "error": "ratelimited"}', 60),
+]
+"""Answers of the pages on rate limits that the descriptions name, and the seconds to wait."""
+
+
+@pytest.mark.parametrize(("name", "status", "headers", "body", "seconds"), QUOTAS)
+def test_a_rate_limit_is_recognized_as_its_vendor_documents_it(name, status, headers, body, seconds):
+    end = time.time() + 90
+    names = {"NOW+90": str(int(end)), "ISO+90": datetime.fromtimestamp(end, UTC).isoformat()}
+    answer = httpx.Response(status, headers={key: names.get(value, value) for key, value in headers.items()}, text=body)
+    waited = service.find_wait(description.read_description(name).rate, answer)
+    assert waited == (None if seconds is None else pytest.approx(seconds, abs=5))

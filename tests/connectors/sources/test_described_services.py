@@ -149,9 +149,12 @@ def test_the_link_of_a_message_has_no_dot():
     assert about.streams[0].parse_id(item.external_id, site.location)["ts"] == "1512085950.000216"
 
 
-def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account):
+def test_a_rate_limit_is_waited_for_and_a_refusal_is_not(account, monkeypatch):
+    monkeypatch.setattr(service, "BUSY_SECONDS", 0.01)
     keys = fill(account)
-    limits = [faults.status(429, Retry_After="0")]
+    limits = [faults.status(429, Retry_After="0"), faults.status(429)]
+    if account.connector == "SLACK":
+        limits.append(lambda handler: handler.reply(200, {"ok": False, "error": "ratelimited"}) or True)
     account.fault = lambda _request: limits.pop() if limits else None
     assert set(of_items(account, listed(account)[0])) == set(keys)
     account.fault = lambda _request: faults.status(403)
