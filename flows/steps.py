@@ -62,7 +62,7 @@ class Work:
         self._circuits = circuits
         self._is_given = config is not None
         self._alone = window[0].job_run_id if config is not None and window else None
-        self._ring = ring
+        self.ring = ring
         self._config = config or _namespace(db, ring, lease)
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Work:
         return self._fetched_source() if self.lease.source in sources.FETCHED else None
 
     def _fetched_source(self) -> Source:
-        source = registry.make_source(self.lease.source, self._config, self.db, self._ring)
+        source = registry.make_source(self.lease.source, self._config, self.db, self.ring)
         return guard_source(source, self._config, self._circuits)
 
     @property
@@ -115,7 +115,7 @@ class Work:
         parsed = run_documents.at_stage(self.db, self.lease, self.window, Stage.PARSED)
         if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):
             return
-        self._config = _namespace(self.db, self._ring, self.lease)
+        self._config = _namespace(self.db, self.ring, self.lease)
         identity = self.identity
         fingerprints = [
             (item, {"fingerprint": fetching.fingerprint(item, item.raw_hash or b"", identity)}) for item in parsed
@@ -240,7 +240,7 @@ def fetch(work: Work) -> None:
 @pipeline_step
 def parse(work: Work) -> None:
     """Read raw files into Markdown."""
-    parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on)
+    parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on, ring=work.ring)
 
 
 @pipeline_step

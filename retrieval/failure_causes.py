@@ -13,7 +13,7 @@ from typing import LiteralString
 OTHER: LiteralString = "OTHER"
 PATTERNS: Mapping[LiteralString, LiteralString] = {
     "NO_TEXT": "STANDARD_OCR",
-    "PASSWORD": "protected by a password|is encrypted",
+    "PASSWORD": "protected by a password",
     "CONNECTION": "authorize (the connection|it|again)|connection is not ACTIVE",
     "PAGE_MISSING": "site answers (404|410)|no page to ingest",
     "NOT_ANSWERING": "cannot be reached|did not answer|not answered|broke off|site answers (429|5..)",

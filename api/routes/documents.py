@@ -27,6 +27,7 @@ from retrieval.documents.documents import NewAccess
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import dry_run_report
 from retrieval.jobs import resync
+from retrieval.jobs.queries import passwords
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
@@ -135,7 +136,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
     embedded again. With `ocrConfig` the documents are read with this, and so are their later resyncs.
-    `dryRun` tells the cost first.
+    `dryRun` tells the cost first. `password` opens protected files, and is deleted when the runs have ended.
     """
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
@@ -148,6 +149,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
         confirm_deletions=bool(data.confirm_deletions),
         changes={"ocr": data.ocr_config.strategy.value} if data.ocr_config else None,
         dry_run=bool(data.dry_run),
+        seal=passwords.sealer(services.ring, data.password),
     )
     number = started.queued
     queued = "document" if number == 1 else "documents"

@@ -16,6 +16,7 @@ from api.wire import runs as wire
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs
+from retrieval.jobs.queries import passwords
 from retrieval.jobs.run_outcome import Notice
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -121,12 +122,14 @@ async def retry_job_run(
     """Retry the failed documents of a job run.
 
     Returns a new run of the same job. Content is read from the stored file, or from its source. With `ocrConfig` or
-    `chunkConfig` the failed documents are read or chunked with these, for texts, files and URL lists.
+    `chunkConfig` the failed documents are read or chunked with these, for texts, files and URL lists. `password` opens
+    protected PDF, Office and ZIP files, and is deleted when the new run has ended.
     """
     db, scope = request.services.db, request.scope_of(data.namespace_id)
     changes = data.changes()
     try:
-        new = await control.retry_run(db, scope, ingest_job_run_id, changes, causes=data.failure_causes)
+        seal = passwords.sealer(request.services.ring, data.password)
+        new = await control.retry_run(db, scope, ingest_job_run_id, changes, causes=data.failure_causes, seal=seal)
     except ServiceError:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise

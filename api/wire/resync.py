@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig
 from api.wire.ingest import OcrConfig
-from api.wire.runs import EstimatedCost
+from api.wire.runs import EstimatedCost, FilePassword
 from retrieval.documents.queries.counts import StoredSize
 from retrieval.jobs import resync
 from retrieval.jobs.resync import Resync
@@ -27,6 +27,7 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
         OcrConfig | None,
         Meta(description="Settings of text recognition, for texts, files and URL lists. Default: those of before."),
     ] = None
+    password: FilePassword = None
     dry_run: Annotated[
         bool | None, Meta(description="Queue nothing: the response has what would be queued, and a `report` of it.")
     ] = False

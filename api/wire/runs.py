@@ -21,6 +21,14 @@ StatusName = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 FailureCause = Literal["NO_TEXT", "PASSWORD", "CONNECTION", "PAGE_MISSING", "NOT_ANSWERING", "UNREADABLE", "OTHER"]
 
 
+FilePassword = Annotated[
+    Annotated[str, Meta(min_length=1, max_length=255)] | None,
+    Meta(
+        description="Password of the protected files. No response shows it; it is deleted when the job run has ended."
+    ),
+]
+
+
 class ListQuery(Struct, rename="camel"):
     """Filters of job runs; `cursor` is the `nextCursor` of the page before."""
 
@@ -76,6 +84,7 @@ class RetryRequest(Struct, rename="camel"):
     ] = None
     ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
     chunk_config: Chunking = None
+    password: FilePassword = None
 
     def changes(self) -> dict[str, Any]:
         """Return the changes to the job's configuration. Raises INVALID_CHUNK_CONFIG."""

@@ -262,6 +262,17 @@ def unknown_kind(name: str) -> Skippable:
     return Skippable(f"{subject} cannot be read. Kinds that are taken: {TAKEN}.")
 
 
+NOT_OPENED: Final = "It is protected in a way that no password opens here. Upload it without the protection."
+
+
+def locked_file(subject: str, password: str = "") -> Skippable:
+    """Return the refusal of a file that is locked, or that the password given with the retry does not open."""
+    if password:
+        why = f"{subject} is protected by a password, and the one that was given does not open it."
+        return Skippable(f"{why} Give another password, or upload the file without one.")
+    return Skippable(f"{subject} is protected by a password. Give the password, or upload the file without one.")
+
+
 _PACKAGE: Final = "EncryptedPackage"
 _STREAMS: Final = {
     "WordDocument": DOC,
@@ -281,7 +292,7 @@ def kind_of_compound(data: bytes, name: str) -> Kind:
     """The kind by the names of the streams; Skippable if it is encrypted or of no kind we know."""
     streams, locked = _seen(data)
     if locked:
-        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+        raise locked_file("The file")
     for stream, kind in _STREAMS.items():
         if stream in streams:
             return kind

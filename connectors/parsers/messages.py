@@ -75,7 +75,7 @@ class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to.
 
     `ocr`: an image is not refused, for its text will be recognised. `first`: the page, counted from 0, at which the
-    window of a long PDF begins.
+    window of a long PDF begins. `password`: opens the file, if it is protected.
     """
 
     path: str
@@ -89,6 +89,7 @@ class Task(msgspec.Struct, frozen=True):
     unpack: Unpack | None = None
     first: int = 0
     draw: Draw | None = None
+    password: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -161,6 +161,7 @@ class DocumentParser:
             expanded_bytes=self._expanded_bytes,
             page=page,
             unpack=self._unpack(raw),
+            password=raw.password,
         )
         reply = messages.read_following(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:

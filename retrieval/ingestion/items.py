@@ -49,6 +49,8 @@ class Item(StoredItem):
     """When the content was last modified, if the request told."""
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
+    password: bytes | None = None
+    """Sealed; opens the file, if it is protected."""
 
     @property
     def characters(self) -> int:

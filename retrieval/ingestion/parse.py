@@ -18,9 +18,10 @@ from retrieval.ingestion.items import Item
 from retrieval.ingestion.queries import run_documents
 from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import web_pages
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, passwords
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, PageQuality, Parsed, Parser, RawContent
+from retrieval.security.secrets import KeyRing
 from retrieval.sources import WEB
 from retrieval.statuses import Stage
 
@@ -73,10 +74,13 @@ def parse_documents(
     files: FileStore,
     parser: Parser,
     goes_on: Callable[[], bool] = lambda: True,
+    *,
+    ring: KeyRing | None = None,
 ) -> None:
     """Parse fetched files of a window, several at a time. A file that cannot be parsed fails alone.
 
-    `goes_on`: called while a file waits for others; files not begun stay as they are.
+    `goes_on`: called while a file waits for others; files not begun stay as they are. `ring`: opens the passwords of
+    protected files.
 
     Results are recorded every few moments, so that a crash of the process loses little.
     """
@@ -85,7 +89,8 @@ def parse_documents(
 
     def one(item: Item) -> Read | None:
         try:
-            return Read(item, *_parse(db, item, lease, files, parser, goes_on))
+            password = passwords.open_password(ring, item.key.job_run_id, item.password) if ring else ""
+            return Read(item, *_parse(db, item, lease, files, parser, goes_on, password=password))
         except Interrupted:
             return None
         except Skippable as error:
@@ -140,7 +145,14 @@ def read_text(files: FileStore, key: str) -> str:
 
 
 def _parse(
-    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser, goes_on: Callable[[], bool]
+    db: Database,
+    item: Item,
+    lease: Lease,
+    files: FileStore,
+    parser: Parser,
+    goes_on: Callable[[], bool],
+    *,
+    password: str,
 ) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
@@ -148,7 +160,7 @@ def _parse(
     if lease.source == "TEXT":
         properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
-    parsed, stored = _with_local_file(db, item, lease, files, parser, goes_on)
+    parsed, stored = _with_local_file(db, item, lease, files, parser, goes_on, password=password)
     key = item.file_key(lease.scope, file_keys.PARSED)
     files.put(key, [parsed.text.encode(ENCODING)])
     title = parsed.title or item.title
@@ -167,13 +179,20 @@ def _parse(
 
 
 def _with_local_file(
-    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser, goes_on: Callable[[], bool]
+    db: Database,
+    item: Item,
+    lease: Lease,
+    files: FileStore,
+    parser: Parser,
+    goes_on: Callable[[], bool],
+    *,
+    password: str,
 ) -> tuple[Parsed, list[Stored]]:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         path = Path(folder) / "raw"
         with files.open(item.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
-        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
+        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page, password=password)
         parsed = parser.parse(raw, item.ocr, goes_on)
         unpack.refuse_too_many(db, item, parsed.members)
         return parsed, unpack.store_members(item, parsed, lease.scope, files)

@@ -16,9 +16,10 @@ from retrieval.database.pagination import Page
 from retrieval.documents.queries import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import names, run_outcome, runs
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, passwords
 from retrieval.jobs.queries import progress as run_progress
 from retrieval.jobs.queries.batches import DocumentKey
+from retrieval.jobs.queries.passwords import Seal
 from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, stage_names
@@ -233,13 +234,15 @@ async def retry_run(
     changes: Mapping[str, Any] | None = None,
     *,
     causes: Sequence[str] | None = None,
+    seal: Seal | None = None,
 ) -> str:
     """Queue the failed documents of a run again as a new run of the same job; return its id.
 
     Content comes from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
     lists again. `changes`: to the configuration of the job, by the keys of `job_config`; the new run then has a job of
     its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: the next listing
-    would use the old configuration. `causes`: only documents that failed by one of these.
+    would use the old configuration. `causes`: only documents that failed by one of these. `seal`: of
+    the password that opens protected files.
     """
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
@@ -260,6 +263,8 @@ async def retry_run(
         if await connection.async_fetch_one(str, RETRY, values) is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
+        if seal:
+            await passwords.keep_password(connection, [new], seal)
     return new
 
 

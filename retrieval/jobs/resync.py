@@ -15,7 +15,8 @@ from retrieval.documents.documents import DocumentRow
 from retrieval.documents.queries import archive_members, connection_documents, counts, deletion
 from retrieval.documents.queries.counts import StoredSize
 from retrieval.filters import DocumentFilter
-from retrieval.jobs.queries import acceptance
+from retrieval.jobs.queries import acceptance, passwords
+from retrieval.jobs.queries.passwords import Seal
 from retrieval.ports import Scope
 from retrieval.sources import CONNECTED, FETCHED
 from retrieval.statuses import DocumentStatus
@@ -60,12 +61,14 @@ async def start_resync(
     confirm_deletions: bool = False,
     changes: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    seal: Seal | None = None,
 ) -> Resync:
     """Queue those that match and are eligible; nothing but their status changes until their runs are done.
 
     `confirm_deletions`: those that left their content service, and were held for confirmation, are removed. `changes`:
     to the configuration of their jobs, by the keys of `job_config`; they then belong to copies of these jobs.
-    `dry_run`: nothing is changed, and the answer has the size of what would be queued.
+    `dry_run`: nothing is changed, and the answer has the size of what would be queued. `seal`: of the password that
+    opens protected files.
     """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
@@ -106,6 +109,8 @@ async def start_resync(
         if stored:
             await connection.execute(_QUEUE, {**_values(stored, runs), **origin.origin_params()})
             await connection.execute(_OPEN_AGAIN, {"ids": [*stored_ids, *carried]})
+            if seal:
+                await passwords.keep_password(connection, list(runs.values()), seal)
     answered = [
         ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)
         for row in documents.newest_first(rows)

@@ -16,6 +16,7 @@ from retrieval.accounts import idempotency
 from retrieval.connections import connections
 from retrieval.database.database import Database
 from retrieval.ingestion import reembedding
+from retrieval.jobs.queries import passwords
 from retrieval.maintenance import queries_sealed
 from retrieval.maintenance.queries_sealed import Sealed, SealedValue
 from retrieval.namespaces import namespaces
@@ -36,6 +37,7 @@ SEALED = (
     Sealed("connections", "credentials", ("id",), connections.row_name),
     Sealed("webhooks", "secret", ("id",), endpoints.row_name),
     Sealed("webhooks", "previous", ("id",), endpoints.row_name),
+    Sealed("job_runs", "password", ("id",), passwords.row_name),
     Sealed("oauth_states", "verifier", ("hash",), connections.state_row_name),
     Sealed("idempotent_answers", "sealed", ("caller", "key"), idempotency.row_name),
 )

@@ -72,6 +72,8 @@ class RawContent:
     url: str = ""  # where it came from in the end, redirects followed, if that is known
     robots: frozenset[str] = frozenset()
     """Which of `noindex` and `nofollow` the answer says to our crawler (X-Robots-Tag)."""
+    password: str = field(default="", repr=False)
+    """Opens the file, if it is protected; "" if none was given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,10 @@ from retrieval.jobs import resync
     [
         (verdicts._ONLY_PICTURES, "NO_TEXT"),
         (verdicts._BLANK, "UNREADABLE"),
-        (ledger.LOCKED, "PASSWORD"),
+        (str(detect.locked_file("The PDF")), "PASSWORD"),
+        (str(detect.locked_file("The PDF", "wrong")), "PASSWORD"),
+        (detect.NOT_OPENED, "UNREADABLE"),
+        (ledger.LOCKED, "UNREADABLE"),
         (resync._UNCONNECTED, "CONNECTION"),
         (client._REASONS[404], "PAGE_MISSING"),
         (client._REASONS[410], "PAGE_MISSING"),

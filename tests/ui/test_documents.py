@@ -8,6 +8,7 @@ import pytest
 import streamlit as st
 
 from retrieval.ports import Scope
+from tests.api.routes.test_resync import fail
 from tests.library import Library
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click
@@ -280,3 +281,21 @@ def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages
     assert not seen.exception
     assert sorted(path for path, _ in asked) == ["/v1/connections", *["/v1/documents"] * 4, f"/v1/namespaces/{pages}"]
     assert [documents for _, documents in asked if documents] == [7], "one page of the list, and counts"
+
+
+def test_the_password_of_a_protected_file_is_given_at_its_failure(app, org):
+    namespace = org.namespace()
+    file = ("plan.pdf", b"%PDF-1.4", "application/pdf")
+    answer = org.client.post("/v1/ingest/file", data={"namespaceId": namespace}, files={"file": file})
+    document = answer.json()["data"]["documents"][0]["id"]
+    fail(org, "The PDF is protected by a password. Give the password, or upload the file without one.", document)
+    seen = app(org.api_key, "documents", namespace=namespace, document=document)
+    seen.text_input(key=f"{document}-PASSWORD-field").set_value("canary-password")
+    click(seen, "Retry with this password")
+    assert "1 document queued for resync" in shown(seen)
+    row = org.db.row(
+        "select d.status, r.password is not null as kept from documents d join job_runs r on r.id = d.job_run_id"
+        " where d.id = %(id)s",
+        {"id": document},
+    )
+    assert row == {"status": "QUEUED_FOR_RESYNC", "kept": True}

@@ -232,9 +232,8 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     _head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
-        if failures.show_causes(person, namespace, {cause: 1}, document["id"], linked=False) and (
-            result := failures.retry_documents(person, namespace, config, cause)
-        ):
+        retry = failures.show_causes(person, namespace, {cause: 1}, document["id"], linked=False)
+        if retry and (result := failures.retry_documents(person, namespace, retry, config)):
             document_actions.rerun_with(result)
     _links(person, namespace, document)
     versions = {} if frame.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}

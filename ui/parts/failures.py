@@ -17,6 +17,13 @@ FIELD = "document.failureCause"
 OCR: Json = {"ocrConfig": {"strategy": "STANDARD_OCR"}}
 
 
+class Retry(NamedTuple):
+    """Another ingestion of the documents that failed by a cause: what it changes, in the API's words."""
+
+    cause: str
+    changes: Json
+
+
 class Remedy(NamedTuple):
     """A cause in words, for one and for several documents, and how to end it: by a retry, by a page, or both."""
 
@@ -29,9 +36,7 @@ class Remedy(NamedTuple):
 UPLOAD = ("add_content", "Upload another version")
 REMEDIES = {
     "NO_TEXT": Remedy("picture without text", "pictures without text", "Retry with OCR"),
-    "PASSWORD": Remedy(
-        "file with a password", "files with a password", None, ("add_content", "Upload it without the password")
-    ),
+    "PASSWORD": Remedy("file with a password", "files with a password", "Give the password"),
     "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
     "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have"),
     "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),
@@ -65,8 +70,8 @@ def show_causes(
     *,
     scope: str = "documents:write",
     linked: bool = True,
-) -> str | None:
-    """Show a line for each cause with its remedy. Return the cause whose retry is pressed.
+) -> Retry | None:
+    """Show a line for each cause with its remedy. Return the retry whose button is pressed.
 
     `scope`: the right that a retry needs; `linked`: whether the words lead to the list of the documents.
     """
@@ -85,14 +90,24 @@ def show_causes(
                 query, icon = {"namespace": namespace}, ":material/arrow_forward:"
                 st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query)
             label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
-            if label and person.may(scope) and st.button(label, icon=":material/replay:", key=f"{key}-{cause}"):
-                pressed = cause
+            if not label or not person.may(scope):
+                continue
+            if cause == "PASSWORD":
+                password = _ask_password(label, f"{key}-{cause}")
+                pressed = Retry(cause, {"password": password}) if password else pressed
+            elif st.button(label, icon=":material/replay:", key=f"{key}-{cause}"):
+                pressed = Retry(cause, OCR if cause == "NO_TEXT" else {})
     return pressed
 
 
-def changes_of(cause: str) -> Json:
-    """Return what a retry changes for documents that failed by this cause."""
-    return OCR if cause == "NO_TEXT" else {}
+def _ask_password(label: str, key: str) -> str:
+    """Show the button that asks for a password. Return it once it is sent, "" before."""
+    with st.popover(label, icon=":material/key:"), st.form(key, clear_on_submit=True, border=False):
+        password = st.text_input(
+            "Password of the file", type="password", key=f"{key}-field", autocomplete="off", max_chars=255
+        )
+        st.caption("It opens the file for this retry, and is deleted afterwards.")
+        return password if st.form_submit_button("Retry with this password", icon=":material/replay:") else ""
 
 
 def where_cause(cause: str) -> Json:
@@ -100,10 +115,11 @@ def where_cause(cause: str) -> Json:
     return {"field": FIELD, "op": "eq", "value": cause}
 
 
-def retry_documents(person: session.Person, namespace: str, config: Json, cause: str) -> str | None:
-    """Ingest the documents that match again, with what helps against the cause. Return the result in words; None if it
+def retry_documents(person: session.Person, namespace: str, retry: Retry, config: Json | None = None) -> str | None:
+    """Ingest the documents that match again, without a filter all of the cause. Return the result in words; None if it
     was refused, which is shown."""
-    body = {"namespaceId": namespace, "filterConfig": config, **changes_of(cause)}
+    config = config or {"where": where_cause(retry.cause)}
+    body = {"namespaceId": namespace, "filterConfig": config, **retry.changes}
     try:
         response = widgets.post_once(person, "/v1/documents/resync", body)
     except ApiError as error:

@@ -22,14 +22,14 @@ def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], 
     counts: Counter[str] = Counter()
     for run in runs:
         counts.update(failures.count_of(run["failures"]))
-    cause = failures.show_causes(person, namespace, dict(counts.most_common()), key, scope="ingest:write", linked=False)
-    if cause is None:
+    retry = failures.show_causes(person, namespace, dict(counts.most_common()), key, scope="ingest:write", linked=False)
+    if retry is None:
         return {}
-    body = {"namespaceId": namespace, "failureCauses": [cause], **failures.changes_of(cause)}
+    body = {"namespaceId": namespace, "failureCauses": [retry.cause], **retry.changes}
     new: dict[str, str] = {}
     try:
         for run in runs:
-            if cause in failures.count_of(run["failures"]):
+            if retry.cause in failures.count_of(run["failures"]):
                 path = f"/v1/ingest-job-runs/{run['id']}/retry"
                 new[run["id"]] = str(widgets.post_once(person, path, body)["id"])
     except ApiError as error:

@@ -115,8 +115,8 @@ def _attention(namespace: str, config: Json, unknown: int) -> None:
 
 def _failures(person: session.Person, namespace: str, counts: Json) -> None:
     """Show the causes of all failed documents of the namespace; after a retry, its result."""
-    cause = failures.show_causes(person, namespace, counts, "documents")
-    if cause and (result := failures.retry_documents(person, namespace, {"where": failures.where_cause(cause)}, cause)):
+    retry = failures.show_causes(person, namespace, counts, "documents")
+    if retry and (result := failures.retry_documents(person, namespace, retry)):
         document_actions.rerun_with(result)
 
 

@@ -170,11 +170,10 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
-        if causes and (cause := failures.show_causes(person, namespace, causes, "overview")):
-            config = {"where": failures.where_cause(cause)}
-            if result := failures.retry_documents(person, namespace, config, cause):
-                st.toast(result, icon=":material/replay:")
-                st.rerun(scope="fragment")
+        retry = failures.show_causes(person, namespace, causes, "overview") if causes else None
+        if retry and (result := failures.retry_documents(person, namespace, retry)):
+            st.toast(result, icon=":material/replay:")
+            st.rerun(scope="fragment")
         for label, page, query_params in notices:
             query = {"namespace": namespace, **query_params}
             st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)

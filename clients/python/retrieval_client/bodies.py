@@ -777,6 +777,7 @@ class ResyncDocuments(TypedDict):
     filterConfig: FilterConfig
     confirmDeletions: NotRequired[bool | None]
     ocrConfig: NotRequired[OcrConfig | None]
+    password: NotRequired[str | None]
     dryRun: NotRequired[bool | None]
 
 
@@ -790,6 +791,7 @@ class RetryRequest(TypedDict):
     ]
     ocrConfig: NotRequired[OcrConfig | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    password: NotRequired[str | None]
 
 
 class RevokeConnection(TypedDict):

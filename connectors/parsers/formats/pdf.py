@@ -38,7 +38,7 @@ def read_document(path: Path, task: Task) -> Reply:
             metadata = document.get_metadata_dict()
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
-            raise Skippable("The PDF is protected by a password. Remove the password and upload it again.") from error
+            raise detect.locked_file("The PDF") from error
         raise Skippable(_DAMAGED) from error
     written = markdown.of_pages(path, first, last)
     texts = [_text(written.get(number, ""), page) for number, page in layers.items()]

@@ -23,6 +23,7 @@ from connectors.parsers.formats import (
     pdf,
     ppt,
     pptx,
+    protection,
     rtf,
     spreadsheets,
     texts,
@@ -97,6 +98,21 @@ _READERS: dict[Kind, Reader] = {
 
 def read_document(task: Task) -> Reply:
     """The file's text as Markdown. Skippable for a file that cannot be read."""
+    if not task.password or task.page is not None:
+        return _read_document(task)
+    path = Path(task.path)
+    copy = protection.open_copy(path, _kind_of(path, task), task.password)
+    reply = _read_document(msgspec.structs.replace(task, path=str(copy)))
+    size = {"fileSize": path.stat().st_size} if "fileSize" in reply.properties else {}
+    return msgspec.structs.replace(reply, properties=reply.properties | size)
+
+
+def _kind_of(path: Path, task: Task) -> Kind:
+    with path.open("rb") as file:
+        return detect.kind_of(file.read(detect.HEAD), task.name, task.media_type)
+
+
+def _read_document(task: Task) -> Reply:
     if task.page is not None:
         from connectors.parsers.formats import webpage
 
@@ -108,9 +124,7 @@ def read_document(task: Task) -> Reply:
         from connectors.parsers.pdf import images
 
         return images.draw_page(path, task.draw)
-    with path.open("rb") as file:
-        kind = detect.kind_of(file.read(detect.HEAD), task.name, task.media_type)
-    kind = _looked_into(kind, path, task)
+    kind = _looked_into(_kind_of(path, task), path, task)
     if kind is detect.TNEF:
         return _winmail(path, task)
     reply = _read_text(kind, path, task)
@@ -141,7 +155,7 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
     """A container whose own text is the list of what it holds."""
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
-    parts = unpack.unpack_parts(kind, path, task.name, task.unpack)
+    parts = unpack.unpack_parts(kind, path, task.name, task.unpack, task.password)
     properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
     properties |= {"notice": parts.notice()} if parts.notices else {}
     text = ledger.list_members(task.name, parts.members)
@@ -215,7 +229,7 @@ def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
     by_name = {member.filename: member for member in members}
     manifest = by_name.get("META-INF/manifest.xml")
     if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):
-        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+        raise Skippable(detect.NOT_OPENED)
     entry = by_name.get("mimetype")
     return archive.read(entry).decode("ascii", "replace").strip() if entry and entry.file_size < 200 else ""
 

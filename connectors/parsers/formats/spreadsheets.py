@@ -20,7 +20,6 @@ from connectors.parsers.formats import excel_xml, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.formats.sheet_tables import Row, Sheet, cell_reference, of_records, sheets_to_markdown
 from connectors.parsers.messages import Task
-from retrieval.errors import Skippable
 
 _NAMES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _DRAW, _TABLE = f"{{{_NAMES}text:1.0}}", f"{{{_NAMES}drawing:1.0}}", f"{{{_NAMES}table:1.0}}"
@@ -250,7 +249,7 @@ def _older(path: Path) -> list[Sheet]:
         book = xlrd.open_workbook(str(path), formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:
         if "encrypted" in str(error):
-            raise Skippable("The XLS is protected by a password. Remove the password and upload it again.") from error
+            raise detect.locked_file("The XLS") from error
         return _values(path)
     except Exception:  # noqa: BLE001 - of a file that is damaged the library raises whatever comes of it
         return _values(path)

@@ -73,7 +73,7 @@ class JobRun(SQLModel, table=True):
     """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
 
     `request_id` and `traceparent`: of the request that created it (`retrieval.origin`), for logs and traces.
-    `waits_for`: the key of a breaker, while that is open.
+    `waits_for`: the key of a breaker, while that is open. `password`: sealed; null once the run ended.
     """
 
     __tablename__ = "job_runs"
@@ -109,6 +109,7 @@ class JobRun(SQLModel, table=True):
     updated_at: datetime = time_column()
     started_at: datetime | None = time_column(nullable=True)
     finished_at: datetime | None = time_column(nullable=True)
+    password: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
 
 
 class RunDocument(SQLModel, table=True):

@@ -23,7 +23,7 @@ from retrieval.statuses import DocumentStatus, Stage
 _ITEMS: LiteralString = (
     """
     select d.job_run_id, d.document_id, d.generation, d.name, d.media_type, d.stage, d.raw_key, d.raw_hash, d.raw_size,
-           d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, """
+           d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, r.password, """
     + job_config.ACCEPTED
     + """ as accepted,
            d.made_from is not null or exists (
@@ -283,6 +283,7 @@ class _ItemRow(StoredItem):
     embedding: dict[str, Any]
     config: dict[str, Any]
     source: str
+    password: bytes | None
     ingested_before: bool
 
     def item(self) -> Item:
@@ -310,4 +311,5 @@ class _ItemRow(StoredItem):
             ocr=request.ocr,
             modified_at=request.modified_at,
             page=ScrapeOptions.of(config.request or {}) if self.source in WEB and is_page(self.media_type) else None,
+            password=self.password,
         )

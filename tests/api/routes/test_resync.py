@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.ingestion.queries import activation, run_documents
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, passwords
 
 
 @pytest.fixture
@@ -204,3 +204,28 @@ def test_failures_are_counted_by_cause_and_retried_with_text_recognition(org, sp
         {"ids": scans},
     )
     assert [(row["same"], row["ocr"]) for row in jobs] == [(True, "STANDARD_OCR")] * 2
+
+
+@pytest.mark.parametrize("way", ["retry", "resync"])
+def test_a_password_is_sealed_in_the_new_run_and_deleted_at_its_end(org, space, ring, way):
+    document = upload(org, space, "plan.pdf")
+    fail(org, "The PDF is protected by a password. Give the password, or upload the file without one.", document)
+    if way == "resync":
+        answer = resync(org, space, {"documentIds": [document]}, password="canary-password")
+        run = answer.json()["data"]["ingestJobRunId"]
+    else:
+        failed = org.db.row("select job_run_id from documents where id = %(id)s", {"id": document})["job_run_id"]
+        body = {"namespaceId": space, "failureCauses": ["PASSWORD"], "password": "canary-password"}
+        answer = org.client.post(f"/v1/ingest-job-runs/{failed}/retry", json=body)
+        run = answer.json()["data"]["id"]
+    shown = answer.text + org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}).text
+    assert answer.status_code == 200
+    assert "canary" not in shown
+
+    def kept():
+        return org.db.row("select password from job_runs where id = %(run)s", {"run": run})["password"]
+
+    assert b"canary" not in kept()
+    assert passwords.open_password(ring, run, kept()) == "canary-password"
+    org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", {"run": run})
+    assert kept() is None

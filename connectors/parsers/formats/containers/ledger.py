@@ -25,7 +25,7 @@ _NAMED = 5
 """Names in a notice; the others are counted."""
 _SPLIT = "Split it into smaller archives and upload those."
 DAMAGED = "It is damaged in the file that holds it, or packed in a way that cannot be read. Upload the file itself."
-LOCKED = "It is protected by a password. Pack it without one and upload that."
+LOCKED = "A password protects it within its archive. Pack it without one and upload that."
 BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -186,23 +186,31 @@ def _counted(kind: str, names: list[str]) -> str:
 
 _JUNK = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")
 _UNSAFE = re.compile("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]|^[A-Za-z]:|^/|(?:^|/)\\.\\.(?:/|$)")
-_UTF8 = 0x800
+_UTF8, _LOCKED = 0x800, 1
+"""Flags of an entry."""
+_AES = 99
+"""How an entry is packed that WinZip's AES protects."""
 _OTHER_DOS = ("cp932", "gb18030", "cp949", "cp950", "cp866", "cp1251")
 """Encodings of names that programs of the countries write without saying so."""
 
 
-def unpack_zip(path: Path, account: Ledger) -> None:
-    """Account for every file of the archive. Skippable if it is damaged, encrypted, empty or too large."""
+def unpack_zip(path: Path, account: Ledger, password: str = "") -> None:
+    """Account for every file of the archive. Skippable if it is damaged, locked, empty or too large."""
     try:
         with zipfile.ZipFile(path) as archive:
+            if password:
+                archive.setpassword(password.encode())
             account.take(_zip_parts(archive))
     except BROKEN as error:
         raise Skippable(
             "The ZIP archive is damaged or packed in a way that cannot be read. "
             "Pack it again with an ordinary program and upload that."
         ) from error
-    if account.members and all(member.reason == LOCKED for member in account.members):
-        raise Skippable("The ZIP archive is protected by a password. Pack it again without one and upload that.")
+    reasons = {member.reason for member in account.members}
+    if reasons == {LOCKED}:
+        raise detect.locked_file("The ZIP archive", password)
+    if reasons == {detect.NOT_OPENED}:
+        raise Skippable(detect.NOT_OPENED)
     if not account.members:
         raise Skippable(f"The ZIP archive holds no files. Kinds that are taken: {detect.TAKEN}.")
 
@@ -228,10 +236,23 @@ def _zip_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
             yield Part(name, error=why)
         elif stat.S_ISLNK(entry.external_attr >> 16):
             yield Part(name, error="It is a link, not a file: it was not followed. Pack the file itself.")
-        elif entry.flag_bits & 1:
-            yield Part(name, error=LOCKED)
+        elif why := _lock_of(archive, entry):
+            yield Part(name, error=why)
         else:
             yield Part(name, content=member_content(archive, entry))
+
+
+def _lock_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    """Return why the entry is not opened; "" without a lock, or if the archive's password opens it."""
+    if not entry.flag_bits & _LOCKED:
+        return ""
+    if entry.compress_type == _AES:
+        return detect.NOT_OPENED
+    try:
+        archive.open(entry).close()
+    except RuntimeError:  # no password, or another one
+        return LOCKED
+    return ""
 
 
 def _spelled(member: zipfile.ZipInfo) -> str:

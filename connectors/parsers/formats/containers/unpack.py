@@ -102,14 +102,15 @@ def _file(attachment: Any) -> tuple[str, bytes | None]:
     return name, content.raw[: length.value]
 
 
-def unpack_parts(kind: Kind, path: Path, name: str, bounds: Unpack) -> Ledger:
+def unpack_parts(kind: Kind, path: Path, name: str, bounds: Unpack, password: str = "") -> Ledger:
     """Every part of the file, written to the folder that `bounds` names, reported or noted.
 
-    `name`: of the file. Skippable if it unfolds to too much, or is a container without text that cannot be opened.
+    `name`: of the file; `password`: of the members of a ZIP. Skippable if it unfolds to too much, or is a container
+    without text that cannot be opened.
     """
     parts = Ledger(bounds)
     if kind is detect.ZIP:
-        ledger.unpack_zip(path, parts)
+        ledger.unpack_zip(path, parts, password)
     else:
         parts.take(_parts(kind, path, name))
     return parts

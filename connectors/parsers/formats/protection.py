@@ -1,0 +1,70 @@
+"""Files that a password protects: the copy that a password opens, which the readers take in place of the file."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from connectors.parsers import detect, document
+from connectors.parsers.detect import Kind
+from retrieval.errors import Skippable
+
+
+def open_copy(path: Path, kind: Kind, password: str) -> Path:
+    """Return a copy without protection, in the folder for temporary files; the file itself if it has none.
+
+    Skippable if the password does not open it. Members of archives are opened where they are read.
+    """
+    if kind is detect.PDF:
+        return _open_pdf(path, password)
+    return _open_office(path, password) if kind is detect.COMPOUND else path
+
+
+def _copy() -> Path:
+    return Path(tempfile.mkdtemp()) / "raw"
+
+
+def _open_pdf(path: Path, password: str) -> Path:
+    import pypdfium2
+    import pypdfium2.raw as pdfium
+
+    with suppress(pypdfium2.PdfiumError), pypdfium2.PdfDocument(path):
+        return path
+    copy = _copy()
+    try:
+        with pypdfium2.PdfDocument(path, password=password) as file:
+            file.save(copy, flags=pdfium.FPDF_REMOVE_SECURITY)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise detect.locked_file("The PDF", password) from error
+        return path  # damaged: its reader says how
+    return copy
+
+
+def _open_office(path: Path, password: str) -> Path:
+    from msoffcrypto import OfficeFile
+    from msoffcrypto.exceptions import DecryptionError, FileFormatError, InvalidKeyError
+    from msoffcrypto.format.ooxml import OOXMLFile
+
+    copy = _copy()
+    try:
+        with path.open("rb") as raw:
+            file = OfficeFile(raw)
+            if not file.is_encrypted():
+                return path
+            if isinstance(file, OOXMLFile):
+                file.load_key(password=password, verify_password=True)
+            else:
+                file.load_key(password=password)
+            with copy.open("wb") as opened:
+                file.decrypt(opened)
+    except InvalidKeyError as error:
+        raise detect.locked_file("The file", password) from error
+    except (FileFormatError, OSError):
+        return path  # of another kind, or damaged: its reader says how
+    except DecryptionError as error:
+        raise Skippable(detect.NOT_OPENED) from error
+    except Exception as error:
+        raise document.damaged_file(detect.COMPOUND) from error
+    return copy

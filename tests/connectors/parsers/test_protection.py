@@ -1,0 +1,125 @@
+"""Files under a password: the password of a retry opens them, another one is refused in words."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import docx
+import pytest
+from msoffcrypto.format.ooxml import OOXMLFile
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors.parsers.parser import document_parser
+from retrieval.errors import Skippable
+from retrieval.failure_causes import find_cause
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.connectors.parsers.test_office import OFFICE, opened
+
+pytestmark = pytest.mark.service
+"""Children that parse."""
+
+Read = Callable[..., Parsed]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def read_file(name: str, data: bytes, password: str, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
+        path = tmp_path / "raw"
+        path.write_bytes(data)
+        return document_parser().parse(RawContent(path, name, "", len(data), password=password), ocr)
+
+    return read_file
+
+
+def locked_word() -> bytes:
+    """A Word file under agile encryption, which Office writes since 2010."""
+    plain, locked, document = io.BytesIO(), io.BytesIO(), docx.Document()
+    document.add_paragraph("The tide turns at noon.")
+    document.save(plain)
+    OOXMLFile(plain).encrypt("open sesame", locked)
+    return locked.getvalue()
+
+
+def locked_scan() -> bytes:
+    """A PDF under 128 bits whose page is a picture of words."""
+    picture, file = Image.new("RGB", (900, 200), "white"), io.BytesIO()
+    ImageDraw.Draw(picture).text((40, 60), "The tide turns at noon", "black", ImageFont.load_default(60))
+    canvas = Canvas(file, encrypt=StandardEncryption("open sesame", "owner", strength=128))
+    canvas.drawImage(ImageReader(picture), 50, 600, 450, 100)
+    canvas.save()
+    return file.getvalue()
+
+
+def fixture(name: str) -> bytes:
+    data = (OFFICE / name).read_bytes()
+    return gzip.decompress(data) if name.endswith(".gz") else data
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "password", "words"),
+    [
+        ("a.pdf", fixture("locked_aes256.pdf"), "open sesame", "The tide turns"),
+        ("a.docx", locked_word(), "open sesame", "The tide turns"),
+        ("a.doc", fixture("locked_rc4.doc.gz"), "Password1234_", "lorem ipsum"),
+        ("a.xls", fixture("locked_rc4.xls.gz"), "Password1234_", "| lorem ipsum |"),
+    ],
+)
+def test_a_protected_file_is_read_with_its_password_alone(
+    read: Read, name: str, data: bytes, password: str, words: str
+) -> None:
+    parsed = read(name, data, password)
+    assert words in parsed.text
+    assert parsed.properties["fileSize"] == len(data)
+    refusals = []
+    for other in ("", "wrong"):
+        with pytest.raises(Skippable) as caught:
+            read(name, data, other)
+        refusals.append(str(caught.value))
+    assert ["does not open it" in refusal for refusal in refusals] == [False, True]
+    assert {find_cause(refusal) for refusal in refusals} == {"PASSWORD"}
+
+
+def test_the_members_of_a_zip_are_read_with_its_password_alone(read: Read, tmp_path: Path) -> None:
+    (member,) = read("a.zip", fixture("locked.zip"), "open sesame").members
+    assert (member.path, member.file.read_text()) == ("tide.txt", "The tide turns at noon in the harbour.")
+    with pytest.raises(Skippable, match="The ZIP archive is protected by a password, and the one that was given"):
+        read("a.zip", fixture("locked.zip"), "wrong")
+
+
+def test_what_no_password_opens_is_to_be_uploaded_without_protection(read: Read) -> None:
+    """An archive under WinZip's AES and an OpenDocument text: no password is asked for."""
+    data = bytearray(fixture("locked.zip"))
+    for sign, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        struct.pack_into("<H", data, data.index(sign) + place, 99)
+    for name, content in (("a.zip", bytes(data)), ("a.odt", encrypted_text())):
+        with pytest.raises(Skippable, match="Upload it without the protection") as caught:
+            read(name, content, "open sesame")
+        assert find_cause(str(caught.value)) == "UNREADABLE"
+
+
+def encrypted_text() -> bytes:
+    file = io.BytesIO(opened("text", ""))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("META-INF/manifest.xml", "<manifest:encryption-data/>")
+    return file.getvalue()
+
+
+def test_the_pictures_of_a_protected_scan_are_recognised(read: Read) -> None:
+    assert "tide turns at noon" in read("a.pdf", locked_scan(), "open sesame", OcrStrategy.STANDARD_OCR).text
+
+
+def test_a_password_leaves_files_without_one_as_they_are(read: Read) -> None:
+    file = io.BytesIO()
+    canvas = Canvas(file, encrypt=StandardEncryption("", "owner"))
+    canvas.drawString(72, 700, "Anybody may read this.")
+    canvas.save()
+    assert "Anybody may read" in read("a.pdf", file.getvalue(), "open sesame").text
+    assert "Minerva" in read("a.xls", fixture("harbour.xls"), "open sesame").text
