@@ -13,13 +13,15 @@ Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
 Short = Annotated[str, Meta(max_length=2048)]
 
 _BUCKETS = ["s3", "gs"]
-_SERVERS = ["sftp", "webdav+https", "imaps"]
+_SERVERS = ["sftp", "webdav+https", "smb", "ftps", "imaps"]
 _STORAGES = {
     "s3": ("S3, R2, MinIO and others", "s3://handbooks/2026"),
     "gs": ("Google Cloud Storage", "gs://handbooks/2026"),
     "azure": ("Azure Blob Storage", "azure://account/container/2026"),
     "webdav+https": ("WebDAV, such as Nextcloud", "webdav+https://cloud.example.com/remote.php/dav/files/ada/2026"),
     "sftp": ("SFTP", "sftp://files.example.com/srv/handbooks"),
+    "smb": ("Windows share, by SMB", "smb://files.example.com/share/handbooks"),
+    "ftps": ("FTP with TLS", "ftps://files.example.com/handbooks"),
     "imaps": ("Mailbox, by IMAP", "imaps://mail.example.com/INBOX"),
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }

@@ -1,14 +1,20 @@
-"""Servers of a folder on loopback: WebDAV by WsgiDAV, and SFTP by paramiko's own server."""
+"""Servers of a folder on loopback: WebDAV by WsgiDAV, SFTP by paramiko's own server, FTP by pyftpdlib, SMB by Samba."""
 
 from __future__ import annotations
 
 import base64
+import getpass
 import hashlib
 import io
+import logging
 import os
+import shutil
 import socket
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +24,21 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import paramiko
 
+from tests.standins import secure
+
 USER, PASSWORD = "ada", "canary-objects-password"
 
 
 @dataclass
 class FileServer:
-    """`private_key`: of the user of SFTP; `seen`: methods and paths of a WebDAV server; `statuses`: by path, what it
-    answers instead."""
+    """`private_key`: of the user of SFTP; `close_connections`: of FTP; `seen`: methods and paths of a WebDAV server;
+    `statuses`: by path, what it answers instead."""
 
     port: int
     host_key: str = ""
     private_key: str = ""
+    certificate: Path | None = None
+    close_connections: Callable[[], None] = field(default=lambda: None)
     seen: list[tuple[str, str]] = field(default_factory=list)
     statuses: dict[str, int] = field(default_factory=dict)
 
@@ -151,3 +161,133 @@ class _Files(paramiko.SFTPServerInterface):
         handle.readfile = file
         handle.stat = lambda: paramiko.SFTPAttributes.from_stat(os.fstat(file.fileno()))
         return handle
+
+
+@contextmanager
+def serve_ftp(
+    folder: Path, keys: Path | None = None, *, commands: AbstractSet[str] = frozenset(), closed: Sequence[str] = ()
+) -> Iterator[FileServer]:
+    """The folder at / for one user, and for anonymous ones; as behind NAT it names an address of its own network.
+
+    `keys`: where to put a certificate, for TLS alone; `commands`: that it does not have; `closed`: folders that may not
+    be read.
+    """
+    from pyftpdlib.authorizers import DummyAuthorizer
+    from pyftpdlib.handlers import FTPHandler, TLS_FTPHandler
+    from pyftpdlib.ioloop import IOLoop
+    from pyftpdlib.servers import FTPServer
+
+    server = FileServer(0)
+    authorizer = DummyAuthorizer()
+    authorizer.add_user(USER, PASSWORD, str(folder), perm="elr")
+    authorizer.add_anonymous(str(folder), perm="elr")
+    for path in closed:
+        (folder / path).mkdir(parents=True)
+        authorizer.override_perm(USER, str(folder / path), "", recursive=True)
+    values: dict[str, Any] = {"authorizer": authorizer, "auth_failed_timeout": 0, "masquerade_address": "192.0.2.1"}
+    if keys is not None:
+        server.certificate = keys / "certificate.pem"
+        secure.certify(server.certificate, keys / "key.pem")
+        values |= {"certfile": str(server.certificate), "keyfile": str(keys / "key.pem")}
+        values |= {"tls_control_required": True, "tls_data_required": True}
+    base = TLS_FTPHandler if keys else FTPHandler
+    values["proto_cmds"] = {name: about for name, about in base.proto_cmds.items() if name not in commands}
+    handler = type("Handler", (base,), values)
+    logging.getLogger("pyftpdlib").setLevel(logging.WARNING)
+    loop = IOLoop()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server.port = listening.getsockname()[1]
+        ftp = FTPServer(listening, handler, ioloop=loop)
+        stopped, closing = threading.Event(), threading.Event()
+
+        def serve() -> None:
+            while not stopped.is_set():
+                ftp.serve_forever(timeout=0.05, blocking=False, handle_exit=False)
+                if closing.is_set():
+                    for connected in [item for item in loop.socket_map.values() if isinstance(item, base)]:
+                        connected.close()
+                    closing.clear()
+            ftp.close_all()
+
+        def close_connections() -> None:
+            closing.set()
+            while closing.is_set():
+                time.sleep(0.01)
+
+        server.close_connections = close_connections
+
+        running = threading.Thread(target=serve, daemon=True)
+        running.start()
+        try:
+            yield server
+        finally:
+            stopped.set()
+            running.join(5)
+
+
+_SAMBA = """
+[global]
+server role = standalone server
+smb ports = {port}
+interfaces = 127.0.0.1
+bind interfaces only = yes
+disable netbios = yes
+state directory = {keys}
+lock directory = {keys}
+cache directory = {keys}
+private dir = {keys}
+pid directory = {keys}
+ncalrpc dir = {keys}/rpc
+log file = {keys}/log
+load printers = no
+printcap name = /dev/null
+rpc start on demand helpers = no
+username map = {keys}/users
+mangled names = no
+map archive = no
+[files]
+path = {folder}
+read only = yes
+[tree]
+path = {folder}
+msdfs root = yes
+[sealed]
+path = {folder}
+server smb encrypt = required
+[closed]
+path = {folder}
+invalid users = {user}
+"""
+
+
+@contextmanager
+def serve_smb(folder: Path, keys: Path) -> Iterator[FileServer]:
+    """The folder as a share, as "tree" with DFS, "sealed" with encryption, and "closed". `keys`: Samba's own files."""
+    program = shutil.which("smbd") or shutil.which("smbd", path="/usr/sbin")
+    assert program, "samba is not on this machine: .ci/run installs what this test needs"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        server = FileServer(free.getsockname()[1])
+    configuration = keys / "smb.conf"
+    configuration.write_text(_SAMBA.format(port=server.port, keys=keys, folder=folder, user=getpass.getuser()))
+    (keys / "users").write_text(f"{getpass.getuser()} = {USER}\n")
+    subprocess.run(
+        ["smbpasswd", "-c", configuration, "-L", "-a", "-s", getpass.getuser()],
+        input=f"{PASSWORD}\n{PASSWORD}\n".encode(),
+        check=True,
+        capture_output=True,
+    )
+    with subprocess.Popen([program, "-F", "-s", configuration]) as running:
+        try:
+            _wait(server.port, keys / "log")
+            yield server
+        finally:
+            running.terminate()
+
+
+def _wait(port: int, log: Path) -> None:
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise AssertionError(log.read_text() if log.exists() else "smbd does not answer")

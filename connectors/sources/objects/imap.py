@@ -10,19 +10,19 @@ import base64
 import imaplib
 import re
 import ssl
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from email.header import decode_header, make_header
 from email.parser import BytesHeaderParser
-from threading import Semaphore
+from functools import partial
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
 from connectors.http import responses, sessions
 from connectors.sources.objects.location import Location
+from connectors.sources.objects.pool import Pool
 from connectors.sources.objects.storage import BATCH, UNKNOWN, Batch, StoredObject
 from connectors.sources.objects.tree import GONE
 from retrieval.errors import Fatal, Skippable
@@ -34,8 +34,6 @@ TITLE: Final = "The IMAP server"
 PORTS: Final = {"imaps": 993, "imap": 143}
 SECONDS: Final = 60.0
 PIECE: Final = 1 << 20
-CONNECTIONS: Final = 4
-"""Connections of one process to a mailbox; servers allow 10 to 15 of a user."""
 SUFFIX: Final = ".eml"
 _EMPTY: Final = frozenset({"\\noselect", "\\nonexistent"})
 _LEFT_OUT: Final = frozenset({"\\all", "\\flagged", "\\junk", "\\trash", "\\drafts"})
@@ -98,14 +96,9 @@ class Mailbox:
     """A `Storage` of the mails below a folder, "" for all of a user. Keys hold folders with `/` between them."""
 
     def __init__(self, location: Location, guard: Guard) -> None:
-        parts = urlsplit(f"{location.scheme}://{location.host}")
-        self._address = parts.hostname or "", parts.port or PORTS[location.scheme]
-        self._location, self._guard = location, guard
         self._prefix = location.prefix
-        self._free = Semaphore(CONNECTIONS)
-        self._idle: list[Session] = []
+        self._pool = Pool(partial(_connect, location, guard), Session.shutdown)
         self._folders: dict[str, str] = {}
-        weakref.finalize(self, _close, self._idle)
 
     def list_objects(self, after: str) -> Iterator[Batch]:
         with self._session() as session:
@@ -187,30 +180,25 @@ class Mailbox:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        """A connection of this thread's own; one that failed is closed."""
-        with self._free, _explained():
-            session = self._idle.pop() if self._idle else self._connect()
-            try:
-                yield session
-            except BaseException:
-                with suppress(Exception):
-                    session.shutdown()
-                raise
-            self._idle.append(session)
+        with _explained(), self._pool.lease() as session:
+            yield session
 
-    def _connect(self) -> Session:
-        names, scheme = self._location.credentials, self._location.scheme
-        if scheme == "imap" and not self._guard.allows_plainly(*self._address):
-            raise Fatal("Without imaps only a server in a range that RETRIEVAL_FETCH_ALLOW names can be used.")
-        session = Session(self._guard, scheme, *self._address)
-        try:
-            session.login(names["user"], names["password"])
-        except imaplib.IMAP4.abort:
-            raise
-        except imaplib.IMAP4.error:
-            session.shutdown()
-            raise Fatal("The IMAP server does not accept this user with this password.") from None
-        return session
+
+def _connect(location: Location, guard: Guard) -> Session:
+    """A connection with an authorized user."""
+    parts = urlsplit(f"{location.scheme}://{location.host}")
+    address = parts.hostname or "", parts.port or PORTS[location.scheme]
+    if location.scheme == "imap" and not guard.allows_plainly(*address):
+        raise Fatal("Without imaps only a server in a range that RETRIEVAL_FETCH_ALLOW names can be used.")
+    session = Session(guard, location.scheme, *address)
+    try:
+        session.login(location.credentials["user"], location.credentials["password"])
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error:
+        session.shutdown()
+        raise Fatal("The IMAP server does not accept this user with this password.") from None
+    return session
 
 
 class _Mail:
@@ -232,11 +220,6 @@ class _Mail:
 def make_mailbox(location: Location, settings: Settings) -> Mailbox:
     """The mailbox of a location."""
     return Mailbox(location, fetch_guard.make_guard(settings, frozenset(PORTS.values())))
-
-
-def _close(sessions: list[Session]) -> None:
-    for session in sessions:
-        session.shutdown()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _KEYS: Final = frozenset({"accessKeyId", "secretAccessKey", "sessionToken"})
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER: Final = re.compile(r"[a-z0-9$][a-z0-9-]{1,62}")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _FINGERPRINT: Final = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
 
 
@@ -51,7 +52,7 @@ class Location:
 def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
     """Read a location. ValueError for one that cannot be used: its arguments are the field and what is wrong."""
     url = str(config.get("url") or "")
-    if len(url) > 2048 or re.search(r"[\x00-\x1f\x7f\\]", url):
+    if len(url) > 2048 or _CONTROL.search(url) or "\\" in url:
         raise ValueError("url", "must be a URL of at most 2048 characters without control characters or backslashes")
     try:
         parts = urlsplit(url)
@@ -65,8 +66,8 @@ def parse_location(config: Mapping[str, Any], settings: Settings) -> Location:
     if parts.scheme not in _SCHEMES:
         raise ValueError("url", "must begin with " + " or ".join(f"{scheme}://" for scheme in _SCHEMES))
     prefix = unquote(parts.path).strip("/")
-    if any(part in {"", ".", ".."} for part in prefix.split("/")) and prefix:
-        raise ValueError("url", "must not hold empty parts, . or .. in its path")
+    if prefix and any(part in {"", ".", ".."} or _CONTROL.search(part) for part in prefix.split("/")):
+        raise ValueError("url", "must not hold empty parts, control characters, . or .. in its path")
     location = Location(
         parts.scheme,
         parts.netloc,
@@ -135,6 +136,18 @@ def _check_sftp(location: Location, _settings: Settings) -> None:
         raise ValueError("hostKey", "must hold the server's key as ssh-keygen -lf shows it, SHA256:…")
 
 
+def _check_share(location: Location, _settings: Settings) -> None:
+    _check_mailbox(location, _settings)
+    if not location.prefix or "\\" in location.prefix:
+        raise ValueError("url", "must name a share, as smb://files.example.com/share/folder")
+
+
+def _check_ftp(location: Location, _settings: Settings) -> None:
+    _check_webdav(location, _settings)
+    if not "".join(location.credentials.values()).isprintable():
+        raise ValueError("credentials", "must hold no control characters")
+
+
 def _check_mailbox(location: Location, _settings: Settings) -> None:
     _check_server(location, {"user", "password"}, "must hold user and password")
     if len(location.credentials) != 2 or not location.credentials["user"].isprintable():
@@ -165,6 +178,9 @@ _SCHEMES: Final[Mapping[str, Callable[[Location, Settings], None]]] = {
     "webdav+https": _check_webdav,
     "webdav+http": _check_webdav,
     "sftp": _check_sftp,
+    "smb": _check_share,
+    "ftps": _check_ftp,
+    "ftp": _check_ftp,
     "imaps": _check_mailbox,
     "imap": _check_mailbox,
     "file": _check_folder,

@@ -21,7 +21,7 @@ DEPTH: Final = 100
 """Folders within each other; a server whose links lead in a circle has more."""
 GONE: Final = "The file is no longer there."
 REFUSED: Final = "The file may not be read with these credentials."
-_TIMES: Final = ("mtime", "modified", "last_write_time", "modify")
+_TIMES: Final = ("mtime", "modified", "modify")
 
 Opener = Callable[[str], AbstractContextManager[BinaryIO]]
 Errors = Callable[[], AbstractContextManager[None]]

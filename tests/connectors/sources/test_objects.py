@@ -1,4 +1,4 @@
-"""Objects of a bucket at moto's server, of a folder, a WebDAV and an SFTP server: the contract of connectors."""
+"""Objects of a bucket at moto's server, of a folder and of servers of files: the contract of connectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from connectors import registry
-from connectors.http import retries
+from connectors.http import retries, sessions
 from connectors.sources.objects.connector import POLICY
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
@@ -26,7 +26,7 @@ class Folder:
 
     def __init__(self, path):
         self.path = path / "files"
-        self.path.mkdir(exist_ok=True)
+        self.path.mkdir(exist_ok=True, parents=True)
         self.config = {"url": f"file://{self.path}"}
         self.settings = Settings(_env_file=None, source_folders=[self.path], max_file_bytes=2**20)
 
@@ -94,11 +94,33 @@ def server():
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory):
-    """WebDAV and SFTP of one folder, which has a folder for each test."""
-    folder = tmp_path_factory.mktemp("served")
-    with file_servers.serve_webdav(folder) as dav, file_servers.serve_sftp(folder) as ssh:
-        yield folder, dav, ssh
+def served(tmp_path_factory):
+    """A folder that servers have, with a folder for each test."""
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def dav_server(served):
+    with file_servers.serve_webdav(served) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ssh_server(served):
+    with file_servers.serve_sftp(served) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ftp_server(served):
+    with file_servers.serve_ftp(served) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def smb_server(served, tmp_path_factory):
+    with file_servers.serve_smb(served, tmp_path_factory.mktemp("samba")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -107,19 +129,25 @@ def quick(monkeypatch):
 
 
 @pytest.fixture
-def webdav(servers, tmp_path, quick):
-    folder, served, _ = servers
-    (folder / tmp_path.name).mkdir(exist_ok=True)
-    served.seen.clear()
-    served.statuses.clear()
-    return Served(folder / tmp_path.name, served, "webdav+http", f"dav/{tmp_path.name}/files")
+def webdav(served, dav_server, tmp_path, quick):
+    dav_server.seen.clear()
+    dav_server.statuses.clear()
+    return Served(served / tmp_path.name, dav_server, "webdav+http", f"dav/{tmp_path.name}/files")
 
 
 @pytest.fixture
-def sftp(servers, tmp_path, quick):
-    folder, _, served = servers
-    (folder / tmp_path.name).mkdir(exist_ok=True)
-    return Served(folder / tmp_path.name, served, "sftp", f"files/{tmp_path.name}/files")
+def sftp(served, ssh_server, tmp_path, quick):
+    return Served(served / tmp_path.name, ssh_server, "sftp", f"files/{tmp_path.name}/files")
+
+
+@pytest.fixture
+def ftp(served, ftp_server, tmp_path, quick):
+    return Served(served / tmp_path.name, ftp_server, "ftp", f"{tmp_path.name}/files")
+
+
+@pytest.fixture
+def smb(served, smb_server, tmp_path, quick):
+    return Served(served / tmp_path.name, smb_server, "smb", f"files/{tmp_path.name}/files")
 
 
 @pytest.fixture
@@ -130,7 +158,7 @@ def bucket(server, quick):
     server.always = None
 
 
-@pytest.fixture(params=["folder", "bucket", "webdav", "sftp"])
+@pytest.fixture(params=["folder", "bucket", "webdav", "sftp", "ftp", "smb"])
 def storage(request, tmp_path, quick):
     return Folder(tmp_path) if request.param == "folder" else request.getfixturevalue(request.param)
 
@@ -169,9 +197,10 @@ def test_everything_below_the_prefix_is_listed_and_fetched(storage, tmp_path):
 
 
 def test_names_of_any_characters_are_found_again(tmp_path, storage):
-    storage.put("a b/ü é#%41?.txt", "odd")
+    path = "a b/ü é#%41;=.txt" if storage.config["url"].startswith("smb") else "a b/ü é#%41?;=.txt"  # Windows has no ?
+    storage.put(path, "odd")
     items, _ = listed(storage)
-    assert fetched(storage, items["a b/ü é#%41?.txt"], tmp_path).path.read_text() == "odd"
+    assert fetched(storage, items[path], tmp_path).path.read_text() == "odd"
 
 
 def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
@@ -302,6 +331,11 @@ def test_a_file_that_is_too_large_is_not_fetched(storage, tmp_path):
         {"url": "webdav+https://host", "credentials": {"password": "canary"}},
         {"url": "sftp://host/x", "credentials": {"user": "ada", "password": "canary"}},
         {"url": "sftp://host/x", "credentials": {"user": "ada"}, "hostKey": "SHA256:" + "A" * 43},
+        {"url": "smb://host", "credentials": {"user": "ada", "password": "canary"}},
+        {"url": "smb://host/share%5C..", "credentials": {"user": "ada", "password": "canary"}},
+        {"url": "smb://host/share", "credentials": {"user": "ada"}},
+        {"url": "ftps://host/a%0D%0ADELE%20b"},
+        {"url": "ftps://host", "credentials": {"user": "ada", "password": "canary\r\nDELE b"}},
         {"url": "azure://account", "credentials": {"accountKey": "canary"}},
         {"url": "azure://account/box", "credentials": {"accountKey": "canary", "sasToken": "canary"}},
     ],
@@ -352,8 +386,8 @@ def test_a_private_endpoint_is_refused_unless_the_operator_allows_it(bucket):
     assert not bucket.storage.seen
 
 
-def test_a_server_is_only_reached_where_the_guard_allows_it(webdav, sftp):
-    for storage in (webdav, sftp):
+def test_a_server_is_only_reached_where_the_guard_allows_it(webdav, sftp, ftp, smb):
+    for storage in (webdav, sftp, ftp, smb):
         storage.settings = Settings(_env_file=None)
         with pytest.raises(Fatal, match="RETRIEVAL_FETCH_ALLOW"):
             listed(storage)
@@ -386,9 +420,9 @@ def test_a_folder_that_webdav_refuses_ends_the_listing(webdav, monkeypatch, stat
         listed(webdav)
 
 
-def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp):
+def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp, ftp, smb):
     key = sftp.server.host_key
-    for storage in (webdav, sftp):
+    for storage in (webdav, sftp, ftp, smb):
         storage.config["credentials"] = {"user": "ada", "password": "wrong"}
         with pytest.raises(Fatal, match="does not accept"):
             listed(storage)
@@ -401,6 +435,99 @@ def test_wrong_passwords_keys_and_host_keys_are_refused(webdav, sftp):
     sftp.config |= {"credentials": {"user": "ada", "privateKey": "canary"}, "hostKey": key}
     with pytest.raises(Fatal, match="cannot be read"):
         listed(sftp)
+
+
+def test_ftps_needs_a_trusted_certificate(tmp_path, quick, monkeypatch):
+    with file_servers.serve_ftp(tmp_path, tmp_path) as server:
+        storage = Served(tmp_path, server, "ftps", "files")
+        storage.put("a/b.txt", "over TLS")
+        with pytest.raises(Fatal, match="certificate"):
+            listed(storage)
+        trusted = sessions.ssl.create_default_context(cafile=server.certificate)
+        monkeypatch.setattr(sessions, "trusted_certificates", lambda *_: trusted)
+        items, _ = listed(storage)
+        assert fetched(storage, items["a/b.txt"], tmp_path).path.read_text() == "over TLS"
+        storage.config["url"] = storage.config["url"].replace("ftps:", "ftp:")
+        with pytest.raises(Fatal, match="only by ftps"):
+            listed(storage)
+
+
+def test_ftps_is_never_read_without_tls(ftp):
+    ftp.config["url"] = ftp.config["url"].replace("ftp:", "ftps:")
+    with pytest.raises(Fatal, match="no TLS"):
+        listed(ftp)
+
+
+def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
+    """As vsftpd and IIS are: pyftpdlib lists as `ls -l` does."""
+    with file_servers.serve_ftp(tmp_path, commands={"MLSD", "MLST"}) as server:
+        storage = Served(tmp_path, server, "ftp", "files")
+        storage.config.pop("credentials")  # anonymous
+        for path in ("a [b]/ü é#%;=.txt", "a [b]/c/deep.txt", "top.txt"):
+            storage.put(path, path)
+        before, last = listed(storage)
+        assert len(before) == 3
+        for path, item in before.items():
+            raw = fetched(storage, item, tmp_path)
+            assert (raw.path.read_text(), raw.version) == (path, item.version)
+        os.utime(storage.path / "top.txt", (0, 0))
+        storage.delete("a [b]/c/deep.txt")
+        after, _ = listed(storage, last.cursor)
+        assert after.keys() == before.keys() - {"a [b]/c/deep.txt"}
+        assert after["top.txt"].version != before["top.txt"].version
+        connector, tokens = opened(storage)
+        assert {path: connector.gone(tokens, item.external_id) for path, item in before.items()} == {
+            "a [b]/ü é#%;=.txt": False,
+            "a [b]/c/deep.txt": True,
+            "top.txt": False,
+        }
+
+
+@pytest.mark.parametrize("commands", [set(), {"MLSD", "MLST"}])
+def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, quick, commands):
+    with file_servers.serve_ftp(tmp_path, commands=commands, closed=["files/a"]) as server:
+        storage = Served(tmp_path, server, "ftp", "files")
+        storage.put("a/b.txt", "x")
+        with pytest.raises(Fatal, match="may not be read"):
+            listed(storage)
+        connector, tokens = opened(storage)
+        with pytest.raises(Fatal, match="may not be read"):
+            connector.gone(tokens, f"ftp://127.0.0.1:{server.port}/files/a/b.txt")
+
+
+@pytest.mark.parametrize("share", ["sealed", "tree"])
+def test_shares_with_encryption_and_of_dfs_are_read(smb, tmp_path, share):
+    smb.config["url"] = smb.config["url"].replace("/files/test", f"/{share}/test")
+    smb.put("a/b.txt", "x" * 600_000)
+    items, _ = listed(smb)
+    assert fetched(smb, items["a/b.txt"], tmp_path).size == 600_000
+
+
+def test_a_share_that_is_missing_or_closed_ends_the_listing(smb):
+    for share, words in (("nowhere", "no such share"), ("closed", "may not be read")):
+        smb.config["url"] = f"smb://127.0.0.1:{smb.server.port}/{share}"
+        with pytest.raises(Fatal, match=words):
+            listed(smb)
+
+
+def test_a_file_of_a_share_in_other_letter_case_is_another(smb):
+    smb.put("Plan.txt", "x")
+    item = listed(smb)[0]["Plan.txt"]
+    smb.put("plan.TXT", "x")
+    smb.delete("Plan.txt")
+    connector, tokens = opened(smb)
+    assert connector.gone(tokens, item.external_id)
+
+
+def test_connections_that_a_server_closed_are_replaced(tmp_path, quick):
+    with file_servers.serve_ftp(tmp_path) as server:
+        storage = Served(tmp_path, server, "ftp", "files")
+        storage.put("a.txt", "x")
+        connector, tokens = opened(storage)
+        list(connector.iter_changes(tokens, None))
+        server.close_connections()
+        (page,) = connector.iter_changes(tokens, None)
+        assert len(page.items) == 1
 
 
 def test_google_is_read_by_an_hmac_key(server, quick, tmp_path):

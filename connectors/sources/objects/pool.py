@@ -1,0 +1,48 @@
+"""Connections to one server, each used by one thread at a time."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Semaphore
+from typing import Final, Generic, TypeVar
+
+CONNECTIONS: Final = 4
+"""Connections of one process to a server; servers allow 10 to 15 of a user."""
+
+T = TypeVar("T")
+
+
+class Pool(Generic[T]):
+    """`answers`: errors by which a server answers, after which a connection is used further."""
+
+    def __init__(
+        self, connect: Callable[[], T], close: Callable[[T], object], answers: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self._connect, self._close, self._answers = connect, close, answers
+        self._free = Semaphore(CONNECTIONS)
+        self._idle: list[T] = []
+        weakref.finalize(self, _close_all, self._idle, close)
+
+    @contextmanager
+    def lease(self) -> Iterator[T]:
+        """A connection of this thread's own. One that fails is closed with all idle ones, which may be as old."""
+        with self._free:
+            connection = self._idle.pop() if self._idle else self._connect()
+            try:
+                yield connection
+            except self._answers:
+                self._idle.append(connection)
+                raise
+            except BaseException:
+                self._idle.append(connection)
+                _close_all(self._idle, self._close)
+                raise
+            self._idle.append(connection)
+
+
+def _close_all(connections: list[T], close: Callable[[T], object]) -> None:
+    while connections:
+        with suppress(Exception):
+            close(connections.pop())
