@@ -86,6 +86,8 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     """URL of a connection without an app."""
     credentials: frozenset[str] = frozenset()
     """Names of the credentials that such a connection may need."""
+    shares: bool = False
+    """Whether such a connection can read access lists."""
     localhost: bool = False
     """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
 

@@ -52,7 +52,7 @@ async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateCon
     redirect that is not allowed, or a config that cannot be used."""
     scope = request.scope_of(data.namespace_id)
     if (tokens := await _read_config(request, data.connector, data.config)) is not None:
-        _check_permissions(data.permissions)
+        _check_permissions(data.connector, data.permissions)
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
         return tokens
     _check_redirect(request.services, data.client_redirect_url or None)
@@ -159,7 +159,7 @@ async def update_connection(
         raise connections.is_revoked()
     start: Start | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
     if stored.connector in ENGINES:
-        _check_permissions(change.permissions or stored.permissions)
+        _check_permissions(stored.connector, change.permissions or stored.permissions)
     else:
         start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
@@ -298,8 +298,8 @@ def _config_error(field: str, problem: str) -> ServiceError:
     return ServiceError(ErrorCode.INVALID_REQUEST, f"{field} {problem}.", field=field, reason="invalid_config")
 
 
-def _check_permissions(permissions: str) -> None:
-    if permissions == wire.Permissions.SOURCE:
+def _check_permissions(connector: str, permissions: str) -> None:
+    if permissions == wire.Permissions.SOURCE and not registry.source_infos()[connector].shares:
         message = "permissions cannot be SOURCE: this connector does not read access lists."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="permissions", reason="not_supported")
 

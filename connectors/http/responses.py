@@ -53,7 +53,7 @@ def unreadable_answer(service: str) -> TransientError:
 
 
 class AnswerTooLarge(TransientError):
-    """Answer of more bytes than are read. Another one may be smaller; who asked for this very item says so."""
+    """Answer of more bytes than are read: transient, as the next one may be smaller, unless the caller knows better."""
 
 
 @contextmanager

@@ -28,29 +28,31 @@ class ConnectedSpace(Configured):
 
     def __init__(self, db, account) -> None:
         self.account = account
-        field = sources.APPS[account.connector]
+        field = sources.APPS.get(account.connector)
         app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
-        super().__init__(db, **{field: app})
+        super().__init__(db, **({field: app} if field else {}))
         self.connection = self.connect()
 
     def connect(self) -> str:
-        """A connection that a person has authorized, through the same states as over HTTP."""
+        """A connection that a person has authorized, through the same states as over HTTP, or one with a config."""
+        if self.account.connector in sources.ENGINES:
+            return self._create(
+                registry.read_config(self.account.connector, self.account.config, settings.load_settings())
+            )
         authorizer = registry.make_authorizer(self.account.connector, APP, settings.load_settings())
         back = "https://here.example/v1/oauth/callback/x"
         start = connections.begin_authorization(self.ring, self.account.connector, authorizer, back)
-        made = self.call(
-            connections.create(
-                self.db,
-                self.scope,
-                self.ring,
-                start,
-                name="x",
-                connector=self.account.connector,
-                client_redirect_url=None,
-            )
-        )
+        made = self._create(start)
         self.authorize(made, authorizer, start, back)
         return made
+
+    def _create(self, start) -> str:
+        name, connector = "x", self.account.connector
+        return self.call(
+            connections.create(
+                self.db, self.scope, self.ring, start, name=name, connector=connector, client_redirect_url=None
+            )
+        )
 
     def authorize(self, connection, authorizer, start, back):
         sent = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
@@ -119,4 +121,5 @@ def lead_to(monkeypatch, account) -> None:
         "RETRIEVAL_OAUTH_ENDPOINTS",
         json.dumps({k: v.model_dump(mode="json") for k, v in there.oauth_endpoints.items()}),
     )
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", ",".join(map(str, there.fetch_allow)))
     settings.load_settings.cache_clear()

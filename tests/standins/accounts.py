@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 from contextlib import AbstractContextManager
+from typing import cast
 
+from tests.standins import described_services
 from tests.standins.place import Account
 
 ACCOUNTS = ("BOX", "ONEDRIVE", "SHAREPOINT", "DROPBOX", "NOTION", "GOOGLE_DRIVE")
@@ -12,5 +14,7 @@ ACCOUNTS = ("BOX", "ONEDRIVE", "SHAREPOINT", "DROPBOX", "NOTION", "GOOGLE_DRIVE"
 
 def serving_account(connector: str) -> AbstractContextManager[Account]:
     """The account for as long as the block lasts."""
+    if connector in described_services.SERVICES:
+        return cast("AbstractContextManager[Account]", described_services.serving(connector))
     made: AbstractContextManager[Account] = importlib.import_module(f"tests.standins.{connector.lower()}").serving()
     return made

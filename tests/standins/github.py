@@ -6,6 +6,9 @@ https://docs.github.com/en/rest/git/trees#get-a-tree (recursive, truncated; 409 
 https://docs.github.com/en/rest/repos/contents#get-repository-content (raw media type)
 https://docs.github.com/en/rest/issues/comments#list-issue-comments
 https://docs.github.com/en/enterprise-server@3.14/rest/enterprise-admin (/api/v3)
+https://docs.github.com/en/rest/repos/repos#get-a-repository (private, visibility)
+https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators (403 without push access)
+https://docs.github.com/en/rest/users/users#get-a-user (email: null unless it is public)
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ class GitHub(Served):
         self.comments: dict[int, list[dict[str, Any]]] = {}
         self.files: dict[str, str] = {}
         self.truncated = False
+        self.visibility = "private"
+        self.collaborators: dict[str, str | None] = {"octocat": "ada@example.com"}
+        self.may_list_collaborators = True
         self.config = {"url": f"https://github.com/{REPOSITORY}", "credentials": {"token": self.token()}}
 
     def put_issue(self, title: str, body: str | None) -> int:
@@ -70,19 +76,26 @@ class GitHub(Served):
         self.comments.setdefault(number, []).append({"user": {"login": login}, "body": body})
         self.change_issue(number, comments=len(self.comments[number]))
 
+    def show_to(self, key: str, *logins: str) -> None:
+        """Let these users alone see the repository; an address is that of the profile, a name has none there."""
+        self.collaborators = {name.partition("@")[0]: name if "@" in name else None for name in logins}
+
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         repository, _, rest = path.removeprefix("/api/v3").removeprefix("/repos/").partition(REPOSITORY)
-        area, _, name = rest.strip("/").partition("/")
-        if repository or method != "GET":
-            return handler.reply(404, {"message": "Not Found"})
+        area, _, name = ("elsewhere", "", "") if repository else rest.strip("/").partition("/")
+        login = path.removeprefix("/api/v3").removeprefix("/users/")
+        if login in self.collaborators:
+            return handler.reply(200, {"login": login, "email": self.collaborators[login]})
         if area == "issues":
             return self._answer_issues(handler, path, query, name)
+        if area in {"", "collaborators"}:
+            return self._answer_access(handler, path, query, area)
         if (area, name) == ("git", "trees/HEAD"):
             return self._tree(handler)
         if area == "contents" and unquote(name) in self.files:
             raw = "application/vnd.github.raw+json" in handler.headers["accept"]
             text = self.files[unquote(name)]
-            return handler.reply(200, text.encode() if raw else {"path": unquote(name)})
+            return handler.reply(200, text.encode() if raw else {"path": unquote(name), "sha": _sha(text)})
         return handler.reply(404, {"message": "Not Found"})
 
     def _answer_issues(self, handler: Handler, path: str, query: dict[str, str], name: str) -> None:
@@ -92,6 +105,16 @@ class GitHub(Served):
             return self._page(handler, path, query, self.comments.get(int(name.partition("/")[0]), []))
         issue = self.issues.get(int(name), {"message": "This issue was deleted"})
         return handler.reply(200 if "number" in issue else 410, issue)
+
+    def _answer_access(self, handler: Handler, path: str, query: dict[str, str], area: str) -> None:
+        if not area:
+            is_private = self.visibility != "public"
+            return handler.reply(200, {"name": "handbook", "private": is_private, "visibility": self.visibility})
+        if not self.may_list_collaborators:
+            return handler.reply(403, {"message": "Must have push access to view repository collaborators."})
+        rights = {"admin": False, "push": False, "pull": True}
+        users = [{"login": login, "permissions": rights} for login in self.collaborators]
+        return self._page(handler, path, query, users)
 
     def _list(self, handler: Handler, path: str, query: dict[str, str]) -> None:
         issues = [issue for issue in self.issues.values() if issue["updated_at"] >= query.get("since", "")]

@@ -25,7 +25,6 @@ from connectors.sources.described.description import (
     Comments,
     Content,
     Description,
-    Paging,
     Stream,
     fill_address,
     fill_known,
@@ -35,11 +34,11 @@ from connectors.sources.described.description import (
     read_description,
     read_field,
 )
-from connectors.sources.described.paging import next_address
+from connectors.sources.described.permissions import AccessReader, Answers
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network.service_urls import require_url
-from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
+from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
 from retrieval.sync_filter import EVERYTHING, Choice
 
 if TYPE_CHECKING:
@@ -134,6 +133,7 @@ class Described:
     max_bytes: int
     authorizer: Authorizer = field(default_factory=NoAuthorizer)
     choice: Choice = EVERYTHING
+    answers: Answers = field(default_factory=Answers)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         site = self.service.find_site(tokens.token())
@@ -155,7 +155,7 @@ class Described:
             resumed = False
             entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
             items = [_item(stream, site, entry) for entry in entries if is_kept(entry, stream.keep, site.location)]
-            following = self._next_page(stream.paging, site, answer, entries)
+            following = self.service.next_page(stream.paging, site, answer, entries)
             if following and not _ends_before(stream, entries, position.changed_after):
                 pages.follow(following, brought=not ids.issuperset(item.external_id for item in items))
                 ids.update(item.external_id for item in items)
@@ -217,6 +217,23 @@ class Described:
             raise self.service.unreadable()
         return True
 
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        """Return the access list of an item. Skippable, with the reason, where it cannot be told."""
+        site, stream, values = self._find(tokens, external_id)
+        if stream.permissions is None:
+            raise Skippable(f"The permissions of {self.about.title} are not read.")
+        item_fields = frozenset(stream.fields)
+        return AccessReader(self.service, tokens, site, stream.permissions, item_fields, self.answers).read(values)
+
+    def version(self, tokens: TokenSource, external_id: str) -> str:
+        """Return the version that a list would name now; "" where it cannot be read."""
+        try:
+            site, stream, values = self._find(tokens, external_id)
+            answer = self.service.get(tokens, site.base + fill_address(stream.exists.get, values))
+            return str(read_field(self.service.read_json(answer), stream.version)) if stream.version else ""
+        except (Fatal, Skippable):
+            return ""
+
     def _streams(self, site: Site) -> list[Stream]:
         streams = [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
         names, include = {stream.name for stream in streams}, {entry.get("id") for entry in self.choice.include}
@@ -273,25 +290,11 @@ class Described:
             for entry in entries or ():
                 if is_kept(entry, comments.keep, values):
                     yield entry
-            following = self._next_page(comments.paging, site, answer, entries)
+            following = self.service.next_page(comments.paging, site, answer, entries)
             if not following:
                 return
             pages.follow(following, brought=True)
             answer = self.service.get(tokens, following)
-
-    def _next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
-        """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
-        import httpx
-
-        if answer.status_code != 200 or paging == Paging():
-            return ""
-        try:
-            following = next_address(paging, site.base, answer, entries, self.service.read_json)
-        except (httpx.InvalidURL, ValueError):
-            raise self.service.unreadable() from None
-        if following and not following.startswith((f"{site.base}/", f"{site.base}?")):
-            raise Retryable(f"{self.about.title}'s list leads to another address.")
-        return following
 
     def _entries(self, stream: Stream, answer: httpx.Response) -> list[Any]:
         document = self.service.read_json(answer)
@@ -345,8 +348,10 @@ def _item(stream: Stream, site: Site, entry: Mapping[str, Any]) -> SourceItem:
     values = {**site.location, **{name: str(read_field(entry, path)) for name, path in stream.fields.items()}}
     if (unnamed := stream.find_unnamed(entry)) is not None:
         name = str(read_field(entry, stream.item_name))[:NAME] or stream.name
-        place = f"{site.location['url']}#{stream.name}-{_digest(entry)[:16]}"
-        return SourceItem(place, name, error=f"The service lists it without its {unnamed}, so it cannot be fetched.")
+        listed_id = f"{site.location['url']}#{stream.name}-{_digest(entry)[:16]}"
+        return SourceItem(
+            listed_id, name, error=f"The service lists it without its {unnamed}, so it cannot be fetched."
+        )
     external_id = fill_address(stream.id, values)
     about = {name: value for name, path in stream.properties.items() if (value := read_field(entry, path))}
     path = fill_text(stream.path, values)

@@ -18,8 +18,8 @@ _FIELD = re.compile(r"\{(\w+)(?::(all|digits))?\}")
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Answer that means a used-up quota, beside 429: its `status`, with a `header` whose value matches the pattern
-    `value`, and the pattern `body` in its text, where they are named. It says how long to wait by Retry-After, else by
-    the header or field `seconds`, else by the header `until`, which is a Unix time or one of ISO 8601."""
+    `value`, and the pattern `body` in its text, where they are named. Its wait is that of Retry-After, else of the
+    header or field `seconds`, else until the time of the header `until`, as Unix time or ISO 8601."""
 
     status: int
     header: str = ""
@@ -53,7 +53,7 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def credentials(self) -> set[str]:
         """Names of the credentials that a connection sends."""
-        return {match[1] for text in (self.basic, *self.headers.values()) for match in _FIELD.finditer(text)}
+        return set[str]().union(*map(find_names, (self.basic, *self.headers.values())))
 
 
 class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,10 +99,53 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request that tells if an item still exists: its answer has the fields `keep`."""
+    """Request for the existence of an item: its answer has the fields `keep`, and the version as in the list."""
 
     get: str
     keep: Mapping[str, str] = {}
+
+
+class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Users or groups in an answer: the entries of the list `items` that have the fields `keep`. `id`: their field, ""
+    for entries that are ids; `address`: field with the e-mail address, of the answer to `look_up` if that is named."""
+
+    items: str = ""
+    id: str = ""
+    keep: Mapping[str, str] = {}
+    address: str = ""
+    look_up: str = ""
+
+
+class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request whose answer has the fields `when` if everybody passes, or everybody in the `group`."""
+
+    get: str
+    when: Mapping[str, str]
+    group: str = ""
+
+
+class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request for those who pass one of the limits of an item: `users` and `groups`. `within`: fields whose objects,
+    one or a list, are a limit each, "" for the answer itself; `optional`: a limit that names nobody limits nothing;
+    `fields`: names for the requests of further layers, and their fields of the answer."""
+
+    get: str
+    paging: Paging = Paging()
+    open: Open | None = None
+    within: tuple[str, ...] = ("",)
+    users: Principals | None = None
+    groups: Principals | None = None
+    optional: bool = False
+    fields: Mapping[str, str] = {}
+
+
+class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Those who may see an item: who passes all `layers`. `members`: those of a group, by its {id}; `needs`: what the
+    credentials need to be told."""
+
+    needs: str
+    layers: tuple[Layer, ...]
+    members: Layer | None = None
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,10 +177,11 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expired: tuple[int, ...] = (404, 410, 422)
     keep: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
+    permissions: Permissions | None = None
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a field of the id that an item lacks, or that is no name; None if it has all."""
-        for name in {match[1] for match in _FIELD.finditer(self.id)} & self.fields.keys():
+        for name in find_names(self.id) & self.fields.keys():
             if (value := read_field(entry, self.fields[name])) == "" or not isinstance(value, str | int):
                 return self.fields[name]
         return None
@@ -209,7 +253,7 @@ def _check_names(about: Description, stream: Stream) -> None:
         exists.get,
         content.comments.get if content.comments else "",
     ]
-    names = {match[1] for template in (*templates, stream.list) for match in _FIELD.finditer(template)}
+    names = set[str]().union(*map(find_names, (*templates, stream.list)))
     for edition in about.editions:
         if stream.edition in {"", edition.name}:
             unknown = names - stream.fields.keys() - re.compile(edition.url).groupindex.keys() - {"url"}
@@ -226,7 +270,13 @@ def read_info(name: str) -> ConnectorInfo:
         documents=about.documents,
         example=about.example,
         credentials=frozenset().union(*(edition.credentials for edition in about.editions)),
+        shares=any(stream.permissions for stream in about.streams),
     )
+
+
+def find_names(template: str) -> set[str]:
+    """Return the names in a template."""
+    return {match[1] for match in _FIELD.finditer(template)}
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import json
 import re
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +18,13 @@ from connectors.sources.described.description import (
     Description,
     Edition,
     Limit,
+    Paging,
     Rate,
     fill_address,
     fill_text,
     read_field,
 )
+from connectors.sources.described.paging import next_address
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import bounded_answers, fetch_guard
 
@@ -109,6 +111,20 @@ class Service:
             raise self.unreadable() from None
         return document
 
+    def next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
+        """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
+        import httpx
+
+        if answer.status_code != 200 or paging == Paging():
+            return ""
+        try:
+            following = next_address(paging, site.base, answer, entries, self.read_json)
+        except (httpx.InvalidURL, ValueError):
+            raise self.unreadable() from None
+        if following and not following.startswith((f"{site.base}/", f"{site.base}?")):
+            raise Retryable(f"{self.about.title}'s list leads to another address.")
+        return following
+
     def unreadable(self) -> Retryable:
         """Return the error for an answer that is not what this service answers with."""
         return Retryable(str(responses.unreadable_answer(self.about.title)))
@@ -162,7 +178,7 @@ class Service:
 
 
 def find_wait(rate: Rate, answer: httpx.Response) -> float | None:
-    """Return the seconds that an answer of a declared limit asks to wait, BUSY_SECONDS if it does not say; None for
+    """Return the seconds to wait after an answer of a declared limit, BUSY_SECONDS if it has none; None for
     other answers."""
     limits = [limit for limit in rate.limits if limit.status == answer.status_code and _is_reached(limit, answer)]
     if not limits:

@@ -498,3 +498,15 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
         url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
     sent = dict(parse_qsl(urlsplit(url).query))
     assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
+
+
+def test_a_described_service_reads_permissions_where_its_description_does(org):
+    space = org.namespace()
+    config = {"url": "https://github.com/octo-org/handbook", "credentials": {"token": "t"}}
+    body = {"namespaceId": space, "name": "x", "connector": "GITHUB", "permissions": "SOURCE", "config": config}
+    made = org.client.post("/v1/connections", json=body).json()["data"]["connection"]
+    assert read(org, made["id"])["permissions"] == "SOURCE"
+    config = {"url": "https://gitlab.com/acme/handbook"}
+    refused = org.client.post("/v1/connections", json={**body, "connector": "GITLAB", "config": config})
+    assert_error(refused, 400, "INVALID_REQUEST")
+    assert refused.json()["error"]["details"]["reason"] == "not_supported"

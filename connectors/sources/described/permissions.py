@@ -1,0 +1,198 @@
+"""Access lists of items of described services, from the layers of limits that a description names.
+
+An item is open only where an answer has the fields that say so; all else is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http.responses import Cursors
+from connectors.sources.described.description import (
+    Layer,
+    Permissions,
+    Principals,
+    fill_address,
+    fill_text,
+    find_names,
+    is_kept,
+    read_field,
+)
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import SourceAccess
+
+if TYPE_CHECKING:
+    from connectors.sources.described.service import Service, Site
+    from retrieval.ports import TokenSource
+
+PAGES: Final = 100
+"""Pages that one list of users or groups may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Those who pass a limit: e-mail addresses of users by their ids, "" where the service does not tell; ids of
+    groups."""
+
+    users: Mapping[str, str]
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers, and refusals, that are the same for all items; each is requested once, by one thread."""
+
+    values: dict[tuple[str, str], Any] = field(default_factory=dict)
+    locks: dict[tuple[str, str], Lock] = field(default_factory=dict)
+
+    def keep(self, connection: str, url: str, load: Callable[[], Any]) -> Any:
+        key = connection, url
+        with self.locks.setdefault(key, Lock()):
+            if key not in self.values:
+                try:
+                    self.values[key] = load()
+                except Skippable as refusal:
+                    self.values[key] = refusal
+            if isinstance(self.values[key], Skippable):
+                raise self.values[key]
+            return self.values[key]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessReader:
+    """Reads access lists in the name of a connection. `values`: of the item and its location; `item_fields`: names
+    of the item's own."""
+
+    service: Service
+    tokens: TokenSource
+    site: Site
+    about: Permissions
+    item_fields: frozenset[str]
+    answers: Answers
+
+    def read(self, values: Mapping[str, str]) -> SourceAccess:
+        """Return the access list of an item. Skippable, with the reason, where it cannot be told."""
+        limits = list(self._limits(dict(values)))
+        if not limits:
+            return SourceAccess(public=True)
+        *outer_limits, last = limits
+        users = {
+            key: address
+            for key, address in last.users.items()
+            if all(self._passes(key, limit) for limit in outer_limits)
+        }
+        groups = set[str]()
+        for group in last.groups:
+            strict_limits = [limit for limit in outer_limits if group not in limit.groups]
+            members = self._members(group) if strict_limits else {}
+            passing = {key for key in members if all(self._passes(key, limit) for limit in strict_limits)}
+            if len(passing) == len(members) and (members or not strict_limits):
+                groups.add(group)
+            else:
+                users |= {key: members[key] for key in passing}
+        prefix = self.service.name.lower()
+        unaddressed = [f"{prefix}:user:{key}" for key, address in users.items() if not address]
+        names = sorted(f"{prefix}:{name}" for name in groups if not name.startswith("user:"))
+        return SourceAccess(tuple(sorted(filter(None, users.values()))), (*names, *sorted(unaddressed)))
+
+    def _limits(self, values: dict[str, str]) -> Iterator[Limit]:
+        for layer in self.about.layers:
+            if layer.open and is_kept(self._documents(layer.open.get, layer, values)[0], layer.open.when, values):
+                if layer.open.group:
+                    yield Limit({}, frozenset({fill_text(layer.open.group, values)}))
+                continue
+            documents = self._documents(layer.get, layer, values)
+            for path in layer.within:
+                for part in _split(documents, path):
+                    limit = self._limit(layer, part)
+                    if limit.users or limit.groups:
+                        yield limit
+                    elif not layer.optional:
+                        raise self._untold()
+            values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
+
+    def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
+        users = dict[str, str]()
+        for key, entry in self._entries(layer.users, documents):
+            users[key] = self._find_address(layer.users, key, entry) if layer.users else ""
+        return Limit(users, frozenset(key for key, _ in self._entries(layer.groups, documents)))
+
+    def _entries(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        for document in documents if principals else ():
+            entries = read_field(document, principals.items) if principals else ()
+            if not isinstance(entries, list):
+                raise self._untold()
+            for entry in entries:
+                key = read_field(entry, principals.id) if principals else ""
+                if isinstance(key, str | int) and key != "" and principals and is_kept(entry, principals.keep, {}):
+                    yield str(key), entry
+
+    def _find_address(self, principals: Principals, key: str, entry: Any) -> str:
+        """Return the e-mail address of a user, "" where the service does not tell it."""
+        if principals.look_up:
+            try:
+                entry = self._load(fill_address(principals.look_up, {"id": key}), None)[0]
+            except Skippable:
+                return ""
+        address = read_field(entry, principals.address) if principals.address else ""
+        return address if isinstance(address, str) and "@" in address else ""
+
+    def _members(self, group: str) -> Mapping[str, str]:
+        """Return the users of a group; none where they are not told."""
+        if self.about.members is None:
+            return {}
+        try:
+            members = self._load(fill_address(self.about.members.get, {"id": group}), self.about.members)
+            return self._limit(self.about.members, members).users
+        except Skippable:
+            return {}
+
+    def _passes(self, key: str, limit: Limit) -> bool:
+        return key in limit.users or any(key in self._members(group) for group in limit.groups)
+
+    def _documents(self, template: str, layer: Layer, values: Mapping[str, str]) -> list[Any]:
+        url = fill_address(template, values)
+        paged = layer if template == layer.get else None
+        return self._request(url, paged) if self.item_fields & find_names(template) else self._load(url, paged)
+
+    def _load(self, url: str, layer: Layer | None) -> list[Any]:
+        documents: list[Any] = self.answers.keep(self.tokens.connection_id, url, lambda: self._request(url, layer))
+        return documents
+
+    def _request(self, url: str, layer: Layer | None) -> list[Any]:
+        """Return all pages of an answer. Skippable where the credentials may not read it."""
+        address, pages, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
+        for _ in range(PAGES):
+            try:
+                answer = self.service.get(self.tokens, address)
+            except Fatal as error:
+                raise self._untold() from error
+            documents.append(self.service.read_json(answer))
+            listed = layer and (layer.users or layer.groups)
+            entries = read_field(documents[-1], listed.items) if listed else ()
+            paging = layer.paging if layer else None
+            address = self.service.next_page(paging, self.site, answer, entries) if paging else ""
+            if not address:
+                return documents
+            pages.follow(address, brought=bool(entries))
+        raise self._untold()
+
+    def _untold(self) -> Skippable:
+        return Skippable(
+            f"{self.service.about.title} does not tell the connection's credentials who may see this: they need"
+            f" {self.about.needs}."
+        )
+
+
+def _split(documents: Sequence[Any], path: str) -> Iterator[Sequence[Any]]:
+    """Yield the documents of each limit: those of the answer, or each object in a field of it."""
+    if not path:
+        yield documents
+        return
+    for document in documents:
+        inner = read_field(document, path)
+        for part in inner if isinstance(inner, list) else [inner]:
+            yield [part]

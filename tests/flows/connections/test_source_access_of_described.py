@@ -1,0 +1,52 @@
+"""Whom described services show their items, as the access of their documents; and their runs, killed at any step."""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors import registry
+from retrieval.principals import Access
+
+SERVICES = ["GITHUB"]
+"""One of each service that tells permissions."""
+OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
+
+
+@pytest.fixture
+def space(space):
+    space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+    return space
+
+
+def documents(space):
+    rows = space.db.rows(
+        "select d.external_id, d.access, d.access_reason, d.active_generation from documents d"
+        " where d.connection_id = %(id)s and d.deleted_at is null",
+        {"id": space.connection},
+    )
+    return {row["external_id"]: row for row in rows}
+
+
+def allowed(row):
+    access = Access.load(row["access"])
+    return {*access.users, *access.groups, *(["*"] if access.public else [])}
+
+
+@pytest.mark.parametrize("account", SERVICES, indirect=True)
+def test_a_change_of_sharing_arrives_with_the_next_sync_and_nothing_is_fetched(space, account, monkeypatch):
+    key = account.put("Plans", "The lighthouse opens in spring.")
+    account.show_to(key, OWNER, BOB)
+    run = space.ingest()
+    assert (run.status, run.failed) == ("COMPLETED", [])
+    before = documents(space)[account.locate(key)]
+    assert (allowed(before), before["access_reason"]) == ({OWNER, BOB}, None)
+    fetched, kind = [], type(registry.make_connector(account.connector, {}, account.settings))
+    fetch = kind.fetch
+    monkeypatch.setattr(kind, "fetch", lambda self, *given: fetched.append(given) or fetch(self, *given))
+    for logins in ((OWNER, EVE), (OWNER,), (OWNER, BOB)):
+        account.show_to(key, *logins)
+        assert space.ingest().failed == []
+        after = documents(space)[account.locate(key)]
+        assert allowed(after) == set(logins)
+        assert after["active_generation"] == before["active_generation"]
+    assert fetched == []
