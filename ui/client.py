@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -100,6 +100,26 @@ class Api:
     def post(self, path: str, body: Json, *, once: str = "") -> Json:
         """`once`: its Idempotency-Key; the same request again answers as the first did."""
         return _object(self._send("POST", path, once=once, json=body) if once else self.call("POST", path, body=body))
+
+    def list_documents(
+        self,
+        namespace: str,
+        config: Json,
+        *,
+        size: int = 0,
+        cursor: str | None = None,
+        include: Iterable[str] = (),
+        facets: Iterable[str] = (),
+    ) -> Json:
+        """List documents that match a filter, `size` to a page; 0 for their statistics alone."""
+        body = {
+            "namespaceId": namespace,
+            "filterConfig": config,
+            "pagination": {"pageSize": size or 1, "cursor": cursor},
+            "includeConfig": {"documents": size > 0, **dict.fromkeys(include, True)},
+            "facets": list(facets) or None,
+        }
+        return self.post("/v1/documents", {name: value for name, value in body.items() if value is not None})
 
     def patch(self, path: str, body: Json) -> Json:
         return _object(self.call("PATCH", path, body=body))

@@ -268,6 +268,12 @@ def set_parameters(**values: str | None) -> None:
         )
 
 
+def go_to(**values: str | None) -> None:
+    """Put values into the page's address and run the whole page anew."""
+    set_parameters(**values)
+    st.rerun()
+
+
 def remember_namespace(person: Person, namespace: str) -> None:
     """Keep the namespace that pages open with, until another one is chosen, in this session and after the next
     sign-in."""

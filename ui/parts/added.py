@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import additions, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item
 from ui.parts.labels import MOVING, STAGES, format_cost, format_count, format_seconds
-from ui.parts.widgets import csv_bytes, escape_markdown
+from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 2.0
 SHOWN = 20
@@ -26,20 +28,18 @@ def show_added(person: session.Person, namespace: str) -> None:
     if added:
         additions.send_items(person, added)
     ids = [item.run for item in added.items if item.run] if added else additions.linked_runs()
-    runs = runs_of(person, namespace, ids)
+    fetch = partial(runs_of, person, namespace, ids)
+    runs = fetch()
     _lost(added, len(ids))
-    moving = any(run["status"] in MOVING for run in runs.values())
-    fetched = [runs]
+    frame.follow(runs, fetch, _is_moving, partial(_table, added, ids), LIVE_SECONDS)
+    if unsent := [item for item in (added.items if added else ()) if item.error]:
+        _unsent(unsent)
+    if failed := [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]:
+        _failed(person, namespace, failed)
 
-    @frame.live_fragment(LIVE_SECONDS if moving else None)
-    def live() -> None:
-        current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
-        if moving and not any(run["status"] in MOVING for run in current_runs.values()):
-            st.rerun(scope="app")
-        _table(added, ids, current_runs)
 
-    live()
-    _failures(person, namespace, added, runs)
+def _is_moving(runs: dict[str, Json]) -> bool:
+    return any(run["status"] in MOVING for run in runs.values())
 
 
 def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
@@ -76,57 +76,38 @@ def _lost(added: Addition | None, reached: int) -> None:
 
 def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
     present_runs = [runs[run_id] for run_id in ids if run_id in runs]
-    rows = [_row(run) for run in sorted(present_runs, key=lambda run: not run["progress"]["failed"])]
-    refused = [_refused(item) for item in (added.items if added else ()) if item.error]
-    rows = refused + rows
+    refused = [item.name for item in (added.items if added else ()) if item.error]
+    rows = [{"Status": ["FAILED"], "Name": name, "Progress": 0, "Documents": 0, "Failed": 0} for name in refused]
+    rows += [
+        {
+            "Status": [run["outcome"] or run["status"]],
+            "Name": run["name"],
+            "Progress": percent_done(run),
+            "Documents": run["progress"]["found"],
+            "Failed": run["progress"]["failed"],
+        }
+        for run in sorted(present_runs, key=lambda run: not run["progress"]["failed"])
+    ]
     if not rows:
         widgets.show_empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
         return
     ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
     st.caption(f"{ended:,} of {format_count(len(rows), 'item')} finished")
-    st.dataframe(
+    column = st.column_config
+    widgets.show_table(
         rows,
-        hide_index=True,
-        width="stretch",
-        column_config={
-            "Status": widgets.status_column(),
-            "Name": st.column_config.TextColumn(width=300),
-            "Progress": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
-            "Documents": st.column_config.NumberColumn(format="localized"),
-            "Failed": st.column_config.NumberColumn(format="localized"),
-        },
+        Status=widgets.status_column(),
+        Name=column.TextColumn(width=300),
+        Progress=column.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
+        Documents=column.NumberColumn(format="localized"),
+        Failed=column.NumberColumn(format="localized"),
     )
-
-
-def _row(run: Json) -> Json:
-    return {
-        "Status": [run["outcome"] or run["status"]],
-        "Name": run["name"],
-        "Progress": percent_done(run),
-        "Documents": run["progress"]["found"],
-        "Failed": run["progress"]["failed"],
-    }
-
-
-def _refused(item: Item) -> Json:
-    return {"Status": ["FAILED"], "Name": item.name, "Progress": 0, "Documents": 0, "Failed": 0}
-
-
-def _failures(person: session.Person, namespace: str, added: Addition | None, runs: dict[str, Json]) -> None:
-    unsent = [item for item in (added.items if added else ()) if item.error]
-    failed = [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]
-    if unsent:
-        _unsent(unsent)
-    if failed:
-        _failed(person, namespace, failed)
 
 
 def _unsent(items: list[Item]) -> None:
     with st.container(border=True):
         st.markdown(f"**Not accepted: {format_count(len(items), 'item')}**")
-        for item in items[:SHOWN]:
-            if item.error:
-                st.error(f"**{escape_markdown(item.name)}**  \n{frame.error_text(item.error)}", icon=":material/error:")
+        _show_refused(items[:SHOWN])
         if len(items) > SHOWN:
             st.caption(f"And {format_count(len(items) - SHOWN, 'other')}.")
         if st.button("Send again", icon=":material/replay:"):
@@ -135,13 +116,23 @@ def _unsent(items: list[Item]) -> None:
             st.rerun()
 
 
+def _show_refused(items: list[Item]) -> None:
+    for item in items:
+        if item.error:
+            _show_failure(item.name, frame.error_text(item.error))
+
+
+def _show_failure(name: str, reason: str) -> None:
+    st.error(f"**{escape_markdown(name)}**  \n{reason}", icon=":material/error:")
+
+
 def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
     number = sum(max(run["progress"]["failed"], 1) for run in failed)
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(number, 'document')}**")
         for run in failed[:SHOWN]:
             for name, reason in _reasons(person, namespace, run):
-                st.error(f"**{escape_markdown(name)}**  \n{escape_markdown(reason)}", icon=":material/error:")
+                _show_failure(name, escape_markdown(reason))
         if len(failed) > SHOWN:
             st.caption(f"And {format_count(len(failed) - SHOWN, 'other run')}.")
         ended = [_whole(person, namespace, run) for run in failed if run["outcome"]]
@@ -197,73 +188,52 @@ def show_previews(person: session.Person, namespace: str, kind: str) -> None:
     space, source, items = st.session_state.get(_PREVIEWS, ("", "", []))
     if (space, source) != (namespace, kind) or not items:
         return
-    ids = [item.run for item in items if item.run]
-    runs = runs_of(person, namespace, ids)
-    moving = any(run["status"] in MOVING for run in runs.values())
-    fetched = [runs]
-
-    @frame.live_fragment(LIVE_SECONDS if moving else None)
-    def live() -> None:
-        current_runs = fetched.pop() if fetched else runs_of(person, namespace, ids)
-        if moving and not any(run["status"] in MOVING for run in current_runs.values()):
-            st.rerun(scope="app")
-        _report(person, namespace, items, current_runs)
-
+    fetch = partial(runs_of, person, namespace, [item.run for item in items if item.run])
+    runs = fetch()
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown("**Preview: nothing has been added yet**", width="content")
-            if moving and st.button("Stop the preview", icon=":material/cancel:"):
-                _cancel(person, namespace, runs)
+            if _is_moving(runs) and st.button("Stop the preview", icon=":material/cancel:"):
+                for run in runs.values():
+                    with frame.shown_refusal():
+                        if run["status"] in MOVING:
+                            person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
                 forget_previews()
                 st.rerun()
-        live()
-
-
-def _cancel(person: session.Person, namespace: str, runs: dict[str, Json]) -> None:
-    for run in runs.values():
-        if run["status"] in MOVING:
-            try:
-                person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
-            except ApiError as error:
-                frame.show_error(error)
+        frame.follow(runs, fetch, _is_moving, partial(_report, person, namespace, items), LIVE_SECONDS)
 
 
 def _report(person: session.Person, namespace: str, items: list[Item], runs: dict[str, Json]) -> None:
-    for item in items:
-        if item.error:
-            st.error(f"**{escape_markdown(item.name)}**  \n{frame.error_text(item.error)}", icon=":material/error:")
-    waiting = sum(run["status"] in MOVING for run in runs.values())
-    if waiting:
-        whole = len(runs)
-        st.progress(
-            (whole - waiting) / whole, text=f"Discovering: {whole - waiting:,} of {format_count(whole, 'item')} …"
-        )
-    reports = [run["report"] for run in runs.values() if run.get("report")]
+    _show_refused(items)
+    reported = [run for run in runs.values() if run.get("report")]
+    if waiting := sum(run["status"] in MOVING for run in runs.values()):
+        done, whole = len(runs) - waiting, len(runs)
+        st.progress(done / whole, text=f"Discovering: {done:,} of {format_count(whole, 'item')} …")
     for run in runs.values():
         if run["outcome"] == "FAILED" and not run["report"]:
             reason = next((notice["reason"] for notice in run["notices"]), "There is no report.")
-            st.error(f"**{escape_markdown(run['name'])}**  \n{escape_markdown(reason)}", icon=":material/error:")
-    if not reports:
+            _show_failure(run["name"], escape_markdown(reason))
+    if not reported:
         return
-    show_numbers(reports)
-    ended = [_whole(person, namespace, run)["report"] for run in list(runs.values())[:SHOWN] if run.get("report")]
-    show_planned([document for report in ended for document in report.get("documents", [])])
+    show_numbers([run["report"] for run in reported])
+    whole_reports = [_whole(person, namespace, run)["report"] for run in reported[:SHOWN]]
+    show_planned([document for report in whole_reports for document in report.get("documents", [])])
     if len(runs) > 1:
-        table = [
-            {"Name": run["name"], **{label: run["report"][name] for name, label in COUNTS.items()}}
-            | {"Tokens to embed": run["report"]["tokensToEmbed"]}
-            for run in runs.values()
-            if run.get("report")
-        ]
-        with st.expander(f"Each of {format_count(len(table), 'item')}"):
-            st.dataframe(table, hide_index=True, width="stretch")
+        columns = COUNTS | {"tokensToEmbed": "Tokens to embed"}
+        with st.expander(f"Each of {format_count(len(reported), 'item')}"):
+            widgets.show_table(
+                [
+                    {"Name": run["name"]} | {label: run["report"][name] for name, label in columns.items()}
+                    for run in reported
+                ]
+            )
 
 
 def show_numbers(reports: list[Json]) -> None:
     """The reports of dry runs, added up."""
     for cell, (name, label) in zip(st.columns(len(COUNTS)), COUNTS.items(), strict=True):
         cell.metric(label, f"{sum(report[name] for report in reports):,}")
-    st.caption(_cost(reports))
+    _show_cost(reports)
 
 
 ACTIONS = ("failed", "create", "update", "remove")
@@ -284,24 +254,18 @@ def show_planned(documents: list[Json]) -> None:
     if not rows:
         return
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    st.dataframe([{name: row[name] for name in columns} for row in rows], hide_index=True, width="stretch")
-    file = csv_bytes(rows, list(rows[0]))
-    st.download_button("List as CSV", file, "preview.csv", "text/csv", icon=":material/download:", key="preview_csv")
+    widgets.show_table([{name: row[name] for name in columns} for row in rows])
+    widgets.download_csv("List as CSV", rows, "preview.csv", key="preview_csv")
 
 
-def _cost(reports: list[Json]) -> str:
-    """Return the sum of chunks, tokens, money and time; without a price, the text states that."""
-    tokens = sum(report["tokensToEmbed"] for report in reports)
-    figures = [
-        format_count(sum(report["chunks"] for report in reports), "chunk"),
-        f"{format_count(tokens, 'token')} to embed",
-    ]
-    pages = {"recognised": "pagesRecognised", "not readable": "pagesUnread"}
-    numbers = {word: sum(report.get(name, 0) for report in reports) for word, name in pages.items()}
-    figures += [f"{format_count(number, 'page')} {word}" for word, number in numbers.items() if number]
-    figures.append(format_cost(reports))
-    figures.append(f"about {format_seconds(sum(report['estimatedSeconds'] for report in reports))}")
-    if any(report["sampled"] for report in reports):
-        figures.append("estimated from a sample")
+def _show_cost(reports: list[Json]) -> None:
+    """Show the sum of chunks, tokens, money and time; without a price, the text states that."""
+    names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
+    total = {name: sum(report.get(name, 0) for report in reports) for name in names}
+    figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]
+    for name, word in (("pagesRecognised", "recognised"), ("pagesUnread", "not readable")):
+        figures += [f"{format_count(total[name], 'page')} {word}"] if total[name] else []
+    figures += [format_cost(reports), f"about {format_seconds(total['estimatedSeconds'])}"]
+    figures += ["estimated from a sample"] if any(report["sampled"] for report in reports) else []
     figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
-    return " · ".join(figures)
+    st.caption(" · ".join(figures))

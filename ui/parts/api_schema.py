@@ -42,19 +42,21 @@ def embedding_models() -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def model_fields(provider: str) -> Mapping[str, bool]:
-    """Fields of a provider's embedding model beside its name, and whether they are needed."""
-    return _fields(_by_provider("CreateNamespace", "embeddingModelConfig")[provider], {"provider", "model"})
+def provider_fields(area: str) -> Mapping[str, Mapping[str, bool]]:
+    """The fields of a namespace's configuration by provider, and whether they are needed; those of a part by path."""
+    components = load_schemas()
+    return {
+        provider: dict(_fields(components, about)) for provider, about in _by_provider("CreateNamespace", area).items()
+    }
 
 
-def reranker_fields() -> Mapping[str, Mapping[str, bool]]:
-    """The fields of each reranker by its provider, and whether they are needed."""
-    rerankers = _by_provider("CreateNamespace", "rerankConfig")
-    return {provider: _fields(about, {"provider"}) for provider, about in rerankers.items()}
-
-
-def _fields(about: Json, without: set[str]) -> dict[str, bool]:
-    return {name: name in about["required"] for name in about["properties"] if name not in without}
+def _fields(components: Json, about: Json) -> Iterator[tuple[str, bool]]:
+    for name, schema in about["properties"].items():
+        if "$ref" in schema:
+            part = _fields(components, components[_reference(schema)])
+            yield from ((f"{name}.{inner}", needed) for inner, needed in part)
+        elif name not in ("type", "provider"):
+            yield name, name in about["required"]
 
 
 def stem_languages() -> list[str]:
@@ -90,8 +92,8 @@ def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
         pending = [*_alternatives(alternative), *pending]
         if "$ref" in alternative:
             about = components[alternative["$ref"].rpartition("/")[2]]
-            (provider,) = about["properties"]["provider"]["enum"]
-            providers[provider] = about
+            kind = about["properties"].get("provider") or about["properties"]["type"]
+            providers[kind["enum"][0]] = about
     return providers
 
 

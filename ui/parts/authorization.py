@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import frame
 
 LIVE_SECONDS = 3.0
@@ -28,19 +28,14 @@ class PendingAuthorization:
     at: float
 
 
-def begin_authorization(person: session.Person, request: Callable[[], Json]) -> bool:
-    """Begin one by the request, which answers the connection and the address; False if it is refused, in words."""
-    try:
+def begin_authorization(person: session.Person, request: Callable[[], Json], *, rerun: bool = False) -> None:
+    """Begin one by the request, which answers the connection and the address; show why if it is refused."""
+    with frame.shown_refusal():
         response = request()
-        connection = response["connection"]["id"]
-        pending = PendingAuthorization(
-            response["authorizationUrl"], connection, _state(person, connection), time.monotonic()
-        )
-    except ApiError as error:
-        frame.show_error(error)
-        return False
-    st.session_state[_ASKED] = pending
-    return True
+        connection, url = response["connection"]["id"], response["authorizationUrl"]
+        st.session_state[_ASKED] = PendingAuthorization(url, connection, _state(person, connection), time.monotonic())
+        if rerun:
+            st.rerun()
 
 
 def show_link(person: session.Person) -> None:

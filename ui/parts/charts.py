@@ -136,7 +136,7 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
 
 def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
     """Per result (`rank`) the weighted parts of its score, stacked."""
-    kinds = {kind: color for kind, color in KINDS.items() if any(row["kind"] == kind for row in rows)}
+    kinds = {kind: color for kind, color in KINDS.items() if any(row["kind"] == kind and row["part"] for row in rows)}
     chart = (
         alt.Chart(_data(rows))
         .mark_bar()

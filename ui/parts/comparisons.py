@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import charts, frame, question_sets, url_state, widgets
 from ui.parts.labels import format_count, format_milliseconds, parse_time, status_word, time_ago
 from ui.parts.widgets import escape_markdown
@@ -24,7 +24,6 @@ RUNS = 30
 CHANGED = 50
 """Questions of a run that are shown: those that changed most."""
 LOOK_SECONDS = 2.0
-_RUN = url_state.Fields("measured", ("run",))
 OPEN = frozenset({"QUEUED", "RUNNING"})
 DEFAULTS: list[Json] = [
     {"Name": "semantic", "Semantic weight": 1.0},
@@ -54,24 +53,16 @@ def start_comparison(person: session.Person, namespace: str, evaluation: Json) -
             "Recency weight": column.NumberColumn(min_value=0.0, max_value=1.0, step=0.05),
         },
     )
-    st.button(
-        "Compare settings",
-        type="primary",
-        icon=":material/compare_arrows:",
-        on_click=_compare,
-        args=(person, namespace, evaluation["id"], rows),
-    )
+    compare = partial(_compare, person, namespace, evaluation["id"], rows)
+    st.button("Compare settings", type="primary", icon=":material/compare_arrows:", on_click=compare)
 
 
 def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
     """Start a run and open it."""
-    body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
-    try:
+    with frame.kept_refusal():
+        body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
         run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
-    except ApiError as error:
-        question_sets.keep_refusal(error)
-        return
-    session.set_parameters(run=run["id"], tab="Results")
+        session.set_parameters(run=run["id"], tab="Results")
 
 
 def as_setting(row: Json) -> Json:
@@ -102,16 +93,11 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
     if not runs:
         widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
-    ids = [run["id"] for run in runs]
-    linked = session.read_id("run")
     labels = {run["id"]: _label(run) for run in runs}
-    if linked and linked not in labels:
-        ids.append(linked)
-        labels[linked] = f"Run {linked[-6:]}"
-    _RUN.follow({"run": linked})
-    _RUN.offer("run", ids)
-    run_id = st.selectbox("Run", ids, format_func=labels.__getitem__, key=_RUN.key("run"))
-    _RUN.write(run=run_id)
+    if linked := session.read_id("run"):
+        labels.setdefault(linked, f"Run {linked[-6:]}")
+    choice: Json = {"default": runs[0]["id"], "options": labels, "format_func": labels.__getitem__, "always": True}
+    run_id = url_state.bind_field(st.selectbox, "run", "Run", prefix="measured", **choice)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
@@ -132,9 +118,8 @@ def _runs(person: session.Person, namespace: str, evaluation: Json) -> list[Any]
 
 def _label(run: Json) -> str:
     names = ", ".join(setting["name"] for setting in run["settings"])
-    created = (
-        f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
-    )
+    # A label that is another a second later is not found.
+    created = f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"
     return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
 
 
@@ -154,16 +139,13 @@ def _moving(person: session.Person, namespace: str, path: str) -> None:
 def _measures(run: Json) -> None:
     settings = run["settings"]
     first = settings[0]["name"]
-    st.dataframe([_row(setting, first) for setting in settings], hide_index=True, width="stretch")
+    widgets.show_table([_row(setting, first) for setting in settings])
     st.caption(
         "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
         f" the questions whose first right document stands higher or lower than under “{escape_markdown(first)}”."
     )
     metric_names = [name for name in METRICS if any((setting.get("metrics") or {}).get(name) for setting in settings)]
-    metric = st.segmented_control(
-        "Measure", metric_names, default=metric_names[0], required=True, format_func=METRICS.__getitem__, key="measure"
-    )
-    metric = metric or metric_names[0]
+    metric = _choose_metric(metric_names, "measure")
     measured = [(setting["name"], setting["metrics"][metric]) for setting in settings if setting["metrics"].get(metric)]
     left_column, right_column = st.columns(2)
     with left_column:
@@ -181,13 +163,18 @@ def _measures(run: Json) -> None:
             st.markdown(describe_difference(row, METRICS[metric], first))
 
 
+def _choose_metric(names: list[str], key: str) -> str:
+    choice: Json = {"default": names[0], "required": True, "format_func": METRICS.__getitem__, "key": key}
+    return str(st.segmented_control("Measure", names, **choice) or names[0])
+
+
 def _calibration(run: Json) -> None:
     """Show how well the probability of an answer tells questions with an answer from those that nothing answers."""
     settings = [setting for setting in run["settings"] if setting.get("calibration")]
     if not settings:
         return
     st.header("Questions that nothing answers")
-    st.dataframe([calibration_row(setting) for setting in settings], hide_index=True, width="stretch")
+    widgets.show_table([calibration_row(setting) for setting in settings])
     st.caption(
         "AUROC 1 separates the two kinds of questions, 0.5 is chance. The calibration error is the mean distance of the"
         " probabilities from the truth. Refused: unanswerable questions below the probability that keeps 95 % of the"
@@ -195,7 +182,7 @@ def _calibration(run: Json) -> None:
     )
     for setting in settings:
         with st.expander(f"Reliability of “{escape_markdown(setting['name'])}”"):
-            st.dataframe(
+            widgets.show_table(
                 [
                     {
                         "Probability": f"{part['from']:.1f} to {part['to']:.1f}",
@@ -204,9 +191,7 @@ def _calibration(run: Json) -> None:
                         "Have an answer": part["answered"],
                     }
                     for part in setting["calibration"]["bins"]
-                ],
-                hide_index=True,
-                width="stretch",
+                ]
             )
 
 
@@ -241,8 +226,7 @@ def _interval(name: str, value: float, bounds: list[float]) -> Json:
 def _row(one: Json, first: str) -> Json:
     row: Json = {"Setting": one["name"], "Semantic weight": one["semanticWeight"]}
     for name, title in METRICS.items():
-        measured = one["metrics"].get(name)
-        row[title] = _told(measured) if measured else "-"
+        row[title] = _told(one["metrics"].get(name))
     row["Latency p50"] = format_milliseconds(one["latencyMs"]["p50"])
     row["Latency p95"] = format_milliseconds(one["latencyMs"]["p95"])
     compared = one.get("compared")
@@ -254,9 +238,8 @@ def _row(one: Json, first: str) -> Json:
     return row
 
 
-def _told(measured: Json) -> str:
-    low, high = measured["ci95"]
-    return f"{measured['value']:.3f} [{low:.3f}, {high:.3f}]"
+def _told(measured: Json | None) -> str:
+    return "-" if not measured else "{:.3f} [{:.3f}, {:.3f}]".format(measured["value"], *measured["ci95"])
 
 
 def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
@@ -276,7 +259,7 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
     chosen = widgets.clicked_row(rows, "changes_table", [setting["query"] for setting in questions])
     st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
     if chosen is not None:
-        question_sets.in_lab(namespace, evaluation["id"], {"query": chosen})
+        question_sets.link_lab(evaluation["id"], {"query": chosen})
 
 
 def question_row(question: Json, first: str, changed: str) -> Json:
@@ -301,10 +284,7 @@ def show_history(person: session.Person, namespace: str, evaluation: Json) -> No
     if not runs:
         widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
         return
-    metric = st.segmented_control(
-        "Measure", list(METRICS), default="ndcgAt10", required=True, format_func=METRICS.__getitem__, key="over_time"
-    )
-    metric = metric or "ndcgAt10"
+    metric = _choose_metric(list(METRICS), "over_time")
     points = [
         {"time": run["createdAt"]["isoString"], **_interval(setting["name"], measured["value"], measured["ci95"])}
         for run in reversed(runs)
@@ -316,14 +296,10 @@ def show_history(person: session.Person, namespace: str, evaluation: Json) -> No
         return
     charts.score_history(points, title=METRICS[metric])
     st.caption(f"The newest {format_count(len(runs), 'run')}; bars are 95 % intervals.")
-    rows = [
-        {
-            "Run": time_ago(run["createdAt"]),
-            **{
-                setting["name"]: _told(measured) if (measured := (setting.get("metrics") or {}).get(metric)) else "-"
-                for setting in run["settings"]
-            },
-        }
-        for run in runs
-    ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(
+        [
+            {"Run": time_ago(run["createdAt"])}
+            | {setting["name"]: _told((setting.get("metrics") or {}).get(metric)) for setting in run["settings"]}
+            for run in runs
+        ]
+    )

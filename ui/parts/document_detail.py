@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import html
+import re
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from ui import session
 from ui.client import Json
 from ui.parts import document_actions, failures, frame, hidden_passages, url_state, widgets
-from ui.parts.labels import document_label, format_count, format_number, format_size, source_title, time_ago
+from ui.parts.labels import (
+    count_documents,
+    document_label,
+    format_count,
+    format_number,
+    format_size,
+    source_title,
+    time_ago,
+)
 from ui.parts.widgets import escape_markdown
 
 HISTORY_PAGE = 20
@@ -35,8 +43,7 @@ def show_history(person: session.Person, namespace: str, document: Json) -> None
     note = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
     st.caption("Search shows one version, whole. Click a row to open its run." + note)
     if run is not None and person.may("ingest:read"):
-        query_params = {"namespace": namespace, "run": run}
-        st.switch_page("views/runs.py", query_params=query_params)
+        widgets.open_page("runs", run=run)
 
 
 def _history_row(entry: Json) -> Json:
@@ -85,18 +92,13 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
     if not chunks:
         widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
-    by_index = {chunk["index"]: chunk for chunk in chunks}
-    fields = url_state.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
-    fields.follow({"chunk": linked})
-    fields.offer("chunk", by_index)
-    at = st.selectbox(
-        f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)",
-        list(by_index),
-        format_func=lambda index: _chunk_title(by_index[index]),
-        key=fields.key("chunk"),
-    )
-    chosen = by_index[at]
-    fields.write(chunk=str(at))
+    by_index = {str(chunk["index"]): chunk for chunk in chunks}
+    label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)"
+    titles = {index: _chunk_title(chunk) for index, chunk in by_index.items()}
+    choice: Json = {"default": next(iter(titles)), "options": titles, "format_func": titles.__getitem__}
+    choice["always"] = True
+    prefix = f"chunk-{document['id']}-{start}"
+    chosen = by_index[url_state.bind_field(st.selectbox, "chunk", label, prefix=prefix, **choice)]
     _more_chunks(start, further=read[-1]["index"] >= start + CHUNK_PAGE)
     neighbours = {chunk["index"]: chunk for chunk in read}
     left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
@@ -110,7 +112,7 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
         if chosen["hidden"]:
             st.warning("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
         else:
-            hidden_passages.offer_hiding(person, namespace, document["id"], at, "document")
+            hidden_passages.offer_hiding(person, namespace, document["id"], chosen["index"], "document")
     if right_column is not None and widgets.is_pdf(document):
         with right_column:
             widgets.show_page_image(person, namespace, document["id"], chosen["page"], chosen["index"])
@@ -152,11 +154,9 @@ def _more_chunks(start: int, *, further: bool) -> None:
         return
     with st.container(horizontal=True):
         if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
-            session.set_parameters(chunk=str(start - CHUNK_PAGE))
-            st.rerun()
+            session.go_to(chunk=str(start - CHUNK_PAGE))
         if further and st.button(f"Chunks from {start + CHUNK_PAGE}", icon=":material/chevron_right:"):
-            session.set_parameters(chunk=str(start + CHUNK_PAGE))
-            st.rerun()
+            session.go_to(chunk=str(start + CHUNK_PAGE))
 
 
 def _chunk_text(person: session.Person, document: Json) -> str | None:
@@ -199,7 +199,7 @@ def _page_title(page: Json) -> str:
     return f"{name} · quality {page['quality']:.2f}{' · not read' if page['unread'] else ''}"
 
 
-LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
+LINKS = ("rawFileUrl", "parsedTextFileUrl")
 WORDS = {
     "SUCCESS": "Indexed and searchable.",
     "QUEUED": "Queued: a worker takes it up when its turn comes.",
@@ -212,15 +212,10 @@ WORDS = {
 
 
 def show_document(person: session.Person, namespace: str, document_id: str) -> None:
-    if st.button("All documents", icon=":material/arrow_back:"):
-        session.set_parameters(document=None, chunk=None, tab=None)
-        st.rerun()
+    widgets.link_back("All documents", "document", "chunk", "tab")
     document_actions.show_outcome()
-    data = person.api.post(
-        "/v1/documents",
-        {"namespaceId": namespace, "filterConfig": {"documentIds": [document_id]}, "includeConfig": LINKS},
-    )
-    if not data["documents"]:
+    documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINKS)["documents"]
+    if not documents:
         widgets.show_empty(
             "There is no such document here.",
             "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
@@ -228,7 +223,7 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
         for reason in document_actions.explain_access(namespace, [document_id]).values():
             st.info(escape_markdown(reason), icon=":material/lock:")
         return
-    document = data["documents"][0]
+    document = documents[0]
     _head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
@@ -275,70 +270,27 @@ def _links(person: session.Person, namespace: str, document: Json) -> None:
             st.link_button("Parsed text", document["parsedTextFileUrl"], icon=":material/description:")
         with st.popover("Share", icon=":material/link:"):
             st.write("Whoever may sign in here and see this namespace opens the same document by this link.")
-            st.code(_address(namespace, document), language=None, wrap_lines=True)
-    _ways(person, namespace, document)
-
-
-def _ways(person: session.Person, namespace: str, document: Json) -> None:
-    links: list[tuple[str, str, str, dict[str, str]]] = []
-    if person.may("search"):
-        links.append(
-            ("search", "Why is this not found?", "troubleshoot", {"document": document["id"], "tab": "Why not found?"})
-        )
-    if person.may("ingest:read"):
-        links.append(("runs", "Its last run", "play_circle", {"run": document["ingestJobRun"]["id"]}))
-    if document["archive"]:
-        links.append(("documents", "Parent archive", "unarchive", {"document": document["archive"]["id"]}))
-    if packed := _packed(person, namespace, document):
-        links.append(
-            (
-                "documents",
-                f"{format_count(packed, 'document')} in this archive",
-                "folder_zip",
-                {"archive": document["id"]},
-            )
-        )
+            page_url = (st.context.url or "/documents").partition("?")[0]
+            link = f"{page_url}?namespace={namespace}&document={document['id']}"
+            st.code(link, language=None, wrap_lines=True)
     with st.container(horizontal=True):
-        for page, label, icon, query_params in links:
-            query = {"namespace": namespace, **query_params}
-            st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=query)
-
-
-def _packed(person: session.Person, namespace: str, document: Json) -> int:
-    """Return the number of documents that an archive packs."""
-    members = person.api.post(
-        "/v1/documents",
-        {
-            "namespaceId": namespace,
-            "filterConfig": {"documentArchiveIds": [document["id"]]},
-            "includeConfig": {"documents": False, "statsByStatus": True},
-            "pagination": {"pageSize": 1},
-        },
-    )
-    return sum(entry["totalCount"] for entry in members["statsByStatus"])
+        if person.may("search"):
+            query = {"document": document["id"], "tab": "Why not found?"}
+            widgets.link_page("search", "Why is this not found?", "troubleshoot", **query)
+        if person.may("ingest:read"):
+            widgets.link_page("runs", "Its last run", run=document["ingestJobRun"]["id"])
+        if document["archive"]:
+            widgets.link_page("documents", "Parent archive", "unarchive", document=document["archive"]["id"])
+        packed = {"documentArchiveIds": [document["id"]]}
+        if number := count_documents(person.api.list_documents(namespace, packed, include=["statsByStatus"])):
+            label = f"{format_count(number, 'document')} in this archive"
+            widgets.link_page("documents", label, "folder_zip", archive=document["id"])
 
 
 def source_of(document: Json) -> str | None:
     """Return the link to the document at its source; None if no link is stored."""
-    for address in (document["documentProperties"]["url"], document["externalId"]):
-        if isinstance(address, str) and _scheme(address) in {"http", "https"}:
-            return address
-    return None
-
-
-def _scheme(address: str) -> str:
-    """The scheme of what may be no URL at all; then empty."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return ""
-    return parts.scheme if parts.netloc else ""
-
-
-def _address(namespace: str, document: Json) -> str:
-    """The page's address without what only this person has open."""
-    page_url = (st.context.url or "/documents").partition("?")[0]
-    return f"{page_url}?namespace={namespace}&document={document['id']}"
+    addresses = (document["documentProperties"]["url"], document["externalId"])
+    return next((address for address in addresses if address and re.match(r"https?://[^/]", address)), None)
 
 
 def _properties(document: Json) -> None:
@@ -351,17 +303,17 @@ def _properties(document: Json) -> None:
         "Job run": document["ingestJobRun"]["id"],
         "Connection": (document["connection"] or {}).get("id"),
         "Parent archive": (document["archive"] or {}).get("id"),
-        **{name: _shown(value) for name, value in document["documentProperties"].items() if name != "pagesToCheck"},
+        **{name: value for name, value in document["documentProperties"].items() if name != "pagesToCheck"},
         **{f"Embedding {name}": value for name, value in document["embeddingConfig"].items()},
-        "Created": document["createdAt"]["isoString"],
-        "Updated": document["updatedAt"]["isoString"],
-        "Last synced": (document["lastSyncedAt"] or {}).get("isoString"),
+        "Created": document["createdAt"],
+        "Updated": document["updatedAt"],
+        "Last synced": document["lastSyncedAt"],
     }
-    rows = [{"Property": name, "Value": str(value)} for name, value in facts.items() if value is not None]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    rows = [{"Property": name, "Value": _shown(value)} for name, value in facts.items() if value is not None]
+    widgets.show_table(rows)
     st.markdown("**Metadata**")
     st.json(document["metadata"])
 
 
-def _shown(value: object) -> object:
-    return value["isoString"] if isinstance(value, dict) and "isoString" in value else value
+def _shown(value: object) -> str:
+    return str(value.get("isoString", value) if isinstance(value, dict) else value)

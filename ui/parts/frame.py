@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from html import escape
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
@@ -16,6 +17,8 @@ from ui.client import ApiError, Json
 from ui.parts import widgets
 from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown, format_code
+
+T = TypeVar("T")
 
 
 def offer_sign_in(refusal: ApiError | None = None) -> None:
@@ -253,9 +256,70 @@ def live_fragment(every: float | None = None) -> Callable[[Callable[[], None]], 
     return decorate
 
 
+def follow(
+    first: T, fetch: Callable[[], T], state: Callable[[T], int], draw: Callable[[T], None], every: float
+) -> None:
+    """Draw what was fetched first, and fetch it again while its state is not 0; another state runs the page anew."""
+    fetched, begun = [first], state(first)
+
+    @live_fragment(every if begun else None)
+    def live() -> None:
+        current = fetched.pop() if fetched else fetch()
+        if state(current) != begun:
+            st.rerun(scope="app")
+        draw(current)
+
+    live()
+
+
 def show_error(error: ApiError) -> None:
     """One refusal: what is wrong, where, and the code to look up."""
     st.error(error_text(error), icon=":material/error:")
+
+
+@contextmanager
+def shown_refusal() -> Iterator[None]:
+    """Shows a refusal of the API in its place; what follows on the page is shown, too."""
+    try:
+        yield
+    except ApiError as error:
+        show_error(error)
+
+
+@contextmanager
+def toasted_refusal() -> Iterator[None]:
+    """Shows a refusal of the API for some seconds: what a callback draws has no place on the page."""
+    try:
+        yield
+    except ApiError as error:
+        st.toast(error_text(error), icon=":material/error:")
+
+
+_OUTCOME = "outcome"
+
+
+@contextmanager
+def kept_refusal() -> Iterator[None]:
+    """Keeps a refusal of the API in a callback for `show_outcome`."""
+    try:
+        yield
+    except ApiError as error:
+        keep_outcome(error)
+
+
+def keep_outcome(outcome: str | ApiError) -> None:
+    """Keep the result of an action, as Markdown, for the run of the page that follows it."""
+    st.session_state[_OUTCOME] = outcome
+
+
+def show_outcome() -> bool:
+    """Show the result of the last action, once; False without one."""
+    outcome = st.session_state.pop(_OUTCOME, None)
+    if isinstance(outcome, ApiError):
+        show_error(outcome)
+    elif outcome:
+        st.success(outcome, icon=":material/check:")
+    return bool(outcome)
 
 
 def error_text(error: ApiError) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import frame
 from ui.parts.labels import document_label
 from ui.parts.widgets import escape_markdown
@@ -31,24 +33,18 @@ def _hide(person: session.Person, namespace: str, document: str, chunk: int, key
         st.toast("Type a reason: others see it in the list of hidden passages.", icon=":material/error:")
         return
     body: Json = {"namespaceId": namespace, "reason": reason}
-    if not st.session_state[f"{key}-whole"]:
-        body["chunkIndex"] = chunk
-    try:
+    body |= {} if st.session_state[f"{key}-whole"] else {"chunkIndex": chunk}
+    with frame.toasted_refusal():
         person.api.post(f"/v1/documents/{document}/hidden-passages", body)
-    except ApiError as error:
-        st.toast(frame.error_text(error), icon=":material/error:")
-        return
-    st.toast("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
+        st.toast("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
 
 
 def show_hidden(person: session.Person, namespace: str) -> None:
     """List what is hidden in a namespace, with its reason; read when the list is opened."""
-    listing = st.expander(
-        "Hidden from search", icon=":material/visibility_off:", key="hidden_passages", on_change="rerun"
-    )
-    if not listing.open:
-        return
-    with listing:
+    icon = ":material/visibility_off:"
+    with st.expander("Hidden from search", icon=icon, key="hidden_passages", on_change="rerun") as listing:
+        if not listing.open:
+            return
         data = person.api.get("/v1/hidden-passages", namespaceId=namespace, pageSize=PAGE)
         if not data["hiddenPassages"]:
             st.caption("Nothing is hidden. Hide a passage from its hit in the search lab, or from its document.")
@@ -61,16 +57,13 @@ def show_hidden(person: session.Person, namespace: str) -> None:
                 text = "The whole document" if passage["excerpt"] is None else f"“{passage['excerpt']}”"
                 st.caption(f"{escape_markdown(text)}  \n{escape_markdown(passage['reason'])}")
             if person.may("documents:write"):
-                button_column.button(
-                    "Show again", key=f"show-{passage['id']}", on_click=_show, args=(person, namespace, passage)
-                )
+                show_again = partial(_show, person, namespace, passage)
+                button_column.button("Show again", key=f"show-{passage['id']}", on_click=show_again)
         if data["hasNextPage"]:
             st.caption(f"Those of the newest {PAGE} documents are listed.")
 
 
 def _show(person: session.Person, namespace: str, passage: Json) -> None:
     path = f"/v1/documents/{passage['documentId']}/hidden-passages/{passage['id']}"
-    try:
+    with frame.toasted_refusal():
         person.api.call("DELETE", path, namespaceId=namespace)
-    except ApiError as error:
-        st.toast(frame.error_text(error), icon=":material/error:")

@@ -161,12 +161,16 @@ def status_word(status: str) -> str:
     return label[0] if label else status
 
 
+def count_documents(data: dict[str, Any]) -> int:
+    """Return the number of documents that match, of all statuses."""
+    return sum(entry["totalCount"] for entry in data["statsByStatus"])
+
+
 def document_counts(data: dict[str, Any]) -> str:
     """Return the number of documents, in total and per status."""
-    groups = data["statsByStatus"]
-    total = sum(entry["totalCount"] for entry in groups)
+    total, groups = format_count(count_documents(data), "document"), data["statsByStatus"]
     per_status = " · ".join(f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in groups)
-    return f"{format_count(total, 'document')}: {per_status}" if groups else format_count(0, "document")
+    return f"{total}: {per_status}" if groups else total
 
 
 INTERVALS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -118,33 +119,25 @@ PAGE = 20
 """Questions of a page."""
 PART = 500
 """Questions of one request: their judgements stay far below what a body may hold."""
-_SAID = "question_sets_said"
 
 
 def show_sets(person: session.Person, namespace: str) -> None:
     """Show all sets of the namespace, newest first, and a form for a new one."""
     may = person.may("documents:write")
     if may and st.button("New question set", type="primary", icon=":material/add:"):
-        session.set_parameters(new="yes")
-        st.rerun()
+        session.go_to(new="yes")
     if may and session.read_parameter("new"):
         _new(person, namespace)
         return
-    data = person.api.get(
-        "/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=session.read_parameter("cursor")
-    )
+    cursor = session.read_parameter("cursor")
+    data = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=cursor)
     if not data["evaluations"]:
         widgets.show_empty(
             "No question set yet.",
             "A question set holds questions with the documents that answer them. Upload one, or mark hits as right in"
             " the search lab; then compare search settings over all of its questions.",
         )
-        st.page_link(
-            "views/search.py",
-            label="Open the search lab",
-            icon=":material/search:",
-            query_params={"namespace": namespace},
-        )
+        widgets.link_page("search", "Open the search lab")
         return
     rows = [
         {
@@ -158,8 +151,7 @@ def show_sets(person: session.Person, namespace: str) -> None:
     st.caption("Click a row to open it.")
     widgets.show_pager(data)
     if chosen is not None:
-        session.set_parameters(evaluation=chosen, cursor=None)
-        st.rerun()
+        session.go_to(evaluation=chosen, cursor=None)
 
 
 def _new(person: session.Person, namespace: str) -> None:
@@ -168,17 +160,13 @@ def _new(person: session.Person, namespace: str) -> None:
         questions = _given()
         create = st.form_submit_button("Create question set", type="primary")
     if st.button("Cancel"):
-        session.set_parameters(new=None)
-        st.rerun()
+        session.go_to(new=None)
     if not create:
         return
     if not name.strip():
         st.error("Give the question set a name.")
-    elif (parsed := _read(*questions)) is not None:
-        evaluation = _send(person, namespace, name.strip(), parsed)
-        if evaluation is not None:
-            session.set_parameters(new=None, evaluation=evaluation["id"])
-            st.rerun()
+    elif parsed := _read(*questions):
+        _send(person, namespace, name.strip(), *parsed)
 
 
 def _given() -> tuple[Any, str]:
@@ -192,31 +180,24 @@ def _given() -> tuple[Any, str]:
     return files, lines
 
 
-def _read(files: Any, lines: str) -> list[Json] | None:
-    """The questions of files and lines; None, and why, where there are none."""
+def _read(files: Any, lines: str) -> tuple[list[Json], str] | None:
+    """The questions of files and lines, and a note on those left out; None, and why, where there are none."""
     try:
         parsed, dropped_count = read_questions({file.name: file.getvalue() for file in files or ()})
         parsed += parse_typed(lines)
     except Unreadable as error:
         st.error(escape_markdown(str(error)))
         return None
+    dropped = format_count(dropped_count, "question")
     if not parsed:
-        note = (
-            f" {format_count(dropped_count, 'question')} had no judged document: is the file of judgements missing?"
-            if dropped_count
-            else ""
-        )
+        note = f" {dropped} had no judged document: is the file of judgements missing?" if dropped_count else ""
         st.error(f"No question with a judged document.{note}")
         return None
-    if dropped_count:
-        st.session_state[f"{_SAID}_left"] = (
-            f"{format_count(dropped_count, 'question')} without a judged document left out."
-        )
-    return parsed
+    return parsed, f"  \n{dropped} without a judged document left out." if dropped_count else ""
 
 
-def _send(person: session.Person, namespace: str, name: str, questions: list[Json]) -> Json | None:
-    """Create a set in parts and return it as the API answers it; an incomplete set is removed again."""
+def _send(person: session.Person, namespace: str, name: str, questions: list[Json], note: str) -> None:
+    """Create a set in parts and open it; an incomplete set is removed again."""
     scope = {"namespaceId": namespace}
     bar = st.progress(0.0, f"Sending {format_count(len(questions), 'question')} …")
     evaluation: Json | None = None
@@ -230,9 +211,9 @@ def _send(person: session.Person, namespace: str, name: str, questions: list[Jso
         if evaluation is not None:
             person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
             st.warning("Nothing was kept of the question set.")
-        return None
-    st.session_state[_SAID] = f"Created with {format_count(evaluation['questionCount'], 'question')}."
-    return evaluation
+        return
+    frame.keep_outcome(f"Created with {format_count(evaluation['questionCount'], 'question')}.{note}")
+    session.go_to(new=None, evaluation=evaluation["id"])
 
 
 def add_questions(
@@ -248,19 +229,11 @@ def add_questions(
     return updated
 
 
-def show_outcome() -> None:
-    """Show the result of the last change."""
-    for name in (_SAID, f"{_SAID}_left"):
-        if message := st.session_state.pop(name, None):
-            st.success(message, icon=":material/check:")
-
-
 def show_questions(person: session.Person, namespace: str, evaluation: Json) -> None:
     """A page of the questions; one of them to be opened or removed; more to be added."""
     path = f"/v1/evaluations/{evaluation['id']}"
-    data = person.api.get(
-        f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("questions")
-    )
+    cursor = session.read_parameter("questions")
+    data = person.api.get(f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=cursor)
     rows = [
         {
             "Question": entry["query"],
@@ -297,45 +270,31 @@ def _chosen(person: session.Person, namespace: str, evaluation: Json, question: 
     with st.container(border=True):
         st.markdown(f"**{escape_markdown(question['query'])}**")
         with st.container(horizontal=True):
-            in_lab(namespace, evaluation["id"], question)
+            link_lab(evaluation["id"], question)
             if person.may("documents:write"):
-                st.button(
-                    "Remove the question",
-                    icon=":material/delete:",
-                    on_click=_change,
-                    args=(person, namespace, evaluation["id"], {"remove": [question["query"]]}, "Removed."),
-                )
+                change = {"remove": [question["query"]]}
+                remove = partial(_change, person, namespace, evaluation["id"], change, "Removed.")
+                st.button("Remove the question", icon=":material/delete:", on_click=remove)
         if person.may("documents:write"):
             _grades(person, namespace, evaluation["id"], question)
 
 
 def _grades(person: session.Person, namespace: str, evaluation: str, question: Json) -> None:
     """One document more, or another grade."""
-    first_column, second_column, third_column = st.columns([3, 1, 1], vertical_alignment="bottom")
-    document = first_column.text_input("External id of a document", key="judge_external")
-    grade = second_column.selectbox(
-        "Grade", [1, 2, 3, 4, 0], format_func=lambda grade: str(grade) if grade else "not right"
-    )
-    verdict = {"query": question["query"], "externalId": document.strip(), "grade": grade}
-    third_column.button(
-        "Judge",
-        disabled=not document.strip(),
-        width="stretch",
-        on_click=_change,
-        args=(person, namespace, evaluation, {"judge": [verdict]}, "Judged."),
-    )
+    columns = st.columns([3, 1, 1], vertical_alignment="bottom")
+    document = columns[0].text_input("External id of a document", key="judge_external").strip()
+    grade = columns[1].selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda grade: str(grade or "not right"))
+    verdict = {"query": question["query"], "externalId": document, "grade": grade}
+    judge = partial(_change, person, namespace, evaluation, {"judge": [verdict]}, "Judged.")
+    columns[2].button("Judge", disabled=not document, width="stretch", on_click=judge)
 
 
-def in_lab(namespace: str, evaluation: str, question: Json) -> None:
+def link_lab(evaluation: str, question: Json) -> None:
     """Show a link to the question in the search lab, where hits are judged."""
     narrow = question.get("filter") or {}
-    query_params = {"namespace": namespace, "set": evaluation, "q": question["query"]}
-    query_params |= {
-        name: search_request.address_text(narrow[key]) or ""
-        for name, key in (("filter", "metadata"), ("where", "where"))
-        if narrow.get(key)
-    }
-    st.page_link("views/search.py", label="Open in the search lab", icon=":material/search:", query_params=query_params)
+    texts = {"filter": narrow.get("metadata"), "where": narrow.get("where")}
+    query = {name: search_request.address_text(value) or "" for name, value in texts.items() if value}
+    widgets.link_page("search", "Open in the search lab", set=evaluation, q=question["query"], **query)
 
 
 def _more(person: session.Person, namespace: str, evaluation: Json) -> None:
@@ -343,57 +302,33 @@ def _more(person: session.Person, namespace: str, evaluation: Json) -> None:
         uploads = _given()
         if not st.form_submit_button("Add"):
             return
-        parsed = _read(*uploads)
-        if parsed is None:
+        if not (parsed := _read(*uploads)):
             return
-        try:
-            updated = add_questions(person, namespace, evaluation["id"], parsed, st.progress(0.0))
-        except ApiError as error:
-            frame.show_error(error)
-            return
-    if updated is not None:
-        st.session_state[_SAID] = f"Added: {format_count(updated['questionCount'], 'question')} now."
-    st.rerun()
+        questions, note = parsed
+        with frame.shown_refusal():
+            updated = add_questions(person, namespace, evaluation["id"], questions, st.progress(0.0))
+            if updated is not None:
+                frame.keep_outcome(f"Added: {format_count(updated['questionCount'], 'question')} now.{note}")
+            st.rerun()
 
 
 def show_editor(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Another name; the end of it."""
-    name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name")
-    st.button(
-        "Save name",
-        disabled=not name.strip() or name.strip() == evaluation["name"],
-        on_click=_change,
-        args=(person, namespace, evaluation["id"], {"name": name.strip()}, "Renamed."),
-    )
+    name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name").strip()
+    rename = partial(_change, person, namespace, evaluation["id"], {"name": name}, "Renamed.")
+    st.button("Save name", disabled=name in ("", evaluation["name"]), on_click=rename)
     st.divider()
-    sure = st.checkbox(
-        f"Delete {format_count(evaluation['questionCount'], 'question')} and all runs of this question set"
-    )
+    count = format_count(evaluation["questionCount"], "question")
+    sure = st.checkbox(f"Delete {count} and all runs of this question set")
     if st.button("Delete question set", icon=":material/delete:", disabled=not sure):
         person.api.call("DELETE", f"/v1/evaluations/{evaluation['id']}", namespaceId=namespace)
-        session.set_parameters(evaluation=None, run=None, tab=None)
-        st.session_state[_SAID] = f"“{escape_markdown(evaluation['name'])}” is deleted."
-        st.rerun()
+        frame.keep_outcome(f"“{escape_markdown(evaluation['name'])}” is deleted.")
+        session.go_to(evaluation=None, run=None, tab=None)
 
 
 def _change(person: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
     """Change a set, and keep a message with the API's answer."""
-    try:
+    with frame.kept_refusal():
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
-    except ApiError as error:
-        keep_refusal(error)
-        return
-    st.session_state[_SAID] = (
-        f"{said} “{escape_markdown(updated['name'])}”: {format_count(updated['questionCount'], 'question')}."
-    )
-
-
-def keep_refusal(error: ApiError) -> None:
-    """Have the page show why a change was not made."""
-    st.session_state[f"{_SAID}_refused"] = error
-
-
-def show_refusal() -> None:
-    """Why the last change was not made."""
-    if isinstance(error := st.session_state.pop(f"{_SAID}_refused", None), ApiError):
-        frame.show_error(error)
+        count = format_count(updated["questionCount"], "question")
+        frame.keep_outcome(f"{said} “{escape_markdown(updated['name'])}”: {count}.")

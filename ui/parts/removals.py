@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
-from ui.parts import frame
-from ui.parts.labels import format_count, time_ago
+from ui.client import Json
+from ui.parts import frame, widgets
+from ui.parts.labels import count_documents, format_count, time_ago
 from ui.parts.widgets import escape_markdown
 
 MOST = 100
@@ -21,7 +21,7 @@ def connections_with_removals(person: session.Person, namespace: str) -> frozens
     if not person.may("documents:read"):
         return frozenset()
     waiting = _waiting(person, namespace, [], FEW)
-    if _total(waiting) > FEW:
+    if count_documents(waiting) > FEW:
         return None
     return frozenset(
         name
@@ -32,19 +32,16 @@ def connections_with_removals(person: session.Person, namespace: str) -> frozens
 
 def count_of(person: session.Person, namespace: str) -> Json:
     """`total`: how many of the namespace wait."""
-    return {"total": _total(_waiting(person, namespace, [], 0))}
+    return {"total": count_documents(_waiting(person, namespace, [], 0))}
 
 
 def show_link(person: session.Person, namespace: str, connection: str) -> None:
     """Show the number of pending removals of the connection, with a link; nothing without any or without the right."""
     if not person.may("documents:read") or not person.may("connections:read"):
         return
-    if many := _total(_waiting(person, namespace, [connection], 0)):
+    if many := count_documents(_waiting(person, namespace, [connection], 0)):
         label = f"{format_count(many, 'removal')} to confirm: look at them"
-        query_params = {"namespace": namespace, "removals": connection}
-        st.page_link(
-            "views/connections.py", label=label, icon=":material/notification_important:", query_params=query_params
-        )
+        widgets.link_page("connections", label, "notification_important", removals=connection)
 
 
 def show_removals(person: session.Person, namespace: str, connection: str, name: str) -> None:
@@ -52,7 +49,7 @@ def show_removals(person: session.Person, namespace: str, connection: str, name:
     if not person.may("documents:read"):
         return
     waiting = _waiting(person, namespace, [connection], MOST)
-    documents, many = waiting["documents"], _total(waiting)
+    documents, many = waiting["documents"], count_documents(waiting)
     if not documents:
         return
     with st.container(border=True):
@@ -65,28 +62,17 @@ def show_removals(person: session.Person, namespace: str, connection: str, name:
             " they are confirmed here, or until they are there again."
         )
         rows = [{"Name": document["name"], "Updated": time_ago(document["updatedAt"])} for document in documents]
-        st.dataframe(rows, hide_index=True, width="stretch")
+        widgets.show_table(rows)
         if many > len(documents):
             st.caption(f"The newest {len(documents)} of {many:,}; the others come up once these are confirmed.")
         if person.may("documents:write"):
             _confirm(person, namespace, connection, [document["id"] for document in documents])
 
 
-def _total(waiting: Json) -> int:
-    return sum(entry["totalCount"] for entry in waiting["statsByStatus"])
-
-
 def _waiting(person: session.Person, namespace: str, connections: list[str], most: int) -> Json:
     """The newest `most` documents that wait, and how many there are."""
-    return person.api.post(
-        "/v1/documents",
-        {
-            "namespaceId": namespace,
-            "filterConfig": {"documentConnectionIds": connections, "awaitingRemoval": True},
-            "pagination": {"pageSize": max(most, 1)},
-            "includeConfig": {"documents": most > 0, "statsByStatus": True},
-        },
-    )
+    config = {"documentConnectionIds": connections, "awaitingRemoval": True}
+    return person.api.list_documents(namespace, config, size=most, include=["statsByStatus"])
 
 
 def _confirm(person: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
@@ -101,11 +87,8 @@ def _confirm(person: session.Person, namespace: str, connection: str, documents:
                 "filterConfig": {"documentIds": documents, "awaitingRemoval": True},
                 "confirmDeletions": True,
             }
-            try:
+            with frame.shown_refusal():
                 response = person.api.post("/v1/documents/resync", body)
-            except ApiError as error:
-                frame.show_error(error)
-                return
-            removed = sum(document["status"] == "REMOVED" for document in response["documents"])
-            st.toast(escape_markdown(f"{format_count(removed, 'document')} removed."), icon=":material/check:")
-            st.rerun(scope="app")
+                removed = sum(document["status"] == "REMOVED" for document in response["documents"])
+                st.toast(escape_markdown(f"{format_count(removed, 'document')} removed."), icon=":material/check:")
+                st.rerun(scope="app")

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import added, charts, failures, frame, widgets
 from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago
 from ui.parts.widgets import csv_bytes, escape_markdown
@@ -27,13 +27,11 @@ def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], 
         return {}
     body = {"namespaceId": namespace, "failureCauses": [retry.cause], **retry.changes}
     new: dict[str, str] = {}
-    try:
+    with frame.shown_refusal():
         for run in runs:
             if retry.cause in failures.count_of(run["failures"]):
                 path = f"/v1/ingest-job-runs/{run['id']}/retry"
                 new[run["id"]] = str(widgets.post_once(person, path, body)["id"])
-    except ApiError as error:
-        frame.show_error(error)
     return new
 
 
@@ -205,8 +203,7 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
             f"The first {format_count(len(entries), 'document')} of {total:,}, failed and unfinished ones first."
         )
     if chosen is not None and person.may("documents:read"):
-        query_params = {"namespace": namespace, "document": chosen}
-        st.switch_page("views/documents.py", query_params=query_params)
+        widgets.open_page("documents", document=chosen)
     st.download_button(
         "Documents as CSV",
         lambda: _csv(fetch_run(person, namespace, run["id"], most=CSV_MOST)),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import metadata_filter, url_state
 from ui.parts.labels import format_value
-from ui.parts.metadata_filter import JsonInput
-from ui.parts.search_request import RERANK, UNITS, read_choices, read_number
+from ui.parts.search_request import RERANK, UNITS
 
 DOCUMENT = {
     "document.type": "Type",
@@ -27,20 +26,18 @@ DOCUMENT = {
 SAMPLE = 40
 """Newest documents whose metadata keys are offered."""
 _FIELD, _VALUES = "facet_field", "facet_values"
-CONDITION = JsonInput("where", "Condition (JSON)", '{"field": "metadata.year", "op": "gte", "value": 2024}')
+CONDITION = '{"field": "metadata.year", "op": "gte", "value": 2024}'
 
 
 def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | None:
     """Return metadata filter and condition, empty if none is set; None, with a message, if they cannot be used."""
-    metadata_filter.restore_filter("filter")
-    CONDITION.restore()
     used = bool(session.read_parameter("filter") or session.read_parameter("where"))
     box = st.expander("Filters", icon=":material/filter_alt:", expanded=used, key="lab_filters", on_change="rerun")
     with box:
         if box.open and person.may("documents:read"):
             _facets(person, namespace)
         metadata = metadata_filter.show_filter("filter")
-        condition = CONDITION.show()
+        condition = metadata_filter.show_object("where", "Condition (JSON)", CONDITION)
     return None if metadata is None or condition is None else (metadata, condition)
 
 
@@ -65,137 +62,89 @@ def _facets(person: session.Person, namespace: str) -> None:
         key=_FIELD,
         help=f"Metadata keys of the newest {SAMPLE} documents, and properties that every document has.",
     )
-    counts = _counts(person, namespace, field) if field else []
+    counts = metadata_filter.count_facets(person, namespace, {}, [field]).get(field, []) if field else []
     labels = {json.dumps(entry["value"]): f"{format_value(entry['value'])} ({entry['count']:,})" for entry in counts}
-    values = middle_column.multiselect(
-        "Values",
-        list(labels),
-        format_func=labels.__getitem__,
-        key=f"{_VALUES}_{field}",
-        disabled=not labels,
-        placeholder="Choose values" if labels or not field else "No document has a value here",
-    )
-    right_column.button(
-        "Add filter", icon=":material/add:", disabled=not values, width="stretch", on_click=_add, args=(field, values)
-    )
+    hint = "Choose values" if labels or not field else "No document has a value here"
+    choice: Json = {"format_func": labels.__getitem__, "disabled": not labels, "placeholder": hint}
+    values = middle_column.multiselect("Values", list(labels), key=f"{_VALUES}_{field}", **choice)
+    add = partial(_add, field, values)
+    right_column.button("Add filter", icon=":material/add:", disabled=not values, width="stretch", on_click=add)
 
 
 def _keys(person: session.Person, namespace: str) -> list[str]:
-    body = {"namespaceId": namespace, "filterConfig": {}, "pagination": {"pageSize": SAMPLE}}
-    documents = person.api.post("/v1/documents", body)["documents"]
+    documents = person.api.list_documents(namespace, {}, size=SAMPLE)["documents"]
     return sorted({key for document in documents for key in document["metadata"]})[:200]
 
 
-def _counts(person: session.Person, namespace: str, field: str) -> list[Json]:
-    body: Json = {
-        "namespaceId": namespace,
-        "filterConfig": {},
-        "facets": [field],
-        "includeConfig": {"documents": False},
-    }
-    try:
-        counts: list[Json] = person.api.post("/v1/documents", body)["facets"][field]
-    except ApiError as error:
-        if error.status != 400:
-            raise
-        return []
-    return counts
-
-
-def _add(field: str, chosen: list[str]) -> None:
+def _add(field: str | None, chosen: list[str]) -> None:
+    field = field or ""
     values = [json.loads(text) for text in chosen]
-    if field.startswith("metadata."):
-        metadata_filter.add_key("filter", field.removeprefix("metadata."), values)
-    elif (current := CONDITION.read()) is not None:
-        CONDITION.write(join_condition(current, field, values))
+    key, name = field.removeprefix("metadata."), "filter" if field.startswith("metadata.") else "where"
+    if values and (current := metadata_filter.read_object(name)) is not None:
+        added = {**current, key: values[0] if len(values) == 1 else values}
+        metadata_filter.write_object(name, added if name == "filter" else join_condition(current, field, values))
     st.session_state[_FIELD] = None
 
 
 NAMES = ("least", "unit", "tokens", "per", "halflife", "recency", "rerank", "with")
 """Where they stand in the page's address."""
-FIELDS = url_state.Fields("options", NAMES)
 OTHERS = 9
+_field = partial(url_state.bind_field, prefix="options")
 
 
 def show_options(person: session.Person, namespace: str) -> Json:
     """The fields of `Wanted` that they set; kept in the page's address."""
     spaces = session.list_namespaces(person)["namespaces"]
     names = {space["id"]: space["name"] for space in spaces if space["id"] != namespace}
-    FIELDS.follow(_shown(names))
+    has_reranker = _has_reranker(person, namespace)
     with st.expander("Options", icon=":material/tune:", expanded=any(session.read_parameter(name) for name in NAMES)):
         first_column, second_column, third_column = st.columns(3)
-        with first_column:
-            context = _context()
-        with second_column:
-            context |= _recency()
-        with third_column:
-            context |= _reranking(person, namespace)
-        context |= _reach(names)
-        least = st.slider("Minimum score", 0.0, 1.0, step=0.05, key=FIELDS.key("least"))
-    FIELDS.write(least=f"{least:g}" if least else None)
-    return {**context, "least": least}
-
-
-def _shown(others: Mapping[str, str]) -> Json:
-    """Return the field values from the address. `others`: the names of the other namespaces, by id."""
+        about = "Expansion: what surrounds each result in its document, as `context` of the answer."
+        choice: Json = {"options": UNITS, "format_func": UNITS.__getitem__, "help": about}
+        unit = _field(first_column.selectbox, "unit", "Context of a result", **choice)
+        size: Json = {"default": 512, "disabled": not unit}
+        tokens = _field(first_column.number_input, "tokens", "Tokens of a context", 1, 8000, **size)
+        about = "0: the age of documents does not count. Else the score's part for recency halves every so many days."
+        half_life = _field(
+            second_column.number_input,
+            "halflife",
+            "Recency: half-life in days",
+            0.0,
+            100_000.0,
+            default=0.0,
+            help=about,
+        )
+        share: Json = {"default": 0.2, "step": 0.05, "disabled": not half_life}
+        recency = _field(second_column.slider, "recency", "Recency weight", 0.0, 1.0, **share)
+        about = "At most; 0 for no limit. Others take the place of those that are left out."
+        per = _field(third_column.number_input, "per", "Results per document", 0, 100, default=0, help=about)
+        about = "The service's own model compares the words of the best 20 results in their contexts."
+        if has_reranker is False:
+            about += " This namespace has no reranker of its own; give it one under Namespaces."
+        choice = {"options": RERANK, "format_func": RERANK.__getitem__, "help": about}
+        rerank = _field(third_column.selectbox, "rerank", "Reranking", **choice)
+        others = _field(
+            st.multiselect,
+            "with",
+            "Search in other namespaces, too",
+            default=[],
+            options=names,
+            format_func=lambda space: f"{names[space]}  ·  {space[-6:]}",
+            max_selections=OTHERS,
+            disabled=not names,
+            help="They need the same embedding model. Results are merged by score.",
+        )
+        least = _field(st.slider, "least", "Minimum score", 0.0, 1.0, default=0.0, step=0.05)
     return {
-        "least": float(read_number("least", 0.0, 0, 1)),
-        "unit": url_state.one_of("unit", tuple(UNITS)),
-        "tokens": int(read_number("tokens", 512, 1, 8000)),
-        "per": int(read_number("per", 0, 0, 100)),
-        "halflife": float(read_number("halflife", 0.0, 0, 100_000)),
-        "recency": float(read_number("recency", 0.2, 0, 1)),
-        "rerank": url_state.one_of("rerank", tuple(RERANK)),
-        "with": read_choices("with", others)[:OTHERS],
+        "unit": unit,
+        "tokens": tokens,
+        "half_life": half_life,
+        "recency": recency,
+        "per_document": per,
+        "rerank": "" if rerank == "on" and has_reranker is False else rerank,
+        "others": tuple(others),
+        "least": least,
     }
-
-
-def _context() -> Json:
-    unit = st.selectbox(
-        "Context of a result",
-        list(UNITS),
-        format_func=UNITS.__getitem__,
-        key=FIELDS.key("unit"),
-        help="Expansion: what surrounds each result in its document, as `context` of the answer.",
-    )
-    tokens = st.number_input("Tokens of a context", 1, 8000, key=FIELDS.key("tokens"), disabled=not unit)
-    FIELDS.write(unit=unit, tokens=str(tokens) if unit and tokens != 512 else None)
-    return {"unit": unit, "tokens": int(tokens)}
-
-
-def _recency() -> Json:
-    half = st.number_input(
-        "Recency: half-life in days",
-        0.0,
-        100_000.0,
-        key=FIELDS.key("halflife"),
-        help="0: the age of documents does not count. Else the score's part for recency halves every so many days.",
-    )
-    weight = st.slider("Recency weight", 0.0, 1.0, step=0.05, key=FIELDS.key("recency"), disabled=not half)
-    FIELDS.write(halflife=f"{half:g}" if half else None, recency=f"{weight:g}" if half and weight != 0.2 else None)
-    return {"half_life": float(half), "recency": float(weight)}
-
-
-def _reranking(person: session.Person, namespace: str) -> Json:
-    per = st.number_input(
-        "Results per document",
-        0,
-        100,
-        key=FIELDS.key("per"),
-        help="At most; 0 for no limit. Others take the place of those that are left out.",
-    )
-    has = _has_reranker(person, namespace)
-    choice = st.selectbox(
-        "Reranking",
-        list(RERANK),
-        format_func=RERANK.__getitem__,
-        key=FIELDS.key("rerank"),
-        help="The service's own model compares the words of the best 20 results in their contexts."
-        + (" This namespace has no reranker of its own; give it one under Namespaces." if has is False else ""),
-    )
-    choice = "" if choice == "on" and has is False else choice
-    FIELDS.write(per=str(per) if per else None, rerank=choice)
-    return {"per_document": int(per), "rerank": choice}
 
 
 def _has_reranker(person: session.Person, namespace: str) -> bool | None:
@@ -204,20 +153,6 @@ def _has_reranker(person: session.Person, namespace: str) -> bool | None:
         return None
     settings: dict[str, Any] = person.api.get(f"/v1/namespaces/{namespace}")["namespace"]
     return settings.get("rerankConfig") is not None if "embeddingModelConfig" in settings else None
-
-
-def _reach(names: Mapping[str, str]) -> Json:
-    other_namespaces = st.multiselect(
-        "Search in other namespaces, too",
-        list(names),
-        key=FIELDS.key("with"),
-        format_func=lambda space: f"{names[space]}  ·  {space[-6:]}",
-        max_selections=OTHERS,
-        disabled=not names,
-        help="They need the same embedding model. Results are merged by score.",
-    )
-    FIELDS.write(**{"with": ",".join(other_namespaces)})
-    return {"others": tuple(other_namespaces)}
 
 
 def show_snippets(person: session.Person, path: str, body: Json) -> None:

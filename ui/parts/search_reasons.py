@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import charts, search_request, url_state, waiting
+from ui.parts import charts, search_request, url_state, waiting, widgets
 from ui.parts.labels import document_label, status_word
 from ui.parts.search_request import MODES, MOST, Wanted
 from ui.parts.search_results import STYLE, rank_chunks
@@ -39,10 +39,22 @@ def _charts(found: dict[str, Json], wanted: Wanted) -> None:
             charts.score_parts(_parts(data, mode, wanted))
     st.header("Stage durations")
     st.caption("In milliseconds.")
-    charts.search_steps(_steps(found))
+    charts.search_steps(
+        [
+            {"search": MODES[mode], "step": name, "milliseconds": round(value, 1), "order": at}
+            for mode, data in found.items()
+            for at, (name, value) in enumerate(data["timings"].items())
+            if value is not None
+        ]
+    )
     for mode, data in found.items():
         with st.expander(f"{MODES[mode]}: the figures"):
-            st.dataframe(_figures(data), hide_index=True, width="stretch")
+            widgets.show_table(
+                [
+                    {"rank": rank, "score": hit["score"], **hit["explanation"], "document": hit["document"]["name"]}
+                    for rank, hit in enumerate(data["results"], 1)
+                ]
+            )
 
 
 def _moves(found: dict[str, Json]) -> list[Json]:
@@ -69,51 +81,28 @@ def _move(before: int | None, after: int | None) -> str:
 
 
 def _parts(data: Json, mode: str, wanted: Wanted) -> list[dict[str, Any]]:
-    """The weighted parts of each score: those of the two lists or the reranker's, and what recency adds."""
+    """The weighted parts of each score: those of the two lists, the reranker's, and what recency adds."""
     semantic = {"semantic": 1.0, "keyword": 0.0}.get(mode, wanted.weight)
     rows: list[dict[str, Any]] = []
     for rank, hit in enumerate(data["results"], 1):
         explanation = hit["explanation"]
-        aged = explanation.get("recencyScore") is not None
-        base_weight = 1 - wanted.recency if aged else 1.0
-        share = 0.0
-        if explanation.get("rerankScore") is not None:
-            share = explanation.get("rerankWeight", 1.0)
-            rows.append({"rank": rank, "kind": "Reranker", "part": base_weight * share * explanation["rerankScore"]})
-        base_weight *= 1 - share
-        if share < 1:
-            rows.append(
-                {
-                    "rank": rank,
-                    "kind": "Semantic score",
-                    "part": base_weight * semantic * (explanation["semanticScore"] or 0),
-                }
-            )
-            keyword = base_weight * (1 - semantic) * (explanation["keywordScore"] or 0)
-            rows.append({"rank": rank, "kind": "Keyword score", "part": keyword})
-        if aged:
-            rows.append({"rank": rank, "kind": "Recency", "part": wanted.recency * explanation["recencyScore"]})
+        recency = wanted.recency if explanation.get("recencyScore") is not None else 0.0
+        reranked = explanation.get("rerankScore") is not None
+        rerank = (1 - recency) * (explanation.get("rerankWeight", 1.0) if reranked else 0.0)
+        lists = 1 - recency - rerank
+        parts = {
+            "Reranker": (rerank, "rerankScore"),
+            "Semantic score": (lists * semantic, "semanticScore"),
+            "Keyword score": (lists * (1 - semantic), "keywordScore"),
+            "Recency": (recency, "recencyScore"),
+        }
+        rows += [
+            {"rank": rank, "kind": kind, "part": weight * (explanation.get(name) or 0)}
+            for kind, (weight, name) in parts.items()
+        ]
     return rows
 
 
-def _steps(found: dict[str, Json]) -> list[Json]:
-    return [
-        {"search": MODES[mode], "step": name, "milliseconds": round(value, 1), "order": at}
-        for mode, data in found.items()
-        for at, (name, value) in enumerate(data["timings"].items())
-        if value is not None
-    ]
-
-
-def _figures(data: Json) -> list[Json]:
-    return [
-        {"rank": rank, "score": hit["score"], **hit["explanation"], "document": hit["document"]["name"]}
-        for rank, hit in enumerate(data["results"], 1)
-    ]
-
-
-FIELDS = url_state.Fields("why", ("find",))
-PICKED = url_state.Fields("picked", ("document",))
 FOUND = 20
 """Documents that a piece of a name offers."""
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -133,12 +122,8 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
         return
     mode = wanted.modes[-1]
     if len(wanted.modes) > 1:
-        mode = (
-            st.segmented_control(
-                "Search mode", wanted.modes, default=mode, required=True, format_func=MODES.__getitem__, key="why_mode"
-            )
-            or mode
-        )
+        choice: Json = {"default": mode, "required": True, "format_func": MODES.__getitem__, "key": "why_mode"}
+        mode = st.segmented_control("Search mode", wanted.modes, **choice) or mode
     try:
         answer = own.api.post("/v1/search/why", search_request.build_why_request(wanted, mode, document))
     except ApiError as error:
@@ -154,20 +139,14 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
     if not answer["shown"] and {reason["kind"] for reason in answer["reasons"]} <= {"RANK", "THRESHOLD"}:
         _weights(person, wanted, document)
     if own.may("documents:read"):
-        query_params = {"namespace": wanted.namespace, "document": document}
-        st.page_link(
-            "views/documents.py", label="Open the document", icon=":material/description:", query_params=query_params
-        )
+        widgets.link_page("documents", "Open the document", document=document)
 
 
 def _pick(own: session.Person, wanted: Wanted) -> str | None:
     """The id of the document: found by a piece of its name, or that of the page's address."""
-    FIELDS.follow({"find": (session.read_parameter("find") or "")[:100]})
     left_column, right_column = st.columns(2)
-    piece = left_column.text_input(
-        "Document", placeholder="A piece of its name, or its id", max_chars=100, key=FIELDS.key("find")
-    ).strip()
-    FIELDS.write(find=piece)
+    hint: Json = {"placeholder": "A piece of its name, or its id", "max_chars": 100}
+    piece = url_state.bind_field(left_column.text_input, "find", "Document", prefix="why", **hint)
     linked = session.read_parameter("document")
     if not piece:
         if linked is None:
@@ -179,18 +158,12 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
     names = _named(own, wanted.namespace, piece)
     if not names:
         session.set_parameters(document=None)
-        st.info(
-            f"No document of this namespace has “{escape_markdown(piece)}” in its name.", icon=":material/search_off:"
-        )
+        text = f"No document of this namespace has “{escape_markdown(piece)}” in its name."
+        st.info(text, icon=":material/search_off:")
         return None
-    options = list(names)
-    PICKED.follow({"document": linked})
-    PICKED.offer("document", options)
-    document = str(
-        right_column.selectbox("Which one", options, format_func=names.__getitem__, key=PICKED.key("document"))
-    )
-    PICKED.write(document=document)
-    return document
+    choice: Json = {"options": names, "default": next(iter(names)), "format_func": names.__getitem__}
+    choice["always"] = True
+    return str(url_state.bind_field(right_column.selectbox, "document", "Which one", prefix="picked", **choice))
 
 
 def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
@@ -198,18 +171,15 @@ def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
     if not own.may("documents:read"):
         return {piece: piece}
     config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
-    body = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
-    return {
-        document["id"]: document["name"].strip() or document["id"]
-        for document in own.api.post("/v1/documents", body)["documents"]
-    }
+    documents = own.api.list_documents(namespace, config, size=FOUND)["documents"]
+    return {document["id"]: document["name"].strip() or document["id"] for document in documents}
 
 
 def _for_viewer(person: session.Person, wanted: Wanted, document: Json) -> None:
     """Say whether the user who is seen as may see the document; ranks are explained to the application alone."""
-    body = {"namespaceId": wanted.namespace, "filterConfig": {"documentIds": [document["id"]]}}
+    config, api = {"documentIds": [document["id"]]}, person.api
     name, viewer = escape_markdown(document["name"]), escape_markdown(wanted.viewer)
-    if person.may("documents:read") and not person.api.post("/v1/documents", body)["documents"]:
+    if person.may("documents:read") and not api.list_documents(wanted.namespace, config, size=1)["documents"]:
         st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
     else:
         st.info(f"{viewer} may see “{name}”. Its rank is explained only while you are yourself.")
@@ -237,7 +207,7 @@ def _why_told(found: Json) -> None:
         for key, name in (("semantic", "Semantic"), ("keyword", "Keyword"))
     ]
     st.caption("Its best chunk in each list, among all chunks that match the filter:")
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(rows)
     if found["matchedTerms"] or found["missingTerms"]:
         matched = " ".join(f":green-badge[{escape_markdown(word)}]" for word in found["matchedTerms"]) or "none"
         missing = " ".join(f":gray-badge[{escape_markdown(word)}]" for word in found["missingTerms"]) or "none"
@@ -255,16 +225,14 @@ def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
     """Show the change that would bring the document into the results, as a button if this page can apply it."""
     kind, score, rank = reason["kind"], found["score"], found["rank"]
     if kind == "FILTER":
-        changed = address_without(wanted, reason["detail"])
-        click = partial(_search_with, changed)
+        click = partial(session.set_parameters, **address_without(wanted, reason["detail"]))
         st.button("Search without this part of the filter", key=key, on_click=click, icon=":material/filter_alt_off:")
     elif kind == "THRESHOLD" and score is not None:
-        least = math.floor(score * 20) / 20
-        st.button(
-            f"Lower the minimum score to {least:g}", key=key, on_click=partial(_search_with, {"least": f"{least:g}"})
-        )
+        least = f"{math.floor(score * 20) / 20:g}"
+        click = partial(session.set_parameters, least=least)
+        st.button(f"Lower the minimum score to {least}", key=key, on_click=click)
     elif kind == "RANK" and rank is not None and rank <= MOST:
-        st.button(f"Show {rank} results", key=key, on_click=partial(_search_with, {"top": str(rank)}))
+        st.button(f"Show {rank} results", key=key, on_click=partial(session.set_parameters, top=str(rank)))
     elif kind == "RANK" and rank is not None:
         st.caption(f"Rank {rank:,} lies beyond the {MOST} results that this page shows.")
     elif kind == "STATUS" and found["document"]["status"] == "FAILED":
@@ -277,36 +245,26 @@ def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
 def address_without(wanted: Wanted, detail: str) -> dict[str, str | None]:
     """The page's address without the part of the filter that a reason names: a metadata key, or the condition."""
     path = detail.removesuffix(" leaves it out.")
-    metadata = wanted.metadata
     if path.startswith("filter.metadata."):
         key = path.removeprefix("filter.metadata.")
-        return {"filter": search_request.address_text({name: value for name, value in metadata.items() if name != key})}
-    condition = wanted.where
+        others = {name: value for name, value in wanted.metadata.items() if name != key}
+        return {"filter": search_request.address_text(others)}
     if path.startswith("filter.where.all["):
         number = path.removeprefix("filter.where.all[").partition("]")[0]
-        clauses = [value for at, value in enumerate(condition.get("all", [])) if str(at) != number]
+        clauses = [value for at, value in enumerate(wanted.where.get("all", [])) if str(at) != number]
         return {"where": search_request.address_text({"all": clauses} if clauses else {})}
     return {"where": None}
-
-
-def _search_with(changed: dict[str, str | None]) -> None:
-    session.set_parameters(**changed)
 
 
 def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
     """Run the query under other weights and show the actual ranks."""
     if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
         return
+    body = search_request.build_why_request(wanted, "hybrid", document)
+    configs = {f"{weight:g}": {"semanticWeight": weight, "keywordWeight": 1 - weight} for weight in WEIGHTS}
     questions = {
-        f"{weight:g}": partial(
-            person.api.post,
-            "/v1/search/why",
-            {
-                **search_request.build_why_request(wanted, "hybrid", document),
-                "hybridConfig": {"semanticWeight": weight, "keywordWeight": 1 - weight},
-            },
-        )
-        for weight in WEIGHTS
+        weight: partial(person.api.post, "/v1/search/why", {**body, "hybridConfig": config})
+        for weight, config in configs.items()
     }
     rows = [
         {
@@ -318,7 +276,7 @@ def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
         for weight, answer in waiting.ask_in_parallel(questions).items()
         if answer is not None
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(rows)
 
 
 def _score(value: float | None) -> str | None:

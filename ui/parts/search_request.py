@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
-from typing import Any
 
-from ui import session
 from ui.client import Json
 
 MODES = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
@@ -98,20 +95,6 @@ def _shape(wanted: Wanted) -> Json:
     if wanted.half_life > 0:
         shape["recency"] = {"halfLifeDays": wanted.half_life, "weight": wanted.recency}
     return shape
-
-
-def read_number(name: str, default: float, least: float, most: float) -> float:
-    """A number of the page's address within its bounds; the default for what is none."""
-    try:
-        value = float(session.read_parameter(name) or default)
-    except ValueError:
-        return default
-    return min(max(value, least), most) if math.isfinite(value) else default
-
-
-def read_choices(name: str, known: Any) -> list[str]:
-    """Those of a list in the page's address that there are."""
-    return [value for value in (session.read_parameter(name) or "").split(",") if value in known]
 
 
 def address_text(wanted: Json) -> str | None:

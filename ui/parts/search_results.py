@@ -7,12 +7,12 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import frame, hit_tables
 from ui.parts.hidden_passages import offer_hiding
 from ui.parts.labels import document_label, format_count, format_milliseconds
@@ -51,7 +51,8 @@ SETS = 20
 """Newest question sets that are offered."""
 _NEW = "new:"
 """Before the name of a set, in the page's address, that the first judgement makes."""
-_JUDGED, _ROUND = "judged", "judging_round"
+_ROUND = "judging_round"
+"""Of the session: the number of judgements, after each of which the thumbs show what the API has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,11 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
     """The set that judgements go to, and what the last one came to; None without one, or without the right."""
     if not (person.may("documents:write") and person.sees_all):
         return None
-    set_names = {evaluation["id"]: evaluation["name"] for evaluation in _sets(person, wanted.namespace)}
+    sets = person.api.get("/v1/evaluations", namespaceId=wanted.namespace, pageSize=SETS)["evaluations"]
+    set_names = {evaluation["id"]: evaluation["name"] for evaluation in sets}
     linked = session.read_parameter("set") or ""
-    options = [*set_names, *([linked.removeprefix(_NEW)] if linked.startswith(_NEW) else [])]
     at = linked.removeprefix(_NEW)
+    options = [*set_names, *([at] if linked.startswith(_NEW) else [])]
     left_column, right_column = st.columns([2, 3], vertical_alignment="bottom")
     chosen = left_column.selectbox(
         "Question set",
@@ -82,19 +84,16 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
         help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
     )
     session.set_parameters(set=chosen if chosen in set_names or not chosen else _NEW + chosen)
-    if message := st.session_state.pop(_JUDGED, None):
-        right_column.success(message, icon=":material/check:")
-    elif isinstance(refused := st.session_state.pop(f"{_JUDGED}_refused", None), ApiError):
-        frame.show_error(refused)
+    with right_column:
+        is_judged = frame.show_outcome()
     if not chosen:
         right_column.caption("With a question set, each hit can be marked as right or wrong.")
         return None
     if chosen not in set_names:
         right_column.caption(f"“{escape_markdown(chosen)}” is created with the first hit that you mark as right.")
         return Set(None, chosen)
-    questions = _questions(person, wanted, chosen)
-    relevant = questions[0]["relevant"] if questions else []
-    if not message:
+    relevant = _relevant(person, wanted, chosen)
+    if not is_judged:
         right_column.caption(f"{format_count(len(relevant), 'document')} marked as right for this question.")
     return Set(chosen, set_names[chosen], relevant)
 
@@ -105,32 +104,22 @@ def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit:
         return
     rounds = st.session_state.get(_ROUND, 0)
     key = f"mark-{chosen.id}-{wanted.query}-{rounds}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
-    st.feedback(
-        "thumbs",
-        key=key,
-        default=1 if is_right(chosen.relevant, hit) else None,
-        on_change=_judge,
-        args=(person, wanted, chosen, hit, key),
-    )
+    judge = partial(_judge, person, wanted, chosen, hit, key)
+    st.feedback("thumbs", key=key, default=1 if is_right(chosen.relevant, hit) else None, on_change=judge)
 
 
 def is_right(relevant: list[Json], hit: Json) -> bool:
     """Tell whether the hit's document is among the judged ones."""
-    document = hit["document"]
-    return any(
-        judged.get("documentId") == document["id"] or judged.get("externalId") == document["externalId"]
-        for judged in relevant
-    )
+    names = {hit["document"]["id"], hit["document"]["externalId"]}
+    return any(names & {judged.get("documentId"), judged.get("externalId")} for judged in relevant)
 
 
 def _judge(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: str) -> None:
     """Send the judgement, read the question back, and say what is there now."""
     right = st.session_state.get(key) == 1
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-    try:
-        st.session_state[_JUDGED] = _confirmed(person, wanted, chosen, hit, right=right)
-    except ApiError as error:
-        st.session_state[f"{_JUDGED}_refused"] = error
+    with frame.kept_refusal():
+        frame.keep_outcome(_confirmed(person, wanted, chosen, hit, right=right))
 
 
 def _confirmed(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
@@ -140,8 +129,7 @@ def _confirmed(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *
     title = escape_markdown(chosen.name)
     set_id = _send(person, wanted, chosen, hit, right=right)
     session.set_parameters(set=set_id)
-    questions = _questions(person, wanted, set_id)
-    relevant = questions[0]["relevant"] if questions else []
+    relevant = _relevant(person, wanted, set_id)
     if is_right(relevant, hit) is not right:
         return f"The API took the judgement, but does not show it: look at the question in “{title}”."
     verb = "is now marked as right" if right else "is not marked as right any more"
@@ -161,17 +149,11 @@ def _send(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, rig
     return chosen.id
 
 
-def _sets(person: session.Person, namespace: str) -> list[Any]:
-    evaluations: list[Any] = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS)["evaluations"]
-    return evaluations
-
-
-def _questions(person: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
-    path = f"/v1/evaluations/{evaluation}/questions"
-    questions: list[Json] = person.api.get(path, namespaceId=wanted.namespace, query=wanted.query, pageSize=1)[
-        "questions"
-    ]
-    return questions
+def _relevant(person: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
+    """Return the judgements that a set holds of the query."""
+    query = {"namespaceId": wanted.namespace, "query": wanted.query, "pageSize": 1}
+    questions = person.api.get(f"/v1/evaluations/{evaluation}/questions", **query)["questions"]
+    return list(questions[0]["relevant"]) if questions else []
 
 
 EXCERPT = 240
@@ -271,20 +253,15 @@ def best_excerpt(text: str, words: frozenset[str]) -> str:
 
 def score_parts(hit: Json) -> str:
     """Return the components of a score, in one line."""
-    explanation = hit["explanation"]
-    figures = [
-        f"semantic {explanation['semanticScore'] or 0:.3f}" + _at(explanation["semanticRank"]),
-        f"keyword {explanation['keywordScore'] or 0:.3f}" + _at(explanation["keywordRank"]),
-    ]
+    explanation, figures = hit["explanation"], []
+    for name in ("semantic", "keyword"):
+        rank = explanation[f"{name}Rank"]
+        figures.append(f"{name} {explanation[f'{name}Score'] or 0:.3f}" + (f" (rank {rank})" if rank else ""))
     if explanation.get("recencyScore") is not None:
         figures.append(f"recency {explanation['recencyScore']:.3f}")
     if explanation.get("rerankScore") is not None:
         figures.append(f"reranker {explanation['rerankScore']:.3f} (rank {explanation['rankBefore']} before)")
     return " · ".join(figures)
-
-
-def _at(rank: int | None) -> str:
-    return "" if rank is None else f" (rank {rank})"
 
 
 def _told(data: Json) -> str:
@@ -298,9 +275,8 @@ def _told(data: Json) -> str:
 def describe_answerable(answerable: Json) -> str:
     """Say in a sentence how probable it is that the results answer the question."""
     probability = answerable["probability"]
-    verdict = "Likely answered" if probability >= LIKELY else "Perhaps answered"
-    if probability < UNLIKELY:
-        verdict = "Probably not answered"
+    verdict = "Perhaps answered" if probability >= UNLIKELY else "Probably not answered"
+    verdict = "Likely answered" if probability >= LIKELY else verdict
     return f"{verdict} by these documents: {probability:.0%} ({answerable['basis']})."
 
 
@@ -377,7 +353,6 @@ def _page_picture(person: session.Person, wanted: Wanted, hit: Json, place: str)
     """The page that the passage begins on, with the passage shaded; drawn when it is opened."""
     at, document = hit["chunk"], hit["document"]["id"]
     key = f"page-{place}-{document}-{at['index']}-{wanted.query}"
-    picture = st.expander(f"Page {at['page']}", icon=":material/find_in_page:", key=key, on_change="rerun")
-    if picture.open:
-        with picture:
+    with st.expander(f"Page {at['page']}", icon=":material/find_in_page:", key=key, on_change="rerun") as picture:
+        if picture.open:
             show_page_image(person, hit.get("namespaceId", wanted.namespace), document, at["page"], at["index"])

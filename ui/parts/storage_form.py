@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import INTERVALS, name_of
 
@@ -49,11 +49,8 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
         connector = sources[source]["connector"]
         body: Json = {"namespaceId": namespace, "name": name or url, "connector": connector, "config": config}
         body |= {"syncIntervalMinutes": interval} if interval else {}
-        try:
+        with frame.shown_refusal():
             widgets.post_once(person, "/v1/connections", body)
-        except ApiError as error:
-            frame.show_error(error)
-        else:
             st.rerun()
 
 

@@ -7,6 +7,7 @@ import json
 import streamlit as st
 
 from ui import session
+from ui.client import Json
 from ui.parts import question_sets, widgets
 from ui.parts.labels import format_count, time_ago
 
@@ -32,25 +33,19 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         }
         for search in searches
     ]
-    chosen = widgets.clicked_row(
-        rows,
-        "weak_searches",
-        searches,
-        Query=st.column_config.TextColumn(width=190),
-        **{
-            "Best score": st.column_config.NumberColumn(format="%.3f"),
-            "Answered": st.column_config.NumberColumn(
-                format="%d %%", help="Probability that the last results answer the query."
-            ),
-        },
-    )
+    column, about = st.column_config, "Probability that the last results answer the query."
+    columns: Json = {
+        "Query": column.TextColumn(width=190),
+        "Answered": column.NumberColumn(format="%d %%", help=about),
+        "Best score": column.NumberColumn(format="%.3f"),
+    }
+    chosen = widgets.clicked_row(rows, "weak_searches", searches, **columns)
     st.caption(
         f"Click a query to open it in the search lab. Deleted {format_count(days, 'day')} after the last search."
     )
     if chosen is not None:
-        st.switch_page("views/search.py", query_params={"namespace": namespace, "q": chosen["query"]})
+        widgets.open_page("search", q=chosen["query"])
     if st.button("New question set of these", icon=":material/playlist_add:"):
         lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
         st.session_state[question_sets.LINES] = "\n".join(lines)
-        session.set_parameters(new="yes")
-        st.rerun()
+        session.go_to(new="yes")

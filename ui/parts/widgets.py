@@ -10,6 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -58,6 +59,46 @@ def status_column() -> Any:
     return st.column_config.MultiselectColumn(
         "Status", options=list(STATUS), color=colors, format_func=status_word, width=180
     )
+
+
+ICONS = {
+    "add_content": "add_circle",
+    "connections": "cable",
+    "documents": "description",
+    "runs": "play_circle",
+    "search": "search",
+}
+
+
+def link_page(page: str, label: str, icon: str = "", **query: str) -> None:
+    """Show a link to a page, in the same namespace unless the query names another."""
+    icon = f":material/{icon or ICONS.get(page, 'arrow_forward')}:"
+    st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=_in_namespace(query))
+
+
+def open_page(page: str, **query: str) -> None:
+    """Lead to a page, in the same namespace unless the query names another."""
+    st.switch_page(f"views/{page}.py", query_params=_in_namespace(query))
+
+
+def _in_namespace(query: dict[str, str]) -> dict[str, str]:
+    namespace = session.read_parameter("namespace")
+    return {"namespace": namespace, **query} if namespace else query
+
+
+def link_back(label: str, *names: str) -> None:
+    """Show the way back to a list: a button that takes the parameters out of the address."""
+    leave = partial(session.set_parameters, **dict.fromkeys(names))
+    st.button(label, icon=":material/arrow_back:", on_click=leave)
+
+
+def show_table(rows: Sequence[Any], **columns: Any) -> None:
+    st.dataframe(rows, hide_index=True, width="stretch", column_config=columns or None)
+
+
+def download_csv(label: str, rows: Sequence[Mapping[str, Any]], file: str, key: str | None = None) -> None:
+    content = csv_bytes(rows, list(rows[0]))
+    st.download_button(label, content, file, "text/csv", icon=":material/download:", key=key)
 
 
 def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> None:

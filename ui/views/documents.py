@@ -21,6 +21,7 @@ from ui.parts import (
     widgets,
 )
 from ui.parts.labels import (
+    count_documents,
     document_counts,
     document_label,
     format_count,
@@ -30,7 +31,7 @@ from ui.parts.labels import (
     status_word,
     time_ago,
 )
-from ui.parts.widgets import csv_bytes, escape_markdown
+from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 
@@ -49,11 +50,12 @@ def main() -> None:
 def show_listing(person: session.Person, namespace: str) -> None:
     """One page of the documents that the filters leave, and what can be done to all of them."""
     document_actions.show_outcome()
+    count = partial(person.api.list_documents, namespace)
     around = waiting.ask_in_parallel(
         {
-            "sites": partial(_counts, person, namespace, {"documentTypes": ["URL"]}, "statsBySite"),
+            "sites": partial(count, {"documentTypes": ["URL"]}, include=["statsBySite"]),
             "failures": partial(failures.count_causes, person, namespace) if person.may("documents:write") else None,
-            "unknown": partial(_counts, person, namespace, {"accessStatuses": ["UNKNOWN"]}, "statsByStatus"),
+            "unknown": partial(count, {"accessStatuses": ["UNKNOWN"]}, include=["statsByStatus"]),
         }
     )
     sites = {entry["site"]: entry["totalCount"] for entry in (around["sites"] or {})["statsBySite"]}
@@ -63,16 +65,9 @@ def show_listing(person: session.Person, namespace: str) -> None:
     if config.keys() <= {"documentIngestionStatuses"}:
         _failures(person, namespace, around["failures"] or {})
     config = _of_cause(config)
-    data = person.api.post(
-        "/v1/documents",
-        {
-            "namespaceId": namespace,
-            "filterConfig": config,
-            "pagination": {"pageSize": PAGE, "cursor": session.read_parameter("cursor")},
-            "includeConfig": {"documents": True, "statsByStatus": True},
-        },
-    )
-    _attention(namespace, config, sum(entry["totalCount"] for entry in (around["unknown"] or {})["statsByStatus"]))
+    cursor = session.read_parameter("cursor")
+    data = person.api.list_documents(namespace, config, size=PAGE, cursor=cursor, include=["statsByStatus"])
+    _attention(config, count_documents(around["unknown"] or {}))
     if not data["documents"]:
         _nothing(person, namespace, config, data)
         return
@@ -89,28 +84,11 @@ def show_listing(person: session.Person, namespace: str) -> None:
         document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
 
 
-def _counts(person: session.Person, namespace: str, config: Json, stats: str) -> Json:
-    """Counts alone."""
-    return person.api.post(
-        "/v1/documents",
-        {
-            "namespaceId": namespace,
-            "filterConfig": config,
-            "pagination": {"pageSize": 1},
-            "includeConfig": {"documents": False, stats: True},
-        },
-    )
-
-
-def _attention(namespace: str, config: Json, unknown: int) -> None:
+def _attention(config: Json, unknown: int) -> None:
     """Show a warning for documents that are visible to no user since their service does not report access."""
     if unknown and "accessStatuses" not in config:
-        st.page_link(
-            "views/documents.py",
-            label=f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so no user sees them",
-            icon=":material/lock_person:",
-            query_params={"namespace": namespace, "access": "unknown"},
-        )
+        label = f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so no user sees them"
+        widgets.link_page("documents", label, "lock_person", access="unknown")
 
 
 def _failures(person: session.Person, namespace: str, counts: Json) -> None:
@@ -126,8 +104,7 @@ def _of_cause(config: Json) -> Json:
     if cause not in failures.REMEDIES:
         return config
     if st.button(f"Only {failures.REMEDIES[cause].plural}", icon=":material/close:", key="cause"):
-        session.set_parameters(cause=None, cursor=None)
-        st.rerun()
+        session.go_to(cause=None, cursor=None)
     leaves = [failures.where_cause(cause), *([config["where"]] if "where" in config else [])]
     return {**config, "where": {"all": leaves}}
 
@@ -146,16 +123,12 @@ def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -
     else:
         widgets.show_empty("No documents yet.", "Add content: a text, files, a website, a connection.")
         if person.may("ingest:write"):
-            query_params = {"namespace": namespace}
-            st.page_link(
-                "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
-            )
+            widgets.link_page("add_content", "Add content")
 
 
 def _explain_unseen(namespace: str, config: Json) -> None:
     """Show why the user that is seen as does not see the documents that match."""
-    body = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": 5}}
-    documents = session.current_person().api.post("/v1/documents", body)["documents"]
+    documents = session.current_person().api.list_documents(namespace, config, size=5)["documents"]
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
     for document in documents:
         name = escape_markdown(document_label(document["name"]))
@@ -197,13 +170,10 @@ def _table(namespace: str, data: Json) -> None:
         **{document_detail.TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.set_parameters(document=chosen, tab=document_detail.TITLE if is_check else None)
-        st.rerun()
+        session.go_to(document=chosen, tab=document_detail.TITLE if is_check else None)
     with st.container(horizontal=True):
-        total = sum(entry["totalCount"] for entry in data["statsByStatus"])
-        widgets.show_pager({**data, "totalCount": total})
-        file = csv_bytes(rows, list(rows[0]))
-        st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
+        widgets.show_pager({**data, "totalCount": count_documents(data)})
+        widgets.download_csv("Page as CSV", rows, "documents.csv")
 
 
 def _row(document: Json, *, errors: bool, is_check: bool, why: str | None) -> Json:

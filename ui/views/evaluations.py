@@ -1,6 +1,4 @@
-"""Gates: new embeddings that a question set judges before anybody is shown them; begun, cancelled, and what they
-decided.
-"""
+"""Evaluations: question sets, their comparisons, and gates, which judge new embeddings before they are used."""
 
 from __future__ import annotations
 
@@ -21,12 +19,6 @@ RUNS = 30
 """Newest job runs that are looked through."""
 RULES = {"notWorseThan": "worse than now by at most", "minimum": "at least"}
 BOUND = "Of the metric, which lies between 0 and 1."
-_SAID = "gate_said"
-
-
-def decided_runs(person: session.Person, namespace: str, evaluation: str | None = None) -> list[Json]:
-    """Job runs that embedded a namespace again and say what their gate found; of one question set, if it is named."""
-    return _told(_runs(person, namespace), evaluation)
 
 
 def _runs(person: session.Person, namespace: str) -> list[Json]:
@@ -38,11 +30,13 @@ def _runs(person: session.Person, namespace: str) -> list[Json]:
     return [run for run in runs if run["source"] == "REEMBED"]
 
 
-def _told(runs: list[Json], evaluation: str | None) -> list[Json]:
-    return [run for run in runs if any(_tells(notice, evaluation) for notice in run["notices"])]
+def _judged(runs: list[Json], evaluation: str = "") -> list[Json]:
+    """Return the runs that say what their gate found; of one question set, if it is named."""
+    marks = (f"of {evaluation};",) if evaluation else ("of eval_", "could not be judged")
+    return [run for run in runs if any(mark in notice["reason"] for notice in run["notices"] for mark in marks)]
 
 
-def show_gates(namespace: str, runs: list[Json]) -> None:
+def show_gates(runs: list[Json]) -> None:
     """Show each gate with its figures and a link to its run."""
     for run in runs:
         with st.container(border=True):
@@ -55,25 +49,17 @@ def show_gates(namespace: str, runs: list[Json]) -> None:
                     st.error(text, icon=":material/block:")
                 else:
                     st.success(text, icon=":material/verified:")
-            query_params = {"namespace": namespace, "run": run["id"]}
-            st.page_link(
-                "views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=query_params
-            )
+            widgets.link_page("runs", "Open the run", run=run["id"])
 
 
 def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
     """Show past and current decisions of this question set, and the form to judge another model."""
-    message = st.session_state.pop(_SAID, None)
-    if isinstance(message, ApiError):
-        frame.show_error(message)
-    elif message:
-        st.success(message, icon=":material/check:")
     runs = _runs(person, namespace)
     moving = [run for run in runs if run["status"] in MOVING]
     for run in moving:
         _under_way(person, namespace, run)
-    if judged := _told(runs, evaluation["id"]):
-        show_gates(namespace, judged)
+    if judged := _judged(runs, evaluation["id"]):
+        show_gates(judged)
     else:
         widgets.show_empty(
             "No gate has asked these questions yet.",
@@ -89,17 +75,10 @@ def _under_way(person: session.Person, namespace: str, run: Json) -> None:
     with st.container(border=True):
         st.markdown("**The namespace is being embedded again.** Searches are answered from the old vectors until then.")
         with st.container(horizontal=True):
-            query_params = {"namespace": namespace, "run": run["id"]}
-            st.page_link(
-                "views/runs.py", label="Open the run", icon=":material/play_circle:", query_params=query_params
-            )
+            widgets.link_page("runs", "Open the run", run=run["id"])
             if person.may("ingest:write"):
-                st.button(
-                    "Cancel it and its gate",
-                    icon=":material/cancel:",
-                    on_click=_cancel,
-                    args=(person, namespace, run["id"]),
-                )
+                cancel = partial(_cancel, person, namespace, run["id"])
+                st.button("Cancel it and its gate", icon=":material/cancel:", on_click=cancel)
 
 
 def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
@@ -120,13 +99,12 @@ def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
         key = ""
         if provider != "LOCAL":
             key = st.text_input("API key", type="password", key="gate_key", autocomplete="off")
-        first_column, second_column, third_column = st.columns(3)
-        metric = first_column.selectbox("Metric", list(METRICS), format_func=METRICS.__getitem__, key="gate_metric")
-        rule = second_column.selectbox("Passes if it is", list(RULES), format_func=RULES.__getitem__, key="gate_rule")
-        bound = third_column.number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND)
-        pressed = st.form_submit_button(
-            "Embed again behind the gate", type="primary", icon=":material/verified:", disabled=not model
-        )
+        columns = st.columns(3)
+        metric = columns[0].selectbox("Metric", list(METRICS), format_func=METRICS.__getitem__, key="gate_metric")
+        rule = columns[1].selectbox("Passes if it is", list(RULES), format_func=RULES.__getitem__, key="gate_rule")
+        bound = columns[2].number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND)
+        look: Json = {"type": "primary", "icon": ":material/verified:", "disabled": not model}
+        pressed = st.form_submit_button("Embed again behind the gate", **look)
     if pressed:
         gate = {"evaluationId": evaluation["id"], "metric": metric, rule: bound}
         config = {"provider": provider, "model": model, **({"apiKey": key} if key else {})}
@@ -134,54 +112,44 @@ def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
 
 
 def _begin(person: session.Person, namespace: str, body: Json) -> None:
-    try:
-        with st.spinner("Trying the model …"):
-            begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
-    except ApiError as error:
-        frame.show_error(error)
-        return
-    if begun.get("ingestJobRunId"):
-        st.session_state[_SAID] = "Begun: the new vectors are made now and judged when they are complete."
-    else:
-        st.session_state[_SAID] = "Saved. Nothing had to be embedded again, so that the gate had nothing to judge."
-    st.rerun()
+    with frame.shown_refusal(), st.spinner("Trying the model …"):
+        begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
+        frame.keep_outcome(
+            "Begun: the new vectors are made now and judged when they are complete."
+            if begun.get("ingestJobRunId")
+            else "Saved. Nothing had to be embedded again, so that the gate had nothing to judge."
+        )
+        st.rerun()
 
 
 def _cancel(person: session.Person, namespace: str, run: str) -> None:
-    api = replace(person.api, tenant="")
-    try:
+    with frame.kept_refusal():
+        api = replace(person.api, tenant="")
         api.post(f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": namespace})
-    except ApiError as error:
-        st.session_state[_SAID] = error
-        return
-    st.session_state[_SAID] = "Cancelled: the old vectors stay, and the gate is gone with the run."
-
-
-def _tells(notice: Json, evaluation: str | None) -> bool:
-    reason = str(notice["reason"])
-    judged = "could not be judged" in reason
-    return f"of {evaluation};" in reason if evaluation else "of eval_" in reason or judged
+        frame.keep_outcome("Cancelled: the old vectors stay, and the gate is gone with the run.")
 
 
 def main() -> None:
     person = session.current_person()
     namespace = frame.show_head(person, "Evaluations")
-    question_sets.show_outcome()
-    question_sets.show_refusal()
+    frame.show_outcome()
     evaluation = session.read_id("evaluation")
     if evaluation is None:
         question_sets.show_sets(person, namespace)
         if person.may("documents:write"):
             weak_searches.show_weak_searches(person, namespace)
-        if runs := decided_runs(person, namespace):
+        if runs := _judged(_runs(person, namespace)):
             st.header("Gates of new embeddings")
-            show_gates(namespace, runs)
+            show_gates(runs)
         return
-    if st.button("All question sets", icon=":material/arrow_back:"):
-        session.set_parameters(evaluation=None, run=None, tab=None, questions=None)
-        st.rerun()
-    opened = _opened(person, namespace, evaluation)
-    if opened is not None:
+    widgets.link_back("All question sets", "evaluation", "run", "tab", "questions")
+    try:
+        opened = person.api.get(f"/v1/evaluations/{evaluation}", namespaceId=namespace)["evaluation"]
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        st.warning("This question set does not exist here any more. Choose another one.")
+    else:
         show_set(person, namespace, opened)
 
 
@@ -196,26 +164,16 @@ def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
         verbs = ("is", "counts") if len(missing) == 1 else ("are", "count")
         st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {sample}")
     pages = {
-        "Compare": partial(comparisons.start_comparison, person, namespace, evaluation),
-        "Results": partial(comparisons.show_results, person, namespace, evaluation),
-        "History": partial(comparisons.show_history, person, namespace, evaluation),
-        "Questions": partial(question_sets.show_questions, person, namespace, evaluation),
-        "Gate": partial(gates_tab, person, namespace, evaluation),
+        "Compare": comparisons.start_comparison,
+        "Results": comparisons.show_results,
+        "History": comparisons.show_history,
+        "Questions": question_sets.show_questions,
+        "Gate": gates_tab,
     }
     if person.may("documents:write"):
-        pages["Edit"] = partial(question_sets.show_editor, person, namespace, evaluation)
-    widgets.show_tabs("evaluation_tabs", pages)
-
-
-def _opened(person: session.Person, namespace: str, evaluation: str) -> Json | None:
-    try:
-        details: Json = person.api.get(f"/v1/evaluations/{evaluation}", namespaceId=namespace)["evaluation"]
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        st.warning("This question set does not exist here any more. Choose another one.")
-        return None
-    return details
+        pages["Edit"] = question_sets.show_editor
+    tabs = {name: partial(show, person, namespace, evaluation) for name, show in pages.items()}
+    widgets.show_tabs("evaluation_tabs", tabs)
 
 
 main()

@@ -1,4 +1,4 @@
-"""Rotating an API key: a new one that may do the same, and the end of the old one once its users have changed over."""
+"""Keys and limits: use of the organization's limits, its API keys with their rotation, and its tenants."""
 
 from __future__ import annotations
 
@@ -7,47 +7,23 @@ from functools import partial
 import streamlit as st
 
 from ui import session, sign_ins
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 _ROTATION = "key_rotation"
 """Of the session: the old key, the new one, and that one's value, which is shown until the rotation ends."""
-_TROUBLE = "key_rotation_trouble"
 SAME = ("name", "scopes", "namespaceId", "tenantId", "principal", "principalRequired")
 """What the new key has of the old one."""
 
 
-def rotate_button(person: session.Person, key: Json) -> None:
-    """The first step, for one key; one rotation at a time."""
-    st.button(
-        "Rotate",
-        key=f"rotate-{key['id']}",
-        width="stretch",
-        disabled=_ROTATION in st.session_state,
-        help="Creates a key with the same name, scopes and bounds. The old one works until you revoke it.",
-        on_click=_create_successor,
-        args=(person, key),
-    )
-
-
-def show_rotation(keys: list[Json]) -> None:
-    """Why a step was refused, and the second step where the list of keys does not hold the old one."""
-    if isinstance(trouble := st.session_state.pop(_TROUBLE, None), ApiError):
-        frame.show_error(trouble)
-    if _ROTATION in st.session_state and st.session_state[_ROTATION][0]["id"] not in {key["id"] for key in keys}:
-        with st.container(border=True):
-            _second_step()
-
-
-def rotation_of(key: Json) -> None:
-    """The second step, in the card of the key that is rotated: the new key, and the end of the old one."""
-    if _ROTATION in st.session_state and st.session_state[_ROTATION][0]["id"] == key["id"]:
-        _second_step()
+def _rotated_key() -> str | None:
+    return st.session_state[_ROTATION][0]["id"] if _ROTATION in st.session_state else None
 
 
 def _second_step() -> None:
+    """Show the new key, and the end of the old one."""
     old, new, value = st.session_state[_ROTATION]
     st.markdown(
         f"**1. The new key**, which ends in `{new['hint']}`, has the same name, scopes and bounds. Copy it now: it is"
@@ -63,36 +39,30 @@ def _second_step() -> None:
         st.button(
             "Revoke the old key", type="primary", icon=":material/key_off:", disabled=not sure, on_click=_revoke_old
         )
-        st.button("Keep both keys", on_click=_end)
+        st.button("Keep both keys", on_click=_end_rotation)
 
 
 def _create_successor(person: session.Person, old: Json) -> None:
     body = {name: old[name] for name in SAME if old.get(name) is not None}
-    try:
+    with frame.kept_refusal():
         response = widgets.post_once(person, "/v1/keys", body, instead_of=old["id"])
-    except ApiError as error:
-        st.session_state[_TROUBLE] = error
-        return
-    st.session_state[_ROTATION] = (old, response["key"], response["apiKey"])
+        st.session_state[_ROTATION] = (old, response["key"], response["apiKey"])
 
 
 def _revoke_old() -> None:
     """Revoke the old key. A session that uses it continues with the new one."""
     person = session.current_person()
     old, _, value = st.session_state[_ROTATION]
-    try:
+    with frame.kept_refusal():
         person.api.delete(f"/v1/keys/{old['id']}")
         if session.own_key_ended(person):
             session.sign_in(value, person.api.tenant)
             sign_ins.replace_key(session.cookie_id(), value)
-    except ApiError as error:
-        st.session_state[_TROUBLE] = error
-        return
-    _end()
-    st.toast(f"Revoked: the key that ends in {old['hint']}.", icon=":material/check:")
+        _end_rotation()
+        st.toast(f"Revoked: the key that ends in {old['hint']}.", icon=":material/check:")
 
 
-def _end() -> None:
+def _end_rotation() -> None:
     for name in (_ROTATION, "key_rotation_sure"):
         st.session_state.pop(name, None)
 
@@ -113,10 +83,10 @@ def _limits(person: session.Person) -> None:
     usage = person.api.get("/v1/usage")
     _bar("Requests this minute", usage["requests"])
     _bar("Namespaces", usage["namespaces"])
-    documents, chunks, stored = st.columns(3)
-    documents.metric("Documents", f"{usage['documents']:,}", border=True)
-    chunks.metric("Chunks", f"{usage['chunks']:,}", border=True)
-    stored.metric("Storage used", format_size(usage["storageBytes"]), border=True)
+    cells = st.columns(3)
+    cells[0].metric("Documents", f"{usage['documents']:,}", border=True)
+    cells[1].metric("Chunks", f"{usage['chunks']:,}", border=True)
+    cells[2].metric("Storage used", format_size(usage["storageBytes"]), border=True)
 
 
 def _bar(title: str, use: Json) -> None:
@@ -140,11 +110,8 @@ def _create(person: session.Person) -> None:
             body: Json = {"name": name, "scopes": scopes}
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
-            try:
+            with frame.shown_refusal():
                 response = widgets.post_once(person, "/v1/keys", body)
-            except ApiError as error:
-                frame.show_error(error)
-            else:
                 st.session_state[_MADE] = response["key"]["id"], response["apiKey"]
 
 
@@ -154,16 +121,17 @@ def _keys(person: session.Person) -> None:
     keys = data["keys"]
     spaces = {space["id"]: space["name"] for space in session.list_namespaces(person, size=100)["namespaces"]}
     _made({key["id"] for key in keys if key["revokedAt"]})
-    show_rotation(keys)
+    frame.show_outcome()
+    if _rotated_key() and _rotated_key() not in {key["id"] for key in keys}:
+        with st.container(border=True):
+            _second_step()
     for key in [key for key in keys if not key["revokedAt"]]:
         _key(person, key, spaces)
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
-            rows = [
-                {"Name": key["name"], "Ends in": key["hint"], "Revoked": time_ago(key["revokedAt"])} for key in revoked
-            ]
-            st.dataframe(rows, hide_index=True, width="stretch")
+            rows = [(key["name"], key["hint"], time_ago(key["revokedAt"])) for key in revoked]
+            widgets.show_table([dict(zip(("Name", "Ends in", "Revoked"), row, strict=True)) for row in rows])
     widgets.show_pager(data, name="keys")
 
 
@@ -191,19 +159,24 @@ def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
             + (" · :blue-badge[you are signed in with it]" if is_own else "")
         )
         left_column.caption(f"{', '.join(key['scopes'])} · created {time_ago(key['createdAt'])}")
-        with middle_column:
-            rotate_button(person, key)
-        rotation_of(key)
+        middle_column.button(
+            "Rotate",
+            key=f"rotate-{key['id']}",
+            width="stretch",
+            disabled=_ROTATION in st.session_state,
+            help="Creates a key with the same name, scopes and bounds. The old one works until you revoke it.",
+            on_click=_create_successor,
+            args=(person, key),
+        )
+        if _rotated_key() == key["id"]:
+            _second_step()
         with right_column.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")
             if is_own:
                 st.warning("You are signed in with this key: revoking it signs you out.")
             if st.button("Revoke for good", type="primary", key=f"revoke-{key['id']}"):
-                try:
+                with frame.shown_refusal():
                     person.api.delete(f"/v1/keys/{key['id']}")
-                except ApiError as error:
-                    frame.show_error(error)
-                else:
                     st.rerun()
 
 
@@ -212,30 +185,21 @@ def _tenants(person: session.Person) -> None:
         left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
         name = left_column.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
         if right_column.form_submit_button("Add tenant", width="stretch"):
-            try:
+            with frame.shown_refusal():
                 person.api.post("/v1/tenants", {"id": name})
-            except ApiError as error:
-                frame.show_error(error)
     data = person.api.get("/v1/tenants", pageSize=PAGE, cursor=session.read_parameter("tenants"))
     tenants = data["tenants"]
     if not tenants:
-        widgets.show_empty(
-            "No tenants.",
-            "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
-        )
+        advice = "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it."
+        widgets.show_empty("No tenants.", advice)
         return
-    rows = [{"Tenant": tenant["id"], "Added": time_ago(tenant["createdAt"])} for tenant in tenants]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table([{"Tenant": tenant["id"], "Added": time_ago(tenant["createdAt"])} for tenant in tenants])
     widgets.show_pager(data, name="tenants")
     removed = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
-    if removed and st.button(
-        f"Remove {escape_markdown(removed)}", help="Requests with it are refused; its data stays."
-    ):
-        try:
+    about = "Requests with it are refused; its data stays."
+    if removed and st.button(f"Remove {escape_markdown(removed)}", help=about):
+        with frame.shown_refusal():
             person.api.delete(f"/v1/tenants/{removed}")
-        except ApiError as error:
-            frame.show_error(error)
-        else:
             st.rerun()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
 
 import streamlit as st
 
@@ -44,17 +44,12 @@ def _show(person: session.Person, namespace: str) -> None:
     answers = waiting.ask_in_parallel(_questions(person, namespace))
     stats, activity = answers["stats"], answers["activity"]
     if stats is not None:
-        st.caption(
-            document_counts(stats)
-        )  # a line of text stands there long before the browser has drawn a number or a chart
+        st.caption(document_counts(stats))
     _numbers(answers)
     if stats is not None and not stats["statsByStatus"]:
         widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
         if person.may("ingest:write"):
-            query_params = {"namespace": namespace}
-            st.page_link(
-                "views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=query_params
-            )
+            widgets.link_page("add_content", "Add content")
         return
     if person.may("ingest:read"):
         _attention(person, namespace, answers)
@@ -81,18 +76,17 @@ def _show(person: session.Person, namespace: str) -> None:
 def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
     """Return the page's requests that the key allows; usage needs a key that is not bound."""
     get, scope = person.api.get, {"namespaceId": namespace}
-    counts = {"documents": False, "statsBySource": True, "statsByStatus": True}
-    body = {"filterConfig": {}, "includeConfig": counts, **scope}
+    stats = partial(person.api.list_documents, namespace, {}, include=["statsBySource", "statsByStatus"])
     reads, runs, connects = person.may("documents:read"), person.may("ingest:read"), person.may("connections:read")
     owns = person.may("admin") and not person.namespace and not person.tenant
     return {
-        "stats": (lambda: person.api.post("/v1/documents", body)) if reads else None,
-        "failures": (lambda: failures.count_causes(person, namespace)) if reads and runs else None,
-        "activity": (lambda: get("/v1/activity", history="true", **scope)) if runs and person.sees_all else None,
-        "usage": (lambda: get("/v1/usage")) if owns else None,
-        "queue": (lambda: get("/v1/queue")) if owns else None,
-        "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **scope)) if connects else None,
-        "removals": (lambda: removals.count_of(person, namespace)) if reads and connects else None,
+        "stats": stats if reads else None,
+        "failures": partial(failures.count_causes, person, namespace) if reads and runs else None,
+        "activity": partial(get, "/v1/activity", history="true", **scope) if runs and person.sees_all else None,
+        "usage": partial(get, "/v1/usage") if owns else None,
+        "queue": partial(get, "/v1/queue") if owns else None,
+        "connections": partial(get, "/v1/connections", pageSize=CONNECTIONS, **scope) if connects else None,
+        "removals": partial(removals.count_of, person, namespace) if reads and connects else None,
     }
 
 
@@ -106,7 +100,7 @@ def _syncs(stats: Json | None) -> None:
         }
         for entry in (stats or {"statsBySource": []})["statsBySource"]
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(rows)
 
 
 def _numbers(known: Known) -> None:
@@ -126,45 +120,30 @@ def _numbers(known: Known) -> None:
         columns[1].metric("Latency p50", format_milliseconds(searches["p50"]), border=True)
         columns[2].metric("Latency p95", format_milliseconds(searches["p95"]), border=True)
         if usage := known["usage"]:
-            _requests(usage, columns[3])
-
-
-def _requests(usage: Json, cell: Any) -> None:
-    """Show the requests of this minute, with the limit."""
-    requests = usage["requests"]
-    cell.metric(
-        "Requests this minute",
-        f"{requests['used']:,}",
-        border=True,
-        help=f"Of {requests['limit']:,} that the organization may make. In all its namespaces: "
-        f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, "
-        f"{format_size(usage['storageBytes'])}.",
-    )
+            about = (
+                f"Of {usage['requests']['limit']:,} that the organization may make. In all its namespaces: "
+                f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, {format_size(usage['storageBytes'])}."
+            )
+            columns[3].metric("Requests this minute", f"{usage['requests']['used']:,}", border=True, help=about)
 
 
 def _attention(person: session.Person, namespace: str, known: Known) -> None:
     """Show problems, each with a link; without problems, a text that states so."""
-    notices: list[tuple[str, str, dict[str, str]]] = []
-    activity, connections, causes = known["activity"], known["connections"] or {"connections": []}, known["failures"]
-    notices.extend((escape_markdown(reason), "queue", {}) for reason in (known["queue"] or {"reasons": []})["reasons"])
-    if stuck := _stuck(activity):
-        notices.append(stuck)
-    broken = (escape_markdown(entry["name"]) for entry in connections["connections"] if entry["status"] == "FAILED")
-    notices.extend((f"The connection “{name}” failed: reconnect it", "connections", {}) for name in broken)
-    uneasy = (entry for entry in connections["connections"] if entry["status"] == "ACTIVE" and entry["statusReason"])
-    notices.extend(
-        (f"The connection “{escape_markdown(entry['name'])}” has trouble: see why", "connections", {})
-        for entry in uneasy
-    )
-    if waiting := (known["removals"] or {}).get("total"):
-        notices.append(
-            (f"{format_count(waiting, 'document')} deleted at source: pending confirmation", "connections", {})
-        )
-    usage = known["usage"] or {}
+    causes, usage = known["failures"], known["usage"] or {}
+    notices = [(escape_markdown(reason), "queue") for reason in (known["queue"] or {"reasons": []})["reasons"]]
+    notices += _stuck(known["activity"])
+    for connection in (known["connections"] or {"connections": []})["connections"]:
+        title = f"The connection “{escape_markdown(connection['name'])}”"
+        if connection["status"] == "FAILED":
+            notices.append((f"{title} failed: reconnect it", "connections"))
+        elif connection["status"] == "ACTIVE" and connection["statusReason"]:
+            notices.append((f"{title} has trouble: see why", "connections"))
+    if total := (known["removals"] or {}).get("total"):
+        notices.append((f"{format_count(total, 'document')} deleted at source: pending confirmation", "connections"))
     for name, description in LIMITS.items():
         use = usage.get(name, {"used": 0, "limit": 1})
         if use["used"] >= use["limit"]:
-            notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys", {}))
+            notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys"))
     if not notices and not causes:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
         return
@@ -174,19 +153,18 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
         if retry and (result := failures.retry_documents(person, namespace, retry)):
             st.toast(result, icon=":material/replay:")
             st.rerun(scope="fragment")
-        for label, page, query_params in notices:
-            query = {"namespace": namespace, **query_params}
-            st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)
+        for label, page in notices:
+            widgets.link_page(page, label, "arrow_forward")
 
 
-def _stuck(activity: Json | None) -> tuple[str, str, dict[str, str]] | None:
+def _stuck(activity: Json | None) -> list[tuple[str, str]]:
     """A run that has been queued for a minute or more while no other is worked on, and the way to the reason."""
     runs: Json = activity["runs"] if activity else {}
     oldest = runs.get("oldestQueuedAt")
     if not oldest or runs["preProcessing"] + runs["processing"] or (age := time_since(oldest)).endswith(" s"):
-        return None
+        return []
     page = "queue" if session.current_person().may("admin") else "runs"
-    return f"A run has been queued for {age} and none is in progress: see why", page, {}
+    return [(f"A run has been queued for {age} and none is in progress: see why", page)]
 
 
 main()

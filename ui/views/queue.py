@@ -9,7 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import format_count, format_span, parse_time, source_title, time_ago, time_since
+from ui.parts.labels import format_count, format_span, parse_time, source_title, span_until, time_ago, time_since
 from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 5.0
@@ -51,7 +51,7 @@ def _show(person: session.Person, queue: Json) -> None:
     else:
         widgets.show_empty("No worker is busy.", "What is accepted appears here while it is worked on.")
         if person.may("ingest:write"):
-            st.page_link("views/runs.py", label="Open the runs", icon=":material/play_circle:")
+            widgets.link_page("runs", "Open the runs")
     if queue["breakers"]:
         st.header("Not answering")
         _breakers(queue["breakers"])
@@ -61,38 +61,26 @@ def _show(person: session.Person, queue: Json) -> None:
 
 def _numbers(queue: Json) -> None:
     cells = st.columns(4)
-    cells[0].metric("Queued", f"{queue['queued']:,}", border=True, help="Job runs that wait for a worker.")
     oldest = queue["oldestQueuedAt"]
+    cells[0].metric("Queued", f"{queue['queued']:,}", border=True, help="Job runs that wait for a worker.")
     cells[1].metric("Oldest queued for", time_since(oldest) if oldest else "-", border=True)
-    cells[2].metric(
-        "On hold",
-        f"{queue['held']:,}",
-        border=True,
-        help="Job runs that wait for a vendor or site that does not answer. More workers do not help them.",
-    )
-    cells[3].metric(
-        "Workers online",
-        f"{queue['workers']:,}",
-        border=True,
-        help="Of the whole installation, whichever organization they work for.",
-    )
+    held = "Job runs that wait for a vendor or site that does not answer. More workers do not help them."
+    cells[2].metric("On hold", f"{queue['held']:,}", border=True, help=held)
+    online = "Of the whole installation, whichever organization they work for."
+    cells[3].metric("Workers online", f"{queue['workers']:,}", border=True, help=online)
 
 
 def _troubles(queue: Json) -> list[str]:
     """Why something may be stuck, in words; nothing if all is well."""
     troubles = [escape_markdown(reason) for reason in queue["reasons"]]
-    waits, oldest = queue["queued"], parse_time(queue["oldestQueuedAt"])
+    now, oldest = datetime.now(UTC), parse_time(queue["oldestQueuedAt"])
     if not queue["workers"]:
         troubles.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
-    elif waits and oldest and (datetime.now(UTC) - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
+    elif queue["queued"] and oldest and (now - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
         troubles.append("Workers are online and busy with other organizations: more workers shorten the queue.")
-    current_time = datetime.now(UTC)
-    lost = [
-        worker for worker in queue["working"] if (until := parse_time(worker["leaseUntil"])) and until < current_time
-    ]
-    if lost:
+    if lost := sum((parse_time(worker["leaseUntil"]) or now) < now for worker in queue["working"]):
         troubles.append(
-            f"{format_count(len(lost), 'worker')} gave no sign of life in time: another one takes over by itself."
+            f"{format_count(lost, 'worker')} gave no sign of life in time: another one takes over by itself."
         )
     troubles += [
         f"{escape_markdown(worker['name'])} does not answer:"
@@ -115,14 +103,10 @@ def _working(working: list[Json]) -> None:
         }
         for worker in working
     ]
-    chosen = widgets.clicked_row(
-        rows,
-        "queue_working",
-        [{"namespace": worker["namespaceId"], "run": worker["ingestJobRunId"]} for worker in working],
-    )
+    worker = widgets.clicked_row(rows, "queue_working", working)
     st.caption("Click a row to open its run.")
-    if chosen is not None:
-        st.switch_page("views/runs.py", query_params=chosen)
+    if worker is not None:
+        widgets.open_page("runs", namespace=worker["namespaceId"], run=worker["ingestJobRunId"])
 
 
 def _breakers(breakers: list[Json]) -> None:
@@ -131,18 +115,13 @@ def _breakers(breakers: list[Json]) -> None:
             "Vendor or site": breaker["name"],
             "Job runs on hold": breaker["waitingJobRuns"],
             "Since": time_ago(breaker["since"]),
-            "Tried again": "now" if _left(breaker) <= 0 else f"in {format_span(_left(breaker))}",
+            "Tried again": "now" if (until := span_until(breaker["until"])) == "0 s" else f"in {until}",
             "Failures in a row": breaker["failures"],
             "Reason": breaker["reason"],
         }
         for breaker in breakers
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
-
-
-def _left(breaker: Json) -> float:
-    until = parse_time(breaker["until"])
-    return (until - datetime.now(UTC)).total_seconds() if until else 0.0
+    widgets.show_table(rows)
 
 
 def _loops(loops: list[Json]) -> None:
@@ -159,7 +138,7 @@ def _loops(loops: list[Json]) -> None:
         }
         for loop in loops
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(rows)
 
 
 main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import frame, widgets
 from ui.parts.labels import INTERVALS, due_in, name_of, parse_time, source_title, span_until, timing_of
 from ui.parts.widgets import escape_markdown
@@ -33,16 +33,12 @@ def main() -> None:
             "Folders and content services: choose a sync schedule at their connection. Websites: add the website once,"
             " then repeat it here.",
         )
-        _to_connections(namespace)
+        widgets.link_page("connections", "Connections")
         widgets.show_pager(data)
         return
     rows = [*map(_connection_row, connections), *map(_schedule_row, schedules)]
-    st.dataframe(
-        sorted(rows, key=lambda row: str(row["Next run"] or "~")),
-        hide_index=True,
-        width="stretch",
-        column_config={"Next run": st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")},
-    )
+    next_run = st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")
+    widgets.show_table(sorted(rows, key=lambda row: str(row["Next run"] or "~")), **{"Next run": next_run})
     for entry in (*connections, *schedules):
         if entry["statusReason"]:
             name = escape_markdown(entry.get("name") or entry["about"] or entry["id"])
@@ -50,7 +46,7 @@ def main() -> None:
     if person.may("ingest:write"):
         for schedule in schedules:
             _actions(person, namespace, schedule)
-    _to_connections(namespace)
+    widgets.link_page("connections", "Connections")
     widgets.show_pager(data)
 
 
@@ -69,12 +65,9 @@ def _add(person: session.Person, namespace: str) -> None:
         zone = st.text_input("Time zone of the cron expression", value="UTC")
         if st.form_submit_button("Add schedule", type="primary", icon=":material/schedule:"):
             timing: Json = {"cron": cron, "timeZone": zone} if cron else {"intervalMinutes": interval}
-            body = {"namespaceId": namespace, "ingestJobRunId": run_id, **timing}
-            try:
+            with frame.shown_refusal():
+                body = {"namespaceId": namespace, "ingestJobRunId": run_id, **timing}
                 widgets.post_once(person, "/v1/schedules", body)
-            except ApiError as error:
-                frame.show_error(error)
-            else:
                 st.rerun()
 
 
@@ -83,15 +76,13 @@ def _actions(person: session.Person, namespace: str, schedule: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(escape_markdown(_title(schedule)), width="content")
         change = "Continue" if schedule["paused"] else "Pause"
-        try:
+        with frame.shown_refusal():
             if st.button(change, key=f"pause-{key}"):
                 person.api.patch(path, {"namespaceId": namespace, "paused": not schedule["paused"]})
                 st.rerun()
             if st.button("Delete", key=f"delete-{key}"):
                 person.api.call("DELETE", path, namespaceId=namespace)
                 st.rerun()
-        except ApiError as error:
-            frame.show_error(error)
 
 
 def _title(schedule: Json) -> str:
@@ -120,11 +111,6 @@ def _schedule_row(schedule: Json) -> Json:
         "Due": due_in(schedule),
         "Last run": (newest["outcome"] or newest["status"]).capitalize().replace("_", " ") if newest else "none yet",
     }
-
-
-def _to_connections(namespace: str) -> None:
-    query_params = {"namespace": namespace}
-    st.page_link("views/connections.py", label="Connections", icon=":material/cable:", query_params=query_params)
 
 
 main()

@@ -11,11 +11,10 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, search_options, search_reasons, search_request, search_results, url_state, waiting, widgets
 from ui.parts.labels import format_count, format_milliseconds
-from ui.parts.search_request import MODES, MOST, Wanted, read_choices, read_number
+from ui.parts.search_request import MODES, MOST, Wanted
 
-FIELDS = url_state.Fields("lab", ("q", "columns", "weight", "top"))
-USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
-"""What is searched with unless the address says otherwise."""
+USUAL = ["semantic", "hybrid"]
+"""Modes that are searched unless the address says otherwise."""
 
 
 def main() -> None:
@@ -25,9 +24,8 @@ def main() -> None:
     if request is None:
         return
     if not request.query:
-        widgets.show_empty(
-            "Nothing to search for yet.", "Type a question or a few words; the same query runs in each search mode."
-        )
+        advice = "Type a question or a few words; the same query runs in each search mode."
+        widgets.show_empty("Nothing to search for yet.", advice)
         return
     started = time.perf_counter()
     answers = _searched(person, request)
@@ -47,16 +45,14 @@ def main() -> None:
 
 def _advice(wanted: Wanted) -> str:
     """Return which options to loosen when there are no results: only options that are set."""
-    limits = [
-        ("lower the minimum score", wanted.least),
-        ("take the filter away", wanted.filter),
-        ("stop seeing as another person", wanted.viewer),
-    ]
-    active = [word for word, value in limits if value]
-    if not active:
-        return "See under Documents whether this namespace has searchable documents, or ask in other words."
-    advice = " or ".join(active)
-    return f"{advice[0].upper()}{advice[1:]}."
+    limits = {
+        "lower the minimum score": wanted.least,
+        "take the filter away": wanted.filter,
+        "stop seeing as another person": wanted.viewer,
+    }
+    if advice := " or ".join(words for words, value in limits.items() if value):
+        return f"{advice[0].upper()}{advice[1:]}."
+    return "See under Documents whether this namespace has searchable documents, or ask in other words."
 
 
 def _code(person: session.Person, wanted: Wanted) -> None:
@@ -68,69 +64,33 @@ def _code(person: session.Person, wanted: Wanted) -> None:
 
 def _form(person: session.Person, namespace: str) -> Wanted | None:
     """The query and how to search, kept in the page's address; None where they cannot be used."""
-    FIELDS.follow(
-        {
-            "q": session.read_parameter("q") or "",
-            "columns": read_choices("columns", MODES) or list(USUAL),
-            "weight": float(read_number("weight", WEIGHT, 0, 1)),
-            "top": int(read_number("top", TOP, 1, MOST)),
-        }
-    )
-    query = st.text_input("Query", placeholder="What do you want to know?", key=FIELDS.key("q"))
+    field = partial(url_state.bind_field, prefix="lab")
+    query = field(st.text_input, "q", "Query", placeholder="What do you want to know?")
     left_column, middle_column, right_column = st.columns([2, 2, 1])
-    modes = left_column.segmented_control(
-        "Search modes",
-        list(MODES),
-        selection_mode="multi",
-        format_func=MODES.__getitem__,
-        key=FIELDS.key("columns"),
-    )
-    weight = middle_column.slider("Semantic weight", 0.0, 1.0, step=0.05, key=FIELDS.key("weight"))
-    top = right_column.number_input("Top K", 1, MOST, key=FIELDS.key("top"))
+    choice: Json = {"options": MODES, "selection_mode": "multi", "format_func": MODES.__getitem__}
+    modes = field(left_column.segmented_control, "columns", "Search modes", default=USUAL, **choice)
+    weight = field(middle_column.slider, "weight", "Semantic weight", 0.0, 1.0, default=0.5, step=0.05)
+    top = field(right_column.number_input, "top", "Top K", 1, MOST, default=10)
     filters = search_options.show_filters(person, namespace)
     options = search_options.show_options(person, namespace)
-    FIELDS.write(
-        q=query,
-        columns=None if set(modes) == set(USUAL) else ",".join(modes),
-        weight=None if weight == WEIGHT else f"{weight:g}",
-        top=None if top == TOP else str(int(top)),
-    )
     if filters is None:
         return None
     if not modes:
         st.info("Choose at least one search mode.")
         return None
-    ordered = tuple(mode for mode in MODES if mode in modes)
-    metadata, condition = filters
-    return Wanted(
-        namespace,
-        query.strip(),
-        ordered,
-        weight,
-        int(top),
-        metadata=metadata,
-        where=condition,
-        viewer=frame.viewer_name(),
-        **options,
-    )
+    metadata, where = filters
+    options |= {"metadata": metadata, "where": where, "viewer": frame.viewer_name()}
+    return Wanted(namespace, query, tuple(modes), weight, top, **options)
 
 
 def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
     """Return the answers by mode, requested in parallel. Errors are shown, once if all are equal."""
-    answers = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
-    refused: dict[str, ApiError] = {}
-    by_mode: dict[str, Json] = {}
-    for mode, answer in answers.items():
-        if answer is None:
-            continue
-        error = answer.get("refused")
-        if isinstance(error, ApiError):
-            refused.setdefault(f"{error.code} {error.message}", error)
-        else:
-            by_mode[mode] = answer
-    for error in refused.values():
+    asked = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
+    answers = {mode: answer for mode, answer in asked.items() if answer is not None}
+    refused = [answer.pop("refused") for answer in answers.values() if "refused" in answer]
+    for error in {frame.error_text(error): error for error in refused}.values():
         frame.show_error(error)
-    return by_mode
+    return {mode: answer for mode, answer in answers.items() if answer}
 
 
 def _search(person: session.Person, wanted: Wanted, mode: str) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import streamlit as st
 
@@ -10,7 +11,6 @@ from ui import session
 from ui.client import Json
 from ui.parts import charts, url_state, widgets
 from ui.parts.labels import format_size
-from ui.parts.widgets import csv_bytes
 
 BY = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
 PERIODS = ("This month", "Last month", "Last 7 days", "Last 90 days")
@@ -20,7 +20,6 @@ QUOTAS = {
     "tokensPerMonth": "Tokens this month",
     "concurrentRuns": "Active runs",
 }
-FIELDS = url_state.Fields("usage", ("period", "by"))
 MOST = 100
 """Rows that are shown; the file has them all."""
 
@@ -28,12 +27,10 @@ MOST = 100
 def main() -> None:
     person = session.current_person()
     st.title("Usage")
-    options = {"period": PERIODS, "by": tuple(BY)}
-    FIELDS.follow({name: url_state.one_of(name, values) for name, values in options.items()})
     left_column, right_column = st.columns(2)
-    period = left_column.selectbox("Period", PERIODS, key="usage_period")
-    by = right_column.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
-    FIELDS.write(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
+    field = partial(url_state.bind_field, prefix="usage")
+    period = field(left_column.selectbox, "period", "Period", default=PERIODS[0], options=PERIODS)
+    by = field(right_column.selectbox, "by", "Group by", default="day", options=BY, format_func=BY.__getitem__)
     start, end = first_and_last_day(period, datetime.now(UTC).date())
     query: Json = {"from": str(start), "to": str(end), "by": by}
     usage = person.api.get("/v1/usage", **query)
@@ -43,28 +40,22 @@ def main() -> None:
     if not groups:
         widgets.show_empty("Nothing was ingested in this period.", "Choose another period, or add content.")
         if person.may("ingest:write"):
-            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:")
+            widgets.link_page("add_content", "Add content")
         return
     if by == "day" and len(groups) >= charts.LEAST_POINTS:
         charts.tokens_by_day({entry["day"]: entry["tokens"] for entry in usage["usage"]}, start, end)
-    st.dataframe(groups[-MOST:] if by == "day" else groups[:MOST], hide_index=True, width="stretch")
+    widgets.show_table(groups[-MOST:] if by == "day" else groups[:MOST])
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
-    st.download_button(
-        "Download as CSV", csv_bytes(groups, list(groups[0])), f"usage-{start}-{end}.csv", icon=":material/download:"
-    )
+    widgets.download_csv("Download as CSV", groups, f"usage-{start}-{end}.csv")
 
 
 def first_and_last_day(period: str, today: date) -> tuple[date, date]:
-    """The first and the last day of a period."""
     if period == "Last month":
         last = today.replace(day=1) - timedelta(days=1)
         return last.replace(day=1), last
-    if period == "Last 7 days":
-        return today - timedelta(days=6), today
-    if period == "Last 90 days":
-        return today - timedelta(days=89), today
-    return today.replace(day=1), today
+    days = {"Last 7 days": 7, "Last 90 days": 90}.get(period)
+    return today - timedelta(days=days - 1) if days else today.replace(day=1), today
 
 
 def _numbers(usage: Json) -> None:

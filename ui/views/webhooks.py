@@ -1,11 +1,13 @@
-"""Deliveries of a webhook: live, by status, with a button to send an event again."""
+"""Webhooks: their list, and one with its deliveries, its settings and its secret."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import api_schema, frame, url_state, widgets
 from ui.parts.labels import span_until, status_word, time_ago
 from ui.parts.widgets import escape_markdown
@@ -15,92 +17,10 @@ LIVE_SECONDS = 5.0
 STATES = ("PENDING", "DELIVERED", "FAILED")
 WORDS = {"PENDING": "TO_SEND"}
 """What a status means here: of a connection PENDING means another thing."""
-FIELDS = url_state.Fields("webhook", ("deliveries",))
+EVERY = "*"
+PLACES = ("webhook", "deliveries", "sent")
 _PICKED = "delivery_picked"
 """Of the session: the delivery that was clicked."""
-
-
-def show_deliveries(person: session.Person, hook: Json) -> None:
-    """The deliveries of one webhook, newest first."""
-
-    @frame.live_fragment(LIVE_SECONDS)
-    def live() -> None:
-        _show(person, hook["id"])
-
-    live()
-
-
-def _show(person: session.Person, hook: str) -> None:
-    FIELDS.follow({"deliveries": url_state.one_of("deliveries", ("", *STATES))})
-    left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
-    status = left_column.selectbox("Status", ["", *STATES], format_func=_status_word, key=FIELDS.key("deliveries"))
-    if FIELDS.write(deliveries=status):
-        session.set_parameters(sent=None)
-    if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
-        _post_delivery(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
-    data = person.api.get(
-        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.read_parameter("sent"), status=status
-    )
-    deliveries = data["deliveries"]
-    if not deliveries:
-        widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
-        return
-    pressed = widgets.clicked_row(
-        [_delivery_row(delivery) for delivery in deliveries],
-        f"deliveries_{hook}",
-        deliveries,
-        Status=widgets.status_column(),
-    )
-    if pressed is not None:
-        st.session_state[_PICKED] = pressed["id"]
-    if person.may("webhooks:write"):
-        _again(
-            person,
-            hook,
-            next((delivery for delivery in deliveries if delivery["id"] == st.session_state.get(_PICKED)), None),
-        )
-    widgets.show_pager(data, name="sent")
-
-
-def _again(person: session.Person, hook: str, picked: Json | None) -> None:
-    """Show the button for the clicked delivery, even if newer ones are listed above it since."""
-    label = f"Send {picked['type']} again" if picked else "Send again"
-    if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
-        _post_delivery(
-            person, f"/v1/webhooks/{hook}/deliveries/{picked['id']}/redeliver", "The event is being sent again."
-        )
-    if picked:
-        st.caption(f"The one with the ID `{picked['id']}`, created {time_ago(picked['createdAt'])}.")
-
-
-def _post_delivery(person: session.Person, path: str, done: str) -> None:
-    try:
-        person.api.post(path, {})
-    except ApiError as error:
-        frame.show_error(error)
-    else:
-        st.toast(done, icon=":material/send:")
-
-
-def _status_word(state: str) -> str:
-    return status_word(WORDS.get(state, state)) if state else "Any"
-
-
-def _delivery_row(one: Json) -> Json:
-    due = one["nextAttemptAt"]
-    return {
-        "Status": [WORDS.get(one["status"], one["status"])],
-        "Event": one["type"],
-        "Created": time_ago(one["createdAt"]),
-        "Attempts": one["attempts"],
-        "HTTP status": one["responseStatus"],
-        "Next attempt": f"in {span_until(due)}" if due else "",
-        "Reason": one["reason"] or "",
-        "ID": one["id"],
-    }
-
-
-EVERY = "*"
 _SHOWN = "webhook_shown"
 """Of the session: a secret that is shown this once, with the webhook it belongs to."""
 
@@ -108,32 +28,24 @@ _SHOWN = "webhook_shown"
 def main() -> None:
     person = session.current_person()
     st.title("Webhooks")
-    opened = session.read_id("webhook")
-    if opened:
-        _back()
+    if opened := session.read_id("webhook"):
+        widgets.link_back("All webhooks", *PLACES)
         _one(person, person.api.get(f"/v1/webhooks/{opened}")["webhook"])
         return
     if person.may("webhooks:write"):
         _create(person)
     data = person.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.read_parameter("cursor"))
     if not data["webhooks"]:
-        widgets.show_empty(
-            "No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed."
-        )
+        advice = "Add one above: its URL is then sent the events that you choose, signed."
+        widgets.show_empty("No webhooks yet.", advice)
         return
     for hook in data["webhooks"]:
         _card(hook)
     widgets.show_pager(data)
 
 
-def _back() -> None:
-    if st.button("All webhooks", icon=":material/arrow_back:"):
-        session.set_parameters(webhook=None, deliveries=None, sent=None)
-        st.rerun()
-
-
 def _create(person: session.Person) -> None:
-    with st.expander("Add webhook", icon=":material/add_circle:"):
+    with st.expander("Add webhook", icon=":material/add_circle:"), frame.shown_refusal():
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
         events = st.multiselect("Events", [EVERY, *api_schema.webhook_events()], default=[EVERY], format_func=_event)
         namespace = frame.choose_optional(person, "webhook_namespace", "All namespaces")
@@ -143,14 +55,9 @@ def _create(person: session.Person) -> None:
         body: Json = {"url": url.strip(), "events": [EVERY] if EVERY in events else events}
         body |= {"namespaceId": namespace} if namespace else {}
         body |= {"description": about} if about else {}
-        try:
-            created = widgets.post_once(person, "/v1/webhooks", body)
-        except ApiError as error:
-            frame.show_error(error)
-            return
-    st.session_state[_SHOWN] = (created["webhook"]["id"], created["secret"])
-    session.set_parameters(webhook=created["webhook"]["id"])
-    st.rerun()
+        created = widgets.post_once(person, "/v1/webhooks", body)
+        st.session_state[_SHOWN] = (created["webhook"]["id"], created["secret"])
+        session.go_to(webhook=created["webhook"]["id"])
 
 
 def _event(name: str) -> str:
@@ -167,8 +74,7 @@ def _card(hook: Json) -> None:
         if hook["statusReason"]:
             left_column.warning(escape_markdown(hook["statusReason"]), icon=":material/info:")
         if right_column.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
-            session.set_parameters(webhook=hook["id"])
-            st.rerun()
+            session.go_to(webhook=hook["id"])
 
 
 def _about(hook: Json) -> str:
@@ -189,19 +95,73 @@ def _one(person: session.Person, hook: Json) -> None:
     if created and created[0] == hook["id"]:
         st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")
         st.code(created[1], language=None)
-    deliveries_tab, edit_tab, rotate_tab, delete_tab = st.tabs(["Deliveries", "Edit", "Rotate secret", "Delete"])
+    pages = {"Edit": _edit, "Rotate secret": _rotate, "Delete": _delete}
+    deliveries_tab, *tabs = st.tabs(["Deliveries", *pages])
     with deliveries_tab:
-        show_deliveries(person, hook)
-    if not person.may("webhooks:write"):
-        for tab in (edit_tab, rotate_tab, delete_tab):
-            tab.caption("This key may not change webhooks: it lacks the scope webhooks:write, or is bound to a tenant.")
+        frame.live_fragment(LIVE_SECONDS)(partial(_deliveries, person, hook["id"]))()
+    for tab, show in zip(tabs, pages.values(), strict=True):
+        with tab, frame.shown_refusal():
+            if person.may("webhooks:write"):
+                show(person, hook)
+            else:
+                st.caption(
+                    "This key may not change webhooks: it lacks the scope webhooks:write, or is bound to a tenant."
+                )
+
+
+def _deliveries(person: session.Person, hook: str) -> None:
+    left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
+    options: Json = {"options": ("", *STATES), "prefix": "webhook", "clears": "sent"}
+    status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", format_func=_status_word, **options)
+    if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
+        _send(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
+    path, cursor = f"/v1/webhooks/{hook}/deliveries", session.read_parameter("sent")
+    data = person.api.get(path, pageSize=PAGE, cursor=cursor, status=status)
+    deliveries = data["deliveries"]
+    if not deliveries:
+        widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
-    with edit_tab:
-        _edit(person, hook)
-    with rotate_tab:
-        _rotate(person, hook)
-    with delete_tab:
-        _delete(person, hook)
+    rows = [_delivery_row(delivery) for delivery in deliveries]
+    pressed = widgets.clicked_row(rows, f"deliveries_{hook}", deliveries, Status=widgets.status_column())
+    if pressed is not None:
+        st.session_state[_PICKED] = pressed["id"]
+    if person.may("webhooks:write"):
+        picked = (delivery for delivery in deliveries if delivery["id"] == st.session_state.get(_PICKED))
+        _again(person, path, next(picked, None))
+    widgets.show_pager(data, name="sent")
+
+
+def _again(person: session.Person, path: str, picked: Json | None) -> None:
+    """Show the button for the clicked delivery, even if newer ones are listed above it since."""
+    label = f"Send {picked['type']} again" if picked else "Send again"
+    if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
+        _send(person, f"{path}/{picked['id']}/redeliver", "The event is being sent again.")
+    if picked:
+        st.caption(f"The one with the ID `{picked['id']}`, created {time_ago(picked['createdAt'])}.")
+
+
+def _send(person: session.Person, path: str, done: str) -> None:
+    with frame.shown_refusal():
+        person.api.post(path, {})
+        st.toast(done, icon=":material/send:")
+
+
+def _status_word(state: str) -> str:
+    return status_word(WORDS.get(state, state)) if state else "Any"
+
+
+def _delivery_row(delivery: Json) -> Json:
+    due = delivery["nextAttemptAt"]
+    return {
+        "Status": [WORDS.get(delivery["status"], delivery["status"])],
+        "Event": delivery["type"],
+        "Created": time_ago(delivery["createdAt"]),
+        "Attempts": delivery["attempts"],
+        "HTTP status": delivery["responseStatus"],
+        "Next attempt": f"in {span_until(due)}" if due else "",
+        "Reason": delivery["reason"] or "",
+        "ID": delivery["id"],
+    }
 
 
 def _edit(person: session.Person, hook: Json) -> None:
@@ -223,11 +183,7 @@ def _edit(person: session.Person, hook: Json) -> None:
         if not body:
             st.info("Nothing to save: no field was changed.", icon=":material/info:")
             return
-        try:
-            saved = person.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
-        except ApiError as error:
-            frame.show_error(error)
-            return
+        saved = person.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
         if missing := [name for name, value in body.items() if saved[name] != value]:
             st.error(f"The service did not confirm {', '.join(missing)}: try again.")
             return
@@ -239,28 +195,18 @@ def _rotate(person: session.Person, hook: Json) -> None:
     st.write("A new secret is made. During the overlap requests carry signatures of both, so no event is missed.")
     with st.form("rotate-webhook", border=False):
         hours = st.number_input("Overlap (hours)", min_value=0.0, max_value=720.0, value=24.0, step=1.0, format="%.0f")
-        if not st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
-            return
-        try:
+        if st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
             response = widgets.post_once(person, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
-        except ApiError as error:
-            frame.show_error(error)
-            return
-    st.session_state[_SHOWN] = (hook["id"], response["secret"])
-    st.rerun()
+            st.session_state[_SHOWN] = (hook["id"], response["secret"])
+            st.rerun()
 
 
 def _delete(person: session.Person, hook: Json) -> None:
     st.write("Nothing is sent to it any more, not even what waits. This is final.")
     if st.button("Delete webhook", type="primary", icon=":material/delete:"):
-        try:
-            person.api.delete(f"/v1/webhooks/{hook['id']}")
-        except ApiError as error:
-            frame.show_error(error)
-            return
-        session.set_parameters(webhook=None, deliveries=None, sent=None)
+        person.api.delete(f"/v1/webhooks/{hook['id']}")
         st.toast("Deleted.", icon=":material/check:")
-        st.rerun()
+        session.go_to(**dict.fromkeys(PLACES))
 
 
 main()
