@@ -58,7 +58,6 @@ def _overview() -> None:
 
 
 def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
-    """Tell whether a page has something to show to this person."""
     is_offered = name in READER if person.role == "viewer" else person.sees_all or name not in BEYOND
     return is_offered and (scope is None or person.may(scope))
 

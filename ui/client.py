@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import IO, Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -42,8 +42,6 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """`data` and `message` of a success."""
-
     data: Any
     message: str
 
@@ -77,10 +75,6 @@ class Api:
     viewer: str = ""
     """The user on whose behalf it is asked; empty for the key's own."""
     silence: Silence = field(default_factory=Silence, repr=False, compare=False)
-
-    def on_behalf_of(self, viewer: str) -> Api:
-        """Return the client as one user sees the API; itself for an empty name."""
-        return replace(self, viewer=viewer) if viewer else self
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
         """Send one request and return its data. ApiError if it is refused."""
@@ -147,7 +141,6 @@ class Api:
         return response.content
 
     def described(self) -> Json:
-        """Return the API's OpenAPI document, which has no envelope."""
         response = self._answered("GET", "/openapi.json")
         return dict(response.json()) if response.is_success else _object(_read(response))
 

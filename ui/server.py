@@ -51,8 +51,6 @@ def content_security_policy() -> str:
 
 
 class SecurityHeaders:
-    """Sets the headers on every HTTP answer, errors and static files too."""
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._headers = {

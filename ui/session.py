@@ -74,12 +74,10 @@ class Person:
 
 
 def api_address() -> str:
-    """Return the address of the API: RETRIEVAL_API_URL, which `up` sets, or the default installation."""
     return os.environ.get("RETRIEVAL_API_URL", DEFAULT_API).rstrip("/")
 
 
 def sign_in(key: str, tenant: str = "") -> Person:
-    """Ask the API who this key is, and remember it for this browser session. ApiError if it is no key."""
     person = find_person(key, tenant)
     st.session_state[_WHO] = person
     return person
@@ -100,7 +98,6 @@ def find_person(key: str, tenant: str = "") -> Person:
 
 
 def own_key_ended(person: Person) -> bool:
-    """Tell whether the key of this session is no longer valid. ApiError without an answer."""
     try:
         person.api.get("/v1/keys/current")
     except ApiError as error:
@@ -116,8 +113,6 @@ def offers_openid() -> bool:
 
 
 def openid_token() -> str | None:
-    """Return the OpenID token of this browser, valid or not; None if no person signed in. Streamlit keeps it in the
-    browser's cookies, so that it outlives a refresh."""
     if not offers_openid() or not st.user.is_logged_in:
         return None
     return next(iter(st.user.tokens.values()), None)
@@ -162,7 +157,6 @@ def restore_sign_in() -> ApiError | None:
 
 
 def choose_tenant(name: str) -> None:
-    """Switch to another tenant; sign-in by OpenID Connect has no field for one."""
     signed_in = current_person()
     st.session_state[_WHO] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
     st.session_state[_TENANT] = name.strip()
@@ -245,7 +239,6 @@ def _is_used(name: str, parameters: Json) -> bool:
 
 
 def go_to_first_page() -> None:
-    """Forget the place in the list of the page."""
     set_parameters(cursor=None)
 
 
@@ -287,7 +280,6 @@ def _owner(person: Person) -> str:
 
 
 def key_has_ended(error: ApiError) -> bool:
-    """Tell whether the key has ended and the person has to sign in again."""
     return error.status == 401
 
 

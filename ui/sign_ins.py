@@ -51,7 +51,6 @@ def create_sign_in(sign_in: SignIn, folder: Path | None = None) -> str:
 
 
 def replace_key(sign_in_id: str | None, key: str) -> None:
-    """Put another key into a sign-in, after its own was rotated."""
     if sign_in_id and (sign_in := read_sign_in(sign_in_id)) is not None:
         _file(_folder(), sign_in_id).unlink(missing_ok=True)
         _write(_folder(), sign_in_id, SignIn(key, sign_in.tenant))
@@ -111,7 +110,6 @@ def keep_namespace(owner: str, namespace: str) -> None:
 
 
 def read_namespace(owner: str) -> str | None:
-    """Return the namespace that a key or a person used last."""
     try:
         return _namespace_file(owner).read_text(encoding="utf-8")
     except FileNotFoundError:

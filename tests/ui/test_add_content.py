@@ -357,13 +357,13 @@ def test_a_source_without_a_connection_says_where_to_make_one(app, org):
 
 def test_what_is_left_out_wins_over_what_is_taken():
     tree = Tree(mode=account_tree.SOME)
-    tree.toggle("a", "a", above=False)
+    tree.toggle("a", above=False)
     assert tree.takes("a", above=False)
-    tree.toggle("a/b", "b", above=True)
+    tree.toggle("a/b", above=True)
     assert not tree.takes("a/b", above=True)
     assert tree.config() == {"include": [{"id": "a"}], "exclude": [{"id": "a/b"}]}
-    tree.toggle("a/b", "b", above=True)
-    tree.toggle("a", "a", above=False)
+    tree.toggle("a/b", above=True)
+    tree.toggle("a", above=False)
     assert tree.config() == {}
 
 

@@ -246,7 +246,7 @@ def test_words_are_marked_however_they_are_typed(query, text, marked):
 
 def test_a_part_of_the_filter_is_taken_out_by_its_place():
     where = {"all": [{"field": "x"}, {"field": "y"}]}
-    wanted = Wanted("ns", "q", ("semantic",), 0.5, 10, least=0, metadata={"a": 1, "b": 2}, where=where)
+    wanted = Wanted("ns", "q", ("semantic",), 0.5, 10, least=0, metadata={"a": 1, "b": 2}, condition=where)
     assert address_without(wanted, "filter.metadata.a leaves it out.") == {"filter": '{"b": 2}'}
     assert address_without(wanted, "filter.where.all[0] leaves it out.") == {"where": '{"all": [{"field": "y"}]}'}
     assert address_without(wanted, "filter.where leaves it out.") == {"where": None}

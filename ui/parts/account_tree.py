@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -37,15 +38,11 @@ class Level:
     def drawn(self) -> list[Json]:
         return self.entries[self.first : self.first + DRAWN]
 
-    @property
-    def goes_on(self) -> bool:
-        return self.cursor is not None or self.first + DRAWN < len(self.entries)
-
     def go(self, entries: int) -> None:
         """So many further on, or back; at either end as far as there are any."""
         self.first = max(0, min(self.first + entries, len(self.entries) - 1))
 
-    def told(self) -> str:
+    def summarize(self) -> str:
         folders = sum(entry["kind"] == "FOLDER" for entry in self.entries)
         parts = [format_count(folders, "folder")] if folders else []
         parts += [format_count(len(self.entries) - folders, "file")] if len(self.entries) > folders else []
@@ -58,8 +55,8 @@ class Tree:
 
     levels: dict[str, Level] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
-    include: dict[str, str] = field(default_factory=dict)
-    exclude: dict[str, str] = field(default_factory=dict)
+    include: dict[str, None] = field(default_factory=dict)
+    exclude: dict[str, None] = field(default_factory=dict)
     mode: str = ALL
     lines: dict[str, str] = field(default_factory=dict)
     """Paths and types of `include` and `exclude`, one a line."""
@@ -74,24 +71,23 @@ class Tree:
         """Tell whether an entry is taken; `above`: whether its folder is."""
         return entry not in self.exclude and (above or entry in self.include)
 
-    def toggle(self, entry: str, name: str, *, above: bool) -> None:
-        """Take what was left out, leave out what was taken."""
+    def toggle(self, entry: str, *, above: bool) -> None:
         if self.takes(entry, above=above):
-            if entry in self.include:
-                del self.include[entry]
+            self.include.pop(entry, None)
             if above:
-                self.exclude[entry] = name
+                self.exclude[entry] = None
         elif entry in self.exclude:
             del self.exclude[entry]
         else:
-            self.include[entry] = name
+            self.include[entry] = None
 
     def config(self) -> dict[str, list[Json]]:
-        """`include` and `exclude` of an ingestion."""
-        is_partial = self.mode == SOME
-        take = [*({"id": entry_id} for entry_id in self.include), *self.unsaid.get("include", ())] if is_partial else []
-        leave = [*({"id": entry_id} for entry_id in self.exclude), *self.unsaid.get("exclude", ())]
-        return {name: chosen for name, chosen in (("include", take), ("exclude", leave)) if chosen}
+        chosen = {"include": self.include if self.mode == SOME else None, "exclude": self.exclude}
+        return {
+            name: entries
+            for name, ids in chosen.items()
+            if ids is not None and (entries := [*({"id": entry} for entry in ids), *self.unsaid.get(name, ())])
+        }
 
 
 def show_tree(person: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
@@ -102,7 +98,7 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
     if not tree.levels:
         _load(person, namespace, connection, tree, _TOP)
     if not tree.levels:
-        _tell(tree)
+        _show_trouble(tree)
         st.button("Try again", icon=":material/replay:")
         return None
     # Fields are forgotten when another page is opened; the tree is not.
@@ -113,7 +109,7 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
     def browse() -> None:
         with st.container(border=True, height=420):
             _level(person, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
-        _tell(tree)
+        _show_trouble(tree)
         lines = st.session_state.get(f"include-{connection}", tree.lines.get("include"))
         st.caption(_summary(tree, typed=bool(str(lines or "").strip())))
 
@@ -122,16 +118,13 @@ def show_tree(person: session.Person, namespace: str, connection: str, kind: str
     service = api_schema.known_services().get(kind)
     with st.expander("By path or type", icon=":material/rule:"):
         about = service.choice.path if service and service.choice else ""
-        left_column, right_column = st.columns(2)
-        for name in ("include", "exclude"):
-            st.session_state.setdefault(f"{name}-{connection}", tree.lines.get(name, ""))
-        take = left_column.text_area("Include, one a line", key=f"include-{connection}", help=about, height=100)
-        leave = right_column.text_area("Exclude, one a line", key=f"exclude-{connection}", help=about, height=100)
-    tree.lines = {"include": take or "", "exclude": leave or ""}
-    for name, typed in tree.lines.items():
-        entries = [_named(line.strip()) for line in typed.splitlines() if line.strip()]
-        if entries:
-            config[name] = [*config.get(name, []), *entries]
+        for name, column in zip(("include", "exclude"), st.columns(2), strict=True):
+            key = f"{name}-{connection}"
+            st.session_state.setdefault(key, tree.lines.get(name, ""))
+            label = f"{name.capitalize()}, one a line"
+            tree.lines[name] = column.text_area(label, key=key, help=about, height=100) or ""
+            if entries := [_named(line.strip()) for line in tree.lines[name].splitlines() if line.strip()]:
+                config[name] = [*config.get(name, []), *entries]
     if tree.access:
         config |= tree.access
         st.caption(f"New documents get the last access list: {document_actions.summarize_access(tree.access)}")
@@ -159,13 +152,12 @@ def _summary(tree: Tree, *, typed: bool) -> str:
     return f"{len(tree.include):,} chosen{excluded}. The preview counts the documents."
 
 
-def _tell(tree: Tree) -> None:
+def _show_trouble(tree: Tree) -> None:
     if tree.trouble is not None:
         frame.show_error(tree.trouble)
 
 
 def _load(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
-    """The next part of a folder, or why there is none."""
     tree.trouble = None
     level = tree.levels.get(folder)
     body = {"namespaceId": namespace, "parentId": folder or None, "cursor": level.cursor if level else None}
@@ -191,7 +183,7 @@ def _as_before(tree: Tree, chosen: Json) -> None:
     tree.mode = SOME if include else ALL
     tree.access = {"access": chosen["access"]} if "access" in chosen else {}
     tree.include, tree.exclude = (
-        {entry["id"]: entry["id"] for entry in entries if "id" in entry} for entries in (include, exclude)
+        dict.fromkeys(entry["id"] for entry in entries if "id" in entry) for entries in (include, exclude)
     )
     for name, entries in (("include", include), ("exclude", exclude)):
         by_path = [entry for entry in entries if "id" not in entry]
@@ -212,20 +204,13 @@ def _level(
                 st.space("medium")
             box = f"take-{tree.mode}-{above}-{barred}-{key}"  # a click on what was there before counts for nothing
             st.session_state[box] = is_taken
-            st.checkbox(
-                f"Take {escape_markdown(entry['name'])}",
-                key=box,
-                label_visibility="collapsed",
-                disabled=barred,
-                on_change=tree.toggle,
-                args=(entry_id, entry["name"]),
-                kwargs={"above": above},
-                width="content",
-            )
+            toggle, label = partial(tree.toggle, entry_id, above=above), f"Take {escape_markdown(entry['name'])}"
+            look: Json = {"label_visibility": "collapsed", "width": "content"}
+            st.checkbox(label, key=box, disabled=barred, on_change=toggle, **look)
             inner = tree.levels.get(entry_id)
             if entry["hasChildren"]:
                 _folder(person, namespace, connection, tree, entry)
-                st.caption(inner.told() if inner else "", width="content")
+                st.caption(inner.summarize() if inner else "", width="content")
             else:
                 st.markdown(f":material/draft: {escape_markdown(entry['name'])}", width="content")
                 st.caption(format_size(entry["size"]) if entry["size"] is not None else "", width="content")
@@ -235,9 +220,9 @@ def _level(
 
 
 def _ends(person: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
-    """Show buttons to the entries of a folder that are not drawn."""
     level = tree.levels[folder]
-    if not level.first and not level.goes_on:
+    goes_on = level.cursor is not None or level.first + DRAWN < len(level.entries)
+    if not level.first and not goes_on:
         return
 
     def more() -> None:
@@ -249,8 +234,8 @@ def _ends(person: session.Person, namespace: str, connection: str, tree: Tree, f
     with st.container(horizontal=True, vertical_alignment="center"):
         if level.first:
             key = f"earlier-{connection}-{folder}"
-            st.button("Earlier", key=key, icon=":material/expand_less:", on_click=level.go, args=(-STEP,))
-        if level.goes_on:
+            st.button("Earlier", key=key, icon=":material/expand_less:", on_click=partial(level.go, -STEP))
+        if goes_on:
             st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=more)
         last = level.first + len(level.drawn)
         total = f"{len(level.entries):,}" + (" and more" if level.cursor else "")

@@ -144,7 +144,6 @@ def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
 
 
 def _reasons(person: session.Person, namespace: str, run: Json) -> list[tuple[str, str]]:
-    """Return names and reasons of the failed documents of a run, or of the run itself."""
     data = _whole(person, namespace, run)
     reasons = [(document["name"], run_detail.explain_failure(document)) for document in data["documents"]["failed"]]
     return reasons or [(run["name"], notice["reason"]) for notice in data["notices"]]
@@ -172,7 +171,6 @@ COUNTS = {
 
 
 def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
-    """Have the API find out what the items of a source would do."""
     additions.send_dry(person, items)
     for item in items:
         item.file = None  # it stays with the field that holds it
@@ -184,7 +182,6 @@ def forget_previews() -> None:
 
 
 def show_previews(person: session.Person, namespace: str, kind: str) -> None:
-    """The reports of this source, added up, as soon as they are there."""
     space, source, items = st.session_state.get(_PREVIEWS, ("", "", []))
     if (space, source) != (namespace, kind) or not items:
         return
@@ -230,7 +227,6 @@ def _report(person: session.Person, namespace: str, items: list[Item], runs: dic
 
 
 def show_numbers(reports: list[Json]) -> None:
-    """The reports of dry runs, added up."""
     for cell, (name, label) in zip(st.columns(len(COUNTS)), COUNTS.items(), strict=True):
         cell.metric(label, f"{sum(report[name] for report in reports):,}")
     _show_cost(reports)
@@ -259,7 +255,6 @@ def show_planned(documents: list[Json]) -> None:
 
 
 def _show_cost(reports: list[Json]) -> None:
-    """Show the sum of chunks, tokens, money and time; without a price, the text states that."""
     names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
     total = {name: sum(report.get(name, 0) for report in reports) for name in names}
     figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]

@@ -47,14 +47,11 @@ class Item:
 
 @dataclass(slots=True)
 class Addition:
-    """Items that were started together, in one namespace."""
-
     namespace: str
     items: list[Item]
 
 
 def current_addition(namespace: str) -> Addition | None:
-    """Return the addition to the namespace that this session holds."""
     addition = st.session_state.get(_KEPT)
     return addition if isinstance(addition, Addition) and addition.namespace == namespace else None
 
@@ -96,7 +93,6 @@ def goes_on(namespace: str) -> bool:
 
 
 def linked_runs() -> list[str]:
-    """The runs that the page's address names."""
     return [run_id for run_id in (session.read_parameter("runs") or "").split(",") if run_id][:LINKED]
 
 
@@ -153,6 +149,5 @@ def _let_go(item: Item) -> None:
 
 
 def link_runs(added: Addition) -> None:
-    """Put the runs into the page's address."""
     runs = [item.run for item in added.items if item.run]
     session.set_parameters(runs=",".join(runs[:LINKED]), of=str(len(added.items)))

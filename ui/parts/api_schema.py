@@ -17,14 +17,12 @@ EVERY = "*"
 
 
 def load_schemas() -> Json:
-    """The components of the document. ApiError where the API does not answer."""
     components: Json = api_document(session.api_address())["components"]["schemas"]
     return components
 
 
 @st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
 def api_document(address: str) -> Json:  # noqa: ARG001  (what it is kept by)
-    """The whole document of the API at an address."""
     return session.current_person().api.described()
 
 
@@ -35,7 +33,6 @@ def find_operation(method: str, path: str) -> Json | None:
 
 
 def embedding_models() -> Mapping[str, tuple[str, ...]]:
-    """The embedding models that may be chosen, by provider, as the settings of the service say."""
     return {
         provider: tuple(about["properties"]["model"].get("enum", ()))
         for provider, about in _by_provider("CreateNamespace", "embeddingModelConfig").items()
@@ -60,7 +57,6 @@ def _fields(components: Json, about: Json) -> Iterator[tuple[str, bool]]:
 
 
 def stem_languages() -> list[str]:
-    """The languages that keyword search knows the stems of."""
     return [
         name
         for alternative in _alternatives(load_schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
@@ -69,12 +65,10 @@ def stem_languages() -> list[str]:
 
 
 def webhook_events() -> list[str]:
-    """The names of the events that webhooks hear of."""
     return [name for name in _items("CreateWebhook", "events") if name != EVERY]
 
 
 def key_scopes() -> list[str]:
-    """Return the scopes that a key can have."""
     return list(load_schemas()["KeyScope"]["enum"])
 
 
@@ -85,7 +79,6 @@ def sources_without_app() -> Mapping[str, Json]:
 
 
 def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
-    """The schemas that a configuration may have, by the provider that they are of."""
     components, providers, pending = load_schemas(), {}, [load_schemas()[schema]["properties"][name]]
     while pending:
         alternative = pending.pop(0)
@@ -191,6 +184,5 @@ def _reference(schema: Json) -> str:
 
 
 def _object(schemas: Json, schema: Json) -> dict[str, Any]:
-    """The properties of the component that a property refers to."""
     properties: dict[str, Any] = schemas[_reference(schema)]["properties"]
     return properties

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -29,7 +30,6 @@ def show_funnel(progress: Mapping[str, int]) -> None:
 
 
 def stage_times(timings: Mapping[str, float]) -> None:
-    """Seconds that each step took, in the order of the steps."""
     stages = sorted(timings.items(), key=lambda item: STEPS.index(item[0]) if item[0] in STEPS else len(STEPS))
     _bars({name: round(value, 3) for name, value in stages}, alt.value(COLORS["violet"]), "seconds")
 
@@ -40,7 +40,6 @@ HEIGHT = 220
 
 
 def show_counts(counts: Mapping[str, int]) -> None:
-    """Horizontal bars, largest first; numbers where they are few."""
     if len(counts) < LEAST_POINTS:
         _numbers(counts)
     else:
@@ -109,6 +108,7 @@ def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
 MOVES = {"up": "green", "same": "gray", "down": "red", "not in all": "violet"}
 KINDS = {"Semantic score": "blue", "Keyword score": "orange", "Reranker": "green", "Recency": "violet"}
 _SERIES = ("blue", "orange", "green", "violet", "red", "gray")
+_EXACT = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
 
 
 def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
@@ -135,7 +135,6 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
 
 
 def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Per result (`rank`) the weighted parts of its score, stacked."""
     kinds = {kind: color for kind, color in KINDS.items() if any(row["kind"] == kind and row["part"] for row in rows)}
     chart = (
         alt.Chart(_data(rows))
@@ -151,20 +150,14 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The steps of each search, one after the other, in milliseconds."""
+    steps = dict.fromkeys(row["step"] for row in rows)
     bars = (
         alt.Chart(_data(rows))
         .mark_bar(cornerRadius=2)
         .encode(
             x=alt.X("milliseconds:Q", title=None, stack=True),
             y=alt.Y("search:N", sort=None, title=None),
-            color=alt.Color(
-                "step:N",
-                sort=None,
-                title=None,
-                scale=alt.Scale(range=[COLORS[name] for name in ("blue", "violet", "gray", "orange", "green")]),
-                legend=alt.Legend(orient="top"),
-            ),
+            color=_color("step", dict(zip(steps, cycle(_SERIES), strict=False)), None),
             order=alt.Order("order:Q"),
             tooltip=["search:N", "step:N", "milliseconds:Q"],
         )
@@ -177,8 +170,7 @@ def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool 
     """Per `setting` its `value` with the interval from `low` to `high`; `zero` draws the line of no difference."""
     order = list(dict.fromkeys(str(row["setting"]) for row in rows))
     base = alt.Chart(_data(rows)).encode(y=alt.Y("setting:N", sort=order, title=None))
-    exact = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
-    tooltip = ["setting:N", *exact]
+    tooltip = ["setting:N", *_EXACT]
     color = alt.value(COLORS["blue"])
     axis = alt.X("low:Q", title=title, scale=alt.Scale(zero=False))
     lines = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=axis, x2="high:Q", color=color, tooltip=tooltip)
@@ -192,17 +184,13 @@ def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool 
 
 def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
     """A line per `setting` of `value` over `time` (ISO 8601), with its interval from `low` to `high`."""
-    order = list(dict.fromkeys(str(row["setting"]) for row in rows))
-    scale = alt.Scale(domain=order, range=[COLORS[_SERIES[at % len(_SERIES)]] for at in range(len(order))])
+    names = dict.fromkeys(str(row["setting"]) for row in rows)
+    colors = dict(zip(names, cycle(_SERIES), strict=False))
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)),
-        color=alt.Color("setting:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
+        color=_color("setting", colors, None),
     )
-    tooltip = [
-        alt.Tooltip("time:T", format="%d %b %Y %H:%M"),
-        "setting:N",
-        *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")),
-    ]
+    tooltip = [alt.Tooltip("time:T", format="%d %b %Y %H:%M"), "setting:N", *_EXACT]
     spans = base.mark_rule(opacity=0.4, strokeWidth=2).encode(
         y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q", tooltip=tooltip
     )

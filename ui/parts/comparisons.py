@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -34,7 +33,6 @@ COLUMNS = ("Name", "Semantic weight", "Top K", "Per document", "Reranking", "Hal
 
 
 def start_comparison(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """The settings to compare, a row each; the differences are from the first."""
     st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
     column = st.column_config
     rows = st.data_editor(
@@ -58,7 +56,6 @@ def start_comparison(person: session.Person, namespace: str, evaluation: Json) -
 
 
 def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
-    """Start a run and open it."""
     with frame.kept_refusal():
         body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
         run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
@@ -88,8 +85,7 @@ def as_setting(row: Json) -> Json:
 
 
 def show_results(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """The run that the address names, else the newest."""
-    runs = _runs(person, namespace, evaluation)
+    runs = _list_runs(person, namespace, evaluation)
     if not runs:
         widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
@@ -101,7 +97,8 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
-        frame.live_fragment(LOOK_SECONDS)(partial(_moving, person, namespace, path))()
+        fetch = partial(person.api.get, path, namespaceId=namespace, questionLimit=0)
+        frame.follow({"run": run}, fetch, _is_open, _show_progress, LOOK_SECONDS)
     elif run["status"] == "FAILED":
         st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
@@ -110,10 +107,9 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
         _changes(person, namespace, evaluation, run, path)
 
 
-def _runs(person: session.Person, namespace: str, evaluation: Json) -> list[Any]:
+def _list_runs(person: session.Person, namespace: str, evaluation: Json) -> list[Json]:
     path = f"/v1/evaluations/{evaluation['id']}/runs"
-    runs: list[Any] = person.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"]
-    return runs
+    return list(person.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"])
 
 
 def _label(run: Json) -> str:
@@ -123,14 +119,15 @@ def _label(run: Json) -> str:
     return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
 
 
-def _moving(person: session.Person, namespace: str, path: str) -> None:
-    """Show the progress of a run until its end."""
-    run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
-    if run["status"] not in OPEN:
-        st.rerun()
-    progress = run["progress"]
+def _is_open(data: Json) -> bool:
+    return data["run"]["status"] in OPEN
+
+
+def _show_progress(data: Json) -> None:
+    progress = data["run"]["progress"]
     if progress is None:
-        st.progress(0.0, "Queued: it begins when a worker is free." if run["status"] == "QUEUED" else "Begins …")
+        is_queued = data["run"]["status"] == "QUEUED"
+        st.progress(0.0, "Queued: it begins when a worker is free." if is_queued else "Begins …")
     else:
         share = progress["asked"] / max(progress["total"], 1)
         st.progress(min(share, 1.0), f"{progress['asked']:,} of {progress['total']:,} searches")
@@ -196,7 +193,6 @@ def _calibration(run: Json) -> None:
 
 
 def calibration_row(setting: Json) -> Json:
-    """Return the row of a setting in the table of calibration."""
     calibration = setting["calibration"]
     return {
         "Setting": setting["name"],
@@ -212,30 +208,28 @@ def calibration_row(setting: Json) -> Json:
 def describe_difference(row: Json, metric: str, first: str) -> str:
     """Describe a difference: only an interval that leaves out 0 is one to act on."""
     name, interval = escape_markdown(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
-    if row["low"] > 0:
-        return f":green-badge[better] **{name}**: {metric} {interval} against {escape_markdown(first)}."
-    if row["high"] < 0:
-        return f":red-badge[worse] **{name}**: {metric} {interval} against {escape_markdown(first)}."
-    return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
+    if row["low"] <= 0 <= row["high"]:
+        return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
+    badge = ":green-badge[better]" if row["low"] > 0 else ":red-badge[worse]"
+    return f"{badge} **{name}**: {metric} {interval} against {escape_markdown(first)}."
 
 
 def _interval(name: str, value: float, bounds: list[float]) -> Json:
     return {"setting": name, "value": value, "low": bounds[0], "high": bounds[1]}
 
 
-def _row(one: Json, first: str) -> Json:
-    row: Json = {"Setting": one["name"], "Semantic weight": one["semanticWeight"]}
-    for name, title in METRICS.items():
-        row[title] = _told(one["metrics"].get(name))
-    row["Latency p50"] = format_milliseconds(one["latencyMs"]["p50"])
-    row["Latency p95"] = format_milliseconds(one["latencyMs"]["p95"])
-    compared = one.get("compared")
-    row["Better / same / worse"] = (
-        f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
-    )
-    if one.get("reranked") is not None:
-        row["Reranked"] = one["reranked"]
-    return row
+def _row(setting: Json, first: str) -> Json:
+    compared, latency = setting.get("compared"), setting["latencyMs"]
+    outcome = f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
+    return {
+        "Setting": setting["name"],
+        "Semantic weight": setting["semanticWeight"],
+        **{title: _told(setting["metrics"].get(name)) for name, title in METRICS.items()},
+        "Latency p50": format_milliseconds(latency["p50"]),
+        "Latency p95": format_milliseconds(latency["p95"]),
+        "Better / same / worse": outcome,
+        **({"Reranked": setting["reranked"]} if setting.get("reranked") is not None else {}),
+    }
 
 
 def _told(measured: Json | None) -> str:
@@ -263,24 +257,17 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
 
 
 def question_row(question: Json, first: str, changed: str) -> Json:
-    """Return a row of a question with the rank of its first right document under two settings."""
-    rank_before, rank_after = (_best(question["ranks"].get(name, [])) for name in (first, changed))
-    places = (rank_before or 10_000, rank_after or 10_000)
-    row = {"": "=" if places[0] == places[1] else "▲ win" if places[1] < places[0] else "▼ loss"}
-    row["Question"] = question["query"]
-    row[first] = str(rank_before or "not found")
-    if changed != first:
-        row[changed] = str(rank_after or "not found")
-    return row
-
-
-def _best(ranks: list[int | None]) -> int | None:
-    return min((rank for rank in ranks if rank is not None), default=None)
+    ranks = {
+        name: min((rank for rank in question["ranks"].get(name, []) if rank is not None), default=None)
+        for name in (first, changed)
+    }
+    former, current = (ranks[name] or 10_000 for name in (first, changed))
+    mark = "=" if former == current else "▲ win" if current < former else "▼ loss"
+    return {"": mark, "Question": question["query"]} | {name: str(rank or "not found") for name, rank in ranks.items()}
 
 
 def show_history(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """A measure over time, a line a setting."""
-    runs = [run for run in _runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
+    runs = [run for run in _list_runs(person, namespace, evaluation) if run["status"] == "COMPLETED"]
     if not runs:
         widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
         return

@@ -27,7 +27,6 @@ HISTORY_PAGE = 20
 
 
 def show_history(person: session.Person, namespace: str, document: Json) -> None:
-    """A table whose rows lead to their run."""
     data = person.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=HISTORY_PAGE)
     entries = data["history"]
     if not entries:
@@ -78,7 +77,6 @@ STYLE = """<style>
 
 
 def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
-    """Choose a chunk; see it in the text, and on its page where the document has pages."""
     linked = _linked()
     start = linked // CHUNK_PAGE * CHUNK_PAGE
     data = person.api.get(
@@ -149,7 +147,6 @@ def _chunk_title(chunk: Json) -> str:
 
 
 def _more_chunks(start: int, *, further: bool) -> None:
-    """The ways to the chunks before and after those of this page."""
     if not start and not further:
         return
     with st.container(horizontal=True):
@@ -176,7 +173,6 @@ def summarize_pages_to_check(document: Json) -> str:
 
 
 def show_pages_to_check(person: session.Person, namespace: str, document: Json) -> None:
-    """Choose a page; see what is wrong with it and how it looks."""
     pages = document["documentProperties"]["pagesToCheck"]
     page = st.selectbox("Page", pages, format_func=_page_title) if len(pages) > 1 else pages[0]
     left_column, right_column = st.columns([2, 3])
@@ -260,7 +256,6 @@ def _head(document: Json) -> None:
 
 
 def _links(person: session.Person, namespace: str, document: Json) -> None:
-    """To the source, the files, the search lab, the run, and what it packs or is packed in."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if source := source_of(document):
             st.link_button("Open source", source, icon=":material/open_in_new:")

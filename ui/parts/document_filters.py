@@ -65,7 +65,6 @@ def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int
 
 
 def clear_filters() -> None:
-    """Takes every filter out of the address; the fields follow it."""
     session.set_parameters(cursor=None, **dict.fromkeys((*PRIMARY, *SECONDARY)))
 
 

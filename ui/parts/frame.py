@@ -42,7 +42,6 @@ def offer_sign_in(refusal: ApiError | None = None) -> None:
 
 
 def _openid(refusal: ApiError | None) -> None:
-    """The way to the identity provider, and why it leads there again."""
     if refusal is not None and refusal.status == 401:
         reason = "has ended" if refusal.reason == "expired_token" else "is not accepted"
         st.warning(f"Your sign-in {reason}. {escape_markdown(refusal.message)}", icon=":material/lock_clock:")
@@ -55,7 +54,6 @@ def _openid(refusal: ApiError | None) -> None:
 
 
 def _to_provider() -> None:
-    """To the identity provider, and from there back to this page."""
     session.remember_address(st.context.cookies.get(session.COOKIE), st.context.url, st.query_params.to_dict())
     st.login()
 
@@ -84,14 +82,10 @@ are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
 def show_sidebar(person: session.Person) -> None:
-    """Show the signed-in person and the sign-out button."""
+    name, tenant = escape_markdown(person.key_name), person.tenant or person.api.tenant
+    text = f"Signed in as {name} ({person.role})" if person.role else f"Signed in with the key “{name}”"
     with st.sidebar:
-        if person.role is None:
-            st.caption(f"Signed in with the key “{escape_markdown(person.key_name)}”" + _where(person))
-        else:
-            st.caption(
-                f"Signed in as {escape_markdown(person.key_name)} ({escape_markdown(person.role)})" + _where(person)
-            )
+        st.caption(text + (f", tenant {escape_markdown(tenant)}" if tenant else ""))
         if person.role is not None and person.tenant is None:
             st.text_input("Tenant", value=person.api.tenant, key="tenant_typed", on_change=_choose_tenant)
         st.button("Sign out", icon=":material/logout:", on_click=session.sign_out, width="stretch")
@@ -99,11 +93,6 @@ def show_sidebar(person: session.Person) -> None:
 
 def _choose_tenant() -> None:
     session.choose_tenant(st.session_state.get("tenant_typed", ""))
-
-
-def _where(person: session.Person) -> str:
-    tenant = person.tenant or person.api.tenant
-    return f", tenant {escape_markdown(tenant)}" if tenant else ""
 
 
 def show_head(person: session.Person, title: str) -> str:
@@ -115,7 +104,6 @@ def show_head(person: session.Person, title: str) -> str:
 
 
 def choose_namespace(person: session.Person) -> str:
-    """Show the choice of the page's namespace and return it. Ends the page if there is none."""
     space = session.find_current_namespace(person)
     if space is None:
         st.info("There is no namespace yet. Create one under Namespaces; content and searches live in one.")
@@ -161,28 +149,16 @@ def show_chooser(
         if not chooser.open:
             return
         with chooser:
-            name = st.text_input(
-                "Find a namespace",
-                key=f"{key}_name",
-                type="search",
-                icon=":material/search:",
-                placeholder="Part of its name",
-                live=True,
-                max_chars=200,
-            )
+            search: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Part of its name"}
+            name = st.text_input("Find a namespace", key=f"{key}_name", live=True, max_chars=200, **search)
             data = session.list_namespaces(person, name or "")
             spaces = data["namespaces"]
             if everything:
                 st.button(everything, key=f"{key}_", width="stretch", on_click=take, args=("",))
             with st.container(height=320 if len(spaces) > 6 else "content", border=False, gap="xsmall"):
                 for space in spaces:
-                    st.button(
-                        _describe_namespace(space, spaces),
-                        key=f"{key}_{space['id']}",
-                        width="stretch",
-                        on_click=take,
-                        args=(space["id"],),
-                    )
+                    name_key, click = f"{key}_{space['id']}", partial(take, space["id"])
+                    st.button(_describe_namespace(space, spaces), key=name_key, width="stretch", on_click=click)
             if not spaces:
                 st.caption("No namespace has this in its name.")
             elif data["totalCount"] > len(spaces):
@@ -193,8 +169,9 @@ def show_chooser(
 
 def _describe_namespace(space: Json, spaces: list[Json]) -> str:
     """Return its name, with the end of its id if others have the same, and the numbers of its documents."""
-    is_double = [listed_space["name"] for listed_space in spaces].count(space["name"]) > 1
-    parts = [escape_markdown(space["name"]), *([f"`{space['id'][-6:]}`"] if is_double else [])]
+    parts = [escape_markdown(space["name"])]
+    if sum(listed_space["name"] == space["name"] for listed_space in spaces) > 1:
+        parts.append(f"`{space['id'][-6:]}`")
     if "documentCount" in space:
         parts.append(f":gray[{format_count(space['documentCount'], 'document')}]")
     if space.get("failedCount"):
@@ -219,27 +196,18 @@ def error_boundary(*, part: bool = False) -> Iterator[None]:
             yield
     except ApiError as error:
         if session.key_has_ended(error):
-            _ended(error, part=part)
+            st.session_state.clear()
+            if part:  # the form would stay in the fragment
+                st.rerun()
+            offer_sign_in(error)
             return
         show_error(error)
         if error.reason == "bad_cursor":
-            st.button("First page", icon=":material/first_page:", key="first_page", on_click=_first_page)
+            first_page = partial(session.set_parameters, **dict.fromkeys(widgets.PLACES))
+            st.button("First page", icon=":material/first_page:", key="first_page", on_click=first_page)
         elif not error.status and not part:
             # To load the page anew would end the session of a key.
             st.button("Try again", icon=":material/refresh:", key="try_again")
-
-
-def _first_page() -> None:
-    """Go to the first page of a list if the cursor is invalid or belongs to another list."""
-    session.set_parameters(**dict.fromkeys(widgets.PLACES))
-
-
-def _ended(error: ApiError, *, part: bool) -> None:
-    """Clear the session and show the sign-in form. A fragment reruns the whole page, or the form would stay in it."""
-    st.session_state.clear()
-    if part:
-        st.rerun()
-    offer_sign_in(error)
 
 
 def live_fragment(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
@@ -273,7 +241,6 @@ def follow(
 
 
 def show_error(error: ApiError) -> None:
-    """One refusal: what is wrong, where, and the code to look up."""
     st.error(error_text(error), icon=":material/error:")
 
 
@@ -323,7 +290,6 @@ def show_outcome() -> bool:
 
 
 def error_text(error: ApiError) -> str:
-    """Return the error as Markdown."""
     field_note = f" Field: `{error.field}`." if error.field and error.field not in error.message else ""
     return f"{escape_markdown(error.message)}{field_note}  \n`{error.code}`"
 
@@ -347,8 +313,7 @@ def current_person() -> session.Person:
     person = session.current_person()
     if not viewer_name():
         return person
-    reads = person.scopes & READS
-    return replace(person, api=person.api.on_behalf_of(viewer_name()), scopes=reads)
+    return replace(person, api=replace(person.api, viewer=viewer_name()), scopes=person.scopes & READS)
 
 
 ON_BEHALF = frozenset({"", "overview", "documents", "search"})
@@ -361,20 +326,15 @@ def show_choice(person: session.Person, page: str) -> None:
     if not may_ask or not (person.may("documents:read") or person.may("search")):
         return
     with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(viewer_name())):
-        st.text_input(
-            "User",
-            placeholder="ada@example.com",
-            key=_TYPED,
-            on_change=_choose,
-            help="Documents and searches then show what this user may see, by the access of the documents.",
-        )
+        about = "Documents and searches then show what this user may see, by the access of the documents."
+        st.text_input("User", placeholder="ada@example.com", key=_TYPED, on_change=_choose, help=about)
     if viewer_name():
         text_column, back = st.columns([5, 1], vertical_alignment="center")
-        who = format_code(viewer_name())
+        viewer = format_code(viewer_name())
         text_column.warning(
-            f"You see this page as {who}. Nothing can be changed meanwhile."
+            f"You see this page as {viewer}. Nothing can be changed meanwhile."
             if page in ON_BEHALF
-            else f"This page is your own view. You see the overview, documents and searches as {who}.",
+            else f"This page is your own view. You see the overview, documents and searches as {viewer}.",
             icon=":material/visibility:",
         )
         back.button("Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_stop)

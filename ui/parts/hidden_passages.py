@@ -40,7 +40,6 @@ def _hide(person: session.Person, namespace: str, document: str, chunk: int, key
 
 
 def show_hidden(person: session.Person, namespace: str) -> None:
-    """List what is hidden in a namespace, with its reason; read when the list is opened."""
     icon = ":material/visibility_off:"
     with st.expander("Hidden from search", icon=icon, key="hidden_passages", on_change="rerun") as listing:
         if not listing.open:

@@ -17,7 +17,6 @@ from ui.parts.labels import format_count, offered_sources, source_title
 
 PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
 PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
-FIELDS = url_state.Fields("add_from", ("connection",))
 FILES = 500
 """Files of one drop."""
 WHOLE = "add_folder"
@@ -31,8 +30,6 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options that every source has."""
-
     metadata: str
     chunks: Json
 
@@ -50,12 +47,10 @@ class Options:
 
 
 def clear_fields() -> None:
-    """Empty the fields."""
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
 
 
 def show_options() -> Options:
-    """The fields that every source has."""
     with st.expander("Metadata and chunks", icon=":material/tune:"):
         metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
         left_column, right_column = st.columns(2)
@@ -65,7 +60,6 @@ def show_options() -> Options:
 
 
 def show_fields(kind: str) -> dict[str, Any]:
-    """The fields of a source that needs no connection."""
     mark = f"{kind}-{st.session_state.get(_ROUND, 0)}"
     match kind:
         case "TEXT":
@@ -103,7 +97,6 @@ def _paths() -> Json:
 
 
 def make_items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
-    """Return the items to send, one per file. Unfit if something is missing."""
     path, extra = f"/v1/ingest/{offered_sources()[kind].path}", chosen.extra()
     if kind == "LOCAL_FILE":
         return _files(namespace, path, typed, chosen, extra)
@@ -152,9 +145,8 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
     """
     connections: list[Json] = []
     if person.may("connections:read"):
-        connections = person.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)[
-            "connections"
-        ]
+        query = {"namespaceId": namespace, "connector": kind, "pageSize": 100}
+        connections = person.api.get("/v1/connections", **query)["connections"]
     active = {account["id"]: account["name"] for account in connections if account["status"] == "ACTIVE"}
     if not active:
         widgets.show_empty(
@@ -163,14 +155,7 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
             go=("connections", f"Connect {source_title(kind)}"),
         )
         return None
-    linked = session.read_parameter("connection")
-    FIELDS.follow({"connection": linked})
-    FIELDS.offer("connection", active)
-    chosen = str(
-        st.selectbox(
-            "Connection", list(active), format_func=lambda connection: active[connection], key=FIELDS.key("connection")
-        )
-    )
-    FIELDS.write(connection=chosen)
+    choice: Json = {"default": next(iter(active)), "options": active, "format_func": active.__getitem__}
+    chosen = url_state.bind_field(st.selectbox, "connection", "Connection", prefix="add_from", always=True, **choice)
     selection = account_tree.show_tree(person, namespace, chosen, kind)
     return None if selection is None else {"connectionId": chosen, **selection}

@@ -58,19 +58,16 @@ _SOURCES = {
 
 
 def offered_sources() -> dict[str, Source]:
-    """Every source that people start an ingestion of, in the order in which they are offered."""
     return _SOURCES | {
         name: Source(service.title, service.path) for name, service in api_schema.known_services().items()
     }
 
 
 def parse_time(value: dict[str, Any] | None) -> datetime | None:
-    """A timestamp of the contract as a time in UTC."""
     return datetime.fromisoformat(value["isoString"]) if value else None
 
 
 def format_span(seconds: float) -> str:
-    """A length of time in its largest unit, as people say it."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -78,17 +75,14 @@ def format_span(seconds: float) -> str:
 
 
 def time_since(value: dict[str, Any], now: datetime | None = None) -> str:
-    """Return the time since then."""
     return format_span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
 
 
 def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
-    """Return the time until then."""
     return format_span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
 
 
 def time_ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
-    """Return the elapsed time in words."""
     return f"{time_since(value, now)} ago" if value else "never"
 
 
@@ -103,7 +97,6 @@ def format_size(of: int | None) -> str:
 
 
 def format_seconds(value: float | None) -> str:
-    """A duration, short."""
     if value is None:
         return "-"
     if value < 1:
@@ -117,7 +110,6 @@ def format_milliseconds(value: float | None) -> str:
 
 
 def source_title(value: str) -> str:
-    """A source or connector as people name it."""
     source = _SOURCES.get(value) or api_schema.known_services().get(value)
     if source:
         return source.title
@@ -156,18 +148,15 @@ def format_value(value: object) -> str:
 
 
 def status_word(status: str) -> str:
-    """A status of the contract in the words of the app."""
     label = STATUS.get(status)
     return label[0] if label else status
 
 
 def count_documents(data: dict[str, Any]) -> int:
-    """Return the number of documents that match, of all statuses."""
     return sum(entry["totalCount"] for entry in data["statsByStatus"])
 
 
 def document_counts(data: dict[str, Any]) -> str:
-    """Return the number of documents, in total and per status."""
     total, groups = format_count(count_documents(data), "document"), data["statsByStatus"]
     per_status = " · ".join(f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in groups)
     return f"{total}: {per_status}" if groups else total
@@ -185,13 +174,11 @@ INTERVALS = {
 
 
 def timing_of(schedule: dict[str, Any]) -> str:
-    """When a schedule is due, in words."""
     cron = schedule["cron"]
     return f"{cron} ({schedule['timeZone']})" if cron else name_of(schedule["intervalMinutes"])
 
 
 def due_in(schedule: dict[str, Any]) -> str:
-    """The time until the next run of a schedule, in words."""
     return f"in {span_until(schedule['nextRunAt'])}" if schedule["nextRunAt"] else "paused"
 
 

@@ -36,7 +36,6 @@ def show_object(name: str, label: str, example: str) -> Json | None:
 
 
 def read_object(name: str) -> Json | None:
-    """Return the object of the address; None if it is no object."""
     return _parse_object(session.read_parameter(name) or "")
 
 

@@ -233,20 +233,20 @@ def _show_fields(
     """Show a text field for each of the `fields`, which may be needed; return the configuration by its area, nothing
     where it stays as it is. A secret is typed hidden and never filled in; one that was not typed is sent masked, if the
     API showed it so, and is kept."""
-    before = stored.get(area) or {}
+    previous = stored.get(area) or {}
     provider = head.get("type") or head.get("provider")
-    current = before if provider in (None, before.get("type"), before.get("provider")) else {}
-    config, is_changed = dict(head), not before.items() >= head.items()
+    current = previous if provider in (None, previous.get("type"), previous.get("provider")) else {}
+    config, is_changed = dict(head), not previous.items() >= head.items()
     places = columns or [st.container() for _ in fields]
-    for place, (path, needed) in zip(places, fields.items(), strict=True):
+    for column, (path, needed) in zip(places, fields.items(), strict=True):
         part, _, name = path.rpartition(".")
         key, label = f"{_prefix(stored)}.{area}.{path}", LABELS.get(name, name) + ("" if needed else " (optional)")
         value = str((current.get(part) or {}).get(name, "") if part else current.get(name) or "")
         if name in SECRET:
-            hint = "stored; type a new one to replace it" if before else ""
-            typed = place.text_input(label, type="password", placeholder=hint, key=key, autocomplete="off")
+            hint = "stored; type a new one to replace it" if previous else ""
+            typed = column.text_input(label, type="password", placeholder=hint, key=key, autocomplete="off")
         else:
-            typed = place.text_input(label, value=value, key=key)
+            typed = column.text_input(label, value=value, key=key)
         is_changed = is_changed or typed != ("" if name in SECRET else value)
         typed = typed or (value if name in SECRET else "")
         if typed or needed:

@@ -48,12 +48,10 @@ def read_questions(files: Mapping[str, bytes]) -> tuple[list[Json], int]:
 
 
 def is_judgements(name: str) -> bool:
-    """Tell by its name whether a file holds judgements."""
     return name.lower().endswith((".tsv", ".txt", ".qrels"))
 
 
 def parse_typed(text: str) -> list[Json]:
-    """Questions of a text field: a line each, as in a file."""
     parsed = [_file_question(row, {}, f"line {number}") for number, row in _lines("", text)]
     return [{**question, "relevant": question["relevant"] or []} for question in parsed]
 
@@ -122,7 +120,6 @@ PART = 500
 
 
 def show_sets(person: session.Person, namespace: str) -> None:
-    """Show all sets of the namespace, newest first, and a form for a new one."""
     may = person.may("documents:write")
     if may and st.button("New question set", type="primary", icon=":material/add:"):
         session.go_to(new="yes")
@@ -230,7 +227,6 @@ def add_questions(
 
 
 def show_questions(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """A page of the questions; one of them to be opened or removed; more to be added."""
     path = f"/v1/evaluations/{evaluation['id']}"
     cursor = session.read_parameter("questions")
     data = person.api.get(f"{path}/questions", namespaceId=namespace, pageSize=PAGE, cursor=cursor)
@@ -280,7 +276,6 @@ def _chosen(person: session.Person, namespace: str, evaluation: Json, question: 
 
 
 def _grades(person: session.Person, namespace: str, evaluation: str, question: Json) -> None:
-    """One document more, or another grade."""
     columns = st.columns([3, 1, 1], vertical_alignment="bottom")
     document = columns[0].text_input("External id of a document", key="judge_external").strip()
     grade = columns[1].selectbox("Grade", [1, 2, 3, 4, 0], format_func=lambda grade: str(grade or "not right"))
@@ -313,7 +308,6 @@ def _more(person: session.Person, namespace: str, evaluation: Json) -> None:
 
 
 def show_editor(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """Another name; the end of it."""
     name = st.text_input("Name", value=evaluation["name"], max_chars=200, key="set_name").strip()
     rename = partial(_change, person, namespace, evaluation["id"], {"name": name}, "Renamed.")
     st.button("Save name", disabled=name in ("", evaluation["name"]), on_click=rename)
@@ -327,7 +321,6 @@ def show_editor(person: session.Person, namespace: str, evaluation: Json) -> Non
 
 
 def _change(person: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
-    """Change a set, and keep a message with the API's answer."""
     with frame.kept_refusal():
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
         count = format_count(updated["questionCount"], "question")

@@ -70,7 +70,6 @@ def show_removals(person: session.Person, namespace: str, connection: str, name:
 
 
 def _waiting(person: session.Person, namespace: str, connections: list[str], most: int) -> Json:
-    """The newest `most` documents that wait, and how many there are."""
     config = {"documentConnectionIds": connections, "awaitingRemoval": True}
     return person.api.list_documents(namespace, config, size=most, include=["statsByStatus"])
 

@@ -12,7 +12,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import added, charts, failures, frame, widgets
-from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago
+from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago, time_since
 from ui.parts.widgets import csv_bytes, escape_markdown
 
 
@@ -39,31 +39,22 @@ PATIENCE_SECONDS = 60.0
 """Seconds before the page advises to check the workers: a job run usually begins within seconds."""
 
 
-def waiting_since(created: dict[str, Any]) -> str:
-    """Return the waiting time: `2 min`."""
-    return time_ago(created).removesuffix(" ago")
-
-
 def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
     """Return the waiting time of a QUEUED run, its position, and its likely start.
 
     The text points to the page of workers only if the run waits for an hour and no start can be estimated.
     """
-    now = now or datetime.now(UTC)
-    parts = [f"Queued for {waiting_since(run['createdAt'])}"]
+    current = now or datetime.now(UTC)
+    parts = [f"Queued for {time_since(run['createdAt'])}"]
     if run["queuePosition"]:
         parts.append(f"place {run['queuePosition']:,} in its queue")
     created, start = parse_time(run["createdAt"]), parse_time(run["estimatedStart"])
-    if start is not None and start > now:
-        parts.append(f"likely to begin in {format_seconds((start - now).total_seconds())}")
-    elif nobody_works(run) and created and (now - created).total_seconds() > PATIENCE_SECONDS:
+    lacks_worker = run["queuePosition"] is not None and start is None and not run["notices"]
+    if start is not None and start > current:
+        parts.append(f"likely to begin in {format_seconds((start - current).total_seconds())}")
+    elif lacks_worker and created and (current - created).total_seconds() > PATIENCE_SECONDS:
         parts.append("nothing has begun for an hour: see Queue and workers")
     return " · ".join(parts)
-
-
-def nobody_works(run: dict[str, Any]) -> bool:
-    """Tell whether a QUEUED run, as GET answers it, may lack a worker: no start can be estimated."""
-    return run["queuePosition"] is not None and run["estimatedStart"] is None and not run["notices"]
 
 
 MOST = 100
@@ -80,7 +71,6 @@ def fetch_run(person: session.Person, namespace: str, run_id: str, *, most: int 
 
 
 def show_run(person: session.Person, namespace: str, run: Json) -> None:
-    """Show all details of the run."""
     _head(run)
     for notice in run["notices"]:
         text = escape_markdown(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
@@ -101,7 +91,9 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
             charts.stage_times(run["timings"])
         else:
             st.caption("No stage has ended." if run["outcome"] else "No stage has ended yet.")
-    _left_out(run["progress"])
+    if reasons := run["progress"].get("skippedReasons"):
+        text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
+        st.caption(escape_markdown(f"Left out: {text}"))
     _documents(person, namespace, run)
 
 
@@ -132,7 +124,6 @@ _FINAL = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
 def open_parts(run: Json) -> tuple[bool, bool]:
-    """Tell whether the run has not ended, and whether its flow run has not."""
     states = (run.get("flowRun") or {}).get("states") or []
     return run["status"] in MOVING, bool(states) and states[-1]["type"] not in _FINAL
 
@@ -151,18 +142,13 @@ def _flow_run(run: Json) -> None:
         answer = "has no such flow run any more" if flow_run["reachable"] else "does not answer"
         st.caption(f"**Prefect** {answer} · [open its page]({run['prefectUrl']})")
         return
-    steps = [f"{_clock(state['beganAt'])} {escape_markdown(state['name'])}" for state in states[-_MOST_STATES:]]
-    message = escape_markdown(states[-1]["message"] or "")
-    parts = [
-        f"**Prefect: {escape_markdown(states[-1]['name'])}**",
-        message,
-        f"[open the flow run]({run['prefectUrl']})",
+    steps = [
+        f"{state['beganAt']['isoString'][11:19]} {escape_markdown(state['name'])}" for state in states[-_MOST_STATES:]
     ]
+    message = escape_markdown(states[-1]["message"] or "")
+    link = f"[open the flow run]({run['prefectUrl']})"
+    parts = [f"**Prefect: {escape_markdown(states[-1]['name'])}**", message, link]
     st.caption(" · ".join(filter(None, parts)) + "  \n" + " → ".join(steps))
-
-
-def _clock(value: Json) -> str:
-    return str(value["isoString"])[11:19]
 
 
 def _ended(run: Json) -> int:
@@ -171,13 +157,6 @@ def _ended(run: Json) -> int:
     if run["progress"]["found"] <= MOST:
         return len(groups["failed"]) + len(groups["cancelled"]) + len(groups["completed"])
     return int(run["progress"]["upserted"] + run["progress"]["failed"])
-
-
-def _left_out(progress: Json) -> None:
-    reasons = progress.get("skippedReasons") or {}
-    if reasons:
-        text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
-        st.caption(escape_markdown(f"Left out: {text}"))
 
 
 def _documents(person: session.Person, namespace: str, run: Json) -> None:
@@ -199,9 +178,8 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
         **{"linked from": st.column_config.TextColumn("Linked from", width="medium")},
     )
     if total > len(entries):
-        st.caption(
-            f"The first {format_count(len(entries), 'document')} of {total:,}, failed and unfinished ones first."
-        )
+        first = format_count(len(entries), "document")
+        st.caption(f"The first {first} of {total:,}, failed and unfinished ones first.")
     if chosen is not None and person.may("documents:read"):
         widgets.open_page("documents", document=chosen)
     st.download_button(
@@ -229,6 +207,5 @@ def _csv(run: Json) -> bytes:
 
 
 def explain_failure(document: Json) -> str:
-    """Return why a document of a run failed, and the page that led to it."""
     linked_from = document.get("linkedFrom")
     return (document["error"] or "No reason was given.") + (f" Linked from {linked_from}" if linked_from else "")

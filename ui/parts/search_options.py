@@ -42,7 +42,6 @@ def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | 
 
 
 def join_condition(where: Json, field: str, values: list[Any]) -> Json:
-    """The condition with one more, which must hold as well."""
     clause: Json = {"field": field, "op": "in", "value": values}
     if not where:
         return clause
@@ -50,7 +49,6 @@ def join_condition(where: Json, field: str, values: list[Any]) -> Json:
 
 
 def _facets(person: session.Person, namespace: str) -> None:
-    """A field, and those of its values that are wanted."""
     left_column, middle_column, right_column = st.columns([2, 3, 1], vertical_alignment="bottom")
     fields = {**{f"metadata.{key}": key for key in _keys(person, namespace)}, **DOCUMENT}
     field = left_column.selectbox(
@@ -93,7 +91,6 @@ _field = partial(url_state.bind_field, prefix="options")
 
 
 def show_options(person: session.Person, namespace: str) -> Json:
-    """The fields of `Wanted` that they set; kept in the page's address."""
     spaces = session.list_namespaces(person)["namespaces"]
     names = {space["id"]: space["name"] for space in spaces if space["id"] != namespace}
     has_reranker = _has_reranker(person, namespace)
@@ -123,7 +120,7 @@ def show_options(person: session.Person, namespace: str) -> Json:
             about += " This namespace has no reranker of its own; give it one under Namespaces."
         choice = {"options": RERANK, "format_func": RERANK.__getitem__, "help": about}
         rerank = _field(third_column.selectbox, "rerank", "Reranking", **choice)
-        others = _field(
+        other_namespaces = _field(
             st.multiselect,
             "with",
             "Search in other namespaces, too",
@@ -142,7 +139,7 @@ def show_options(person: session.Person, namespace: str) -> Json:
         "recency": recency,
         "per_document": per,
         "rerank": "" if rerank == "on" and has_reranker is False else rerank,
-        "others": tuple(others),
+        "other_namespaces": tuple(other_namespaces),
         "least": least,
     }
 
@@ -156,14 +153,12 @@ def _has_reranker(person: session.Person, namespace: str) -> bool | None:
 
 
 def show_snippets(person: session.Person, path: str, body: Json) -> None:
-    """The request in two languages."""
     curl, python = st.tabs(["curl", "Python"])
     curl.code(as_curl(person.api.base, person.api.tenant, path, body), language="bash")
     python.code(as_python(person.api.base, person.api.tenant, path, body), language="python")
 
 
 def as_curl(base: str, tenant: str, path: str, body: Json) -> str:
-    """For a POSIX shell, whatever the body holds."""
     headers = ['-H "Authorization: Bearer $API_KEY"', "-H 'Content-Type: application/json'"]
     if tenant:
         headers.append(f"-H {shlex.quote(f'X-Tenant-ID: {tenant}')}")
@@ -172,7 +167,6 @@ def as_curl(base: str, tenant: str, path: str, body: Json) -> str:
 
 
 def as_python(base: str, tenant: str, path: str, body: Json) -> str:
-    """With httpx, and nothing else."""
     tenant_line = f', "X-Tenant-ID": {tenant!r}' if tenant else ""
     return (
         "import os\n\nimport httpx\n\n"

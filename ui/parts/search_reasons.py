@@ -18,7 +18,6 @@ from ui.parts.widgets import escape_markdown
 
 
 def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
-    """Show the charts and scores of every column; a note if no column has results."""
     if not any(data["results"] for data in found.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
         return
@@ -143,7 +142,6 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
 
 
 def _pick(own: session.Person, wanted: Wanted) -> str | None:
-    """The id of the document: found by a piece of its name, or that of the page's address."""
     left_column, right_column = st.columns(2)
     hint: Json = {"placeholder": "A piece of its name, or its id", "max_chars": 100}
     piece = url_state.bind_field(left_column.text_input, "find", "Document", prefix="why", **hint)
@@ -167,7 +165,6 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
 
 
 def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
-    """Names by id of the newest documents with a piece in their name."""
     if not own.may("documents:read"):
         return {piece: piece}
     config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
@@ -247,17 +244,16 @@ def address_without(wanted: Wanted, detail: str) -> dict[str, str | None]:
     path = detail.removesuffix(" leaves it out.")
     if path.startswith("filter.metadata."):
         key = path.removeprefix("filter.metadata.")
-        others = {name: value for name, value in wanted.metadata.items() if name != key}
-        return {"filter": search_request.address_text(others)}
+        remaining = {name: value for name, value in wanted.metadata.items() if name != key}
+        return {"filter": search_request.address_text(remaining)}
     if path.startswith("filter.where.all["):
         number = path.removeprefix("filter.where.all[").partition("]")[0]
-        clauses = [value for at, value in enumerate(wanted.where.get("all", [])) if str(at) != number]
+        clauses = [value for at, value in enumerate(wanted.condition.get("all", [])) if str(at) != number]
         return {"where": search_request.address_text({"all": clauses} if clauses else {})}
     return {"where": None}
 
 
 def _weights(person: session.Person, wanted: Wanted, document: str) -> None:
-    """Run the query under other weights and show the actual ranks."""
     if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
         return
     body = search_request.build_why_request(wanted, "hybrid", document)

@@ -16,7 +16,7 @@ RERANK = {"": "As the namespace says", "on": "On", "local": "By the service's ow
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A search and its options; `modes` in their order, `least` the minimum score, `others` further namespaces."""
+    """A search and its options; `modes` in their order, `least` the minimum score, `condition` that of the filter."""
 
     namespace: str
     query: str
@@ -25,50 +25,38 @@ class Wanted:
     top: int
     least: float
     metadata: Json
-    where: Json
+    condition: Json
     unit: str = ""
     tokens: int = 512
     per_document: int = 0
     half_life: float = 0.0
     recency: float = 0.2
     rerank: str = ""
-    others: tuple[str, ...] = ()
+    other_namespaces: tuple[str, ...] = ()
     viewer: str = ""
 
     @property
     def filter(self) -> Json | None:
         """Return the filter for searches and questions of an evaluation; None without one."""
-        parts = {"metadata": self.metadata, "where": self.where}
+        parts = {"metadata": self.metadata, "where": self.condition}
         return {name: part for name, part in parts.items() if part} or None
 
 
 def build_request(wanted: Wanted, mode: str) -> tuple[str, Json]:
-    """Path and body of one mode's search, explained."""
     body = _common(wanted, mode)
-    if wanted.others:
-        body["namespaceIds"] = [body.pop("namespaceId"), *wanted.others]
+    if wanted.other_namespaces:
+        body["namespaceIds"] = [body.pop("namespaceId"), *wanted.other_namespaces]
     if wanted.unit:
         body["expand"] = {"unit": wanted.unit, "maxTokens": wanted.tokens}
-    body |= _reranking(wanted)
+    if wanted.rerank == "local":
+        body["rerankConfig"] = {"provider": "LOCAL"}
+    elif wanted.rerank:
+        body["rerank"] = wanted.rerank == "on"
     return ("/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"), {**body, "explain": True}
 
 
 def build_why_request(wanted: Wanted, mode: str, document: str) -> Json:
-    """Return the request body that explains why a mode shows, or omits, a document of the page's namespace."""
     return {**_common(wanted, mode), "documentId": document}
-
-
-def as_setting(wanted: Wanted, mode: str) -> Json:
-    """Return the request as a setting of an evaluation's run."""
-    semantic = _weight(wanted, mode)
-    body: Json = {"name": MODES[mode], "semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
-    return body | _shape(wanted) | _reranking(wanted)
-
-
-def _reranking(wanted: Wanted) -> Json:
-    if wanted.rerank == "local":
-        return {"rerankConfig": {"provider": "LOCAL"}}
-    return {"rerank": wanted.rerank == "on"} if wanted.rerank else {}
 
 
 def _common(wanted: Wanted, mode: str) -> Json:
@@ -77,26 +65,18 @@ def _common(wanted: Wanted, mode: str) -> Json:
         "query": wanted.query,
         "topK": wanted.top,
         "scoreThreshold": wanted.least,
-        **({"filter": wanted.filter} if wanted.filter else {}),
-        **_shape(wanted),
     }
+    if wanted.filter:
+        body["filter"] = wanted.filter
+    if wanted.per_document:
+        body["perDocument"] = wanted.per_document
+    if wanted.half_life > 0:
+        body["recency"] = {"halfLifeDays": wanted.half_life, "weight": wanted.recency}
     if mode != "semantic":
-        semantic = _weight(wanted, mode)
+        semantic = 0.0 if mode == "keyword" else round(wanted.weight, 6)
         body["hybridConfig"] = {"semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
     return body
 
 
-def _weight(wanted: Wanted, mode: str) -> float:
-    return {"semantic": 1.0, "keyword": 0.0}.get(mode, round(wanted.weight, 6))
-
-
-def _shape(wanted: Wanted) -> Json:
-    shape: Json = {"perDocument": wanted.per_document} if wanted.per_document else {}
-    if wanted.half_life > 0:
-        shape["recency"] = {"halfLifeDays": wanted.half_life, "weight": wanted.recency}
-    return shape
-
-
 def address_text(wanted: Json) -> str | None:
-    """An object for the page's address; None for an empty one."""
     return json.dumps(wanted, ensure_ascii=False) if wanted else None

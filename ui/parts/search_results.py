@@ -99,7 +99,6 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
 
 
 def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit: Json, mode: str) -> None:
-    """The two thumbs of a hit of the page's own namespace."""
     if chosen is None or hit.get("namespaceId", wanted.namespace) != wanted.namespace:
         return
     rounds = st.session_state.get(_ROUND, 0)
@@ -109,7 +108,6 @@ def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit:
 
 
 def is_right(relevant: list[Json], hit: Json) -> bool:
-    """Tell whether the hit's document is among the judged ones."""
     names = {hit["document"]["id"], hit["document"]["externalId"]}
     return any(names & {judged.get("documentId"), judged.get("externalId")} for judged in relevant)
 
@@ -150,7 +148,6 @@ def _send(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, rig
 
 
 def _relevant(person: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
-    """Return the judgements that a set holds of the query."""
     query = {"namespaceId": wanted.namespace, "query": wanted.query, "pageSize": 1}
     questions = person.api.get(f"/v1/evaluations/{evaluation}/questions", **query)["questions"]
     return list(questions[0]["relevant"]) if questions else []
@@ -209,12 +206,10 @@ def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json],
 
 
 def rank_chunks(data: Json) -> dict[tuple[str, int], int]:
-    """Return the rank of each chunk."""
     return {chunk_key(hit): rank for rank, hit in enumerate(data["results"], 1)}
 
 
 def chunk_key(hit: Json) -> tuple[str, int]:
-    """Return the key of a hit: document id and chunk index."""
     return hit["document"]["id"], hit["chunk"]["index"]
 
 
@@ -232,7 +227,6 @@ def words_of(query: str) -> frozenset[str]:
 
 
 def plain_text(markdown: str) -> str:
-    """The text of Markdown as a reader sees it: links by their words, cells apart, no marks of headings."""
     for pattern, replacement in _MARKS:
         markdown = pattern.sub(replacement, markdown)
     return markdown
@@ -252,7 +246,6 @@ def best_excerpt(text: str, words: frozenset[str]) -> str:
 
 
 def score_parts(hit: Json) -> str:
-    """Return the components of a score, in one line."""
     explanation, figures = hit["explanation"], []
     for name in ("semantic", "keyword"):
         rank = explanation[f"{name}Rank"]
@@ -273,7 +266,6 @@ def _told(data: Json) -> str:
 
 
 def describe_answerable(answerable: Json) -> str:
-    """Say in a sentence how probable it is that the results answer the question."""
     probability = answerable["probability"]
     verdict = "Perhaps answered" if probability >= UNLIKELY else "Probably not answered"
     verdict = "Likely answered" if probability >= LIKELY else verdict

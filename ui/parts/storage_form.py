@@ -55,7 +55,6 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
 
 
 def list_fields(source: str) -> Iterator[Field]:
-    """Yield the fields of a source beside its URL, credentials first."""
     schemas = api_schema.load_schemas()
     for component, is_secret in (("SourceCredentials", True), ("SourceAddress", False)):
         for name, schema in schemas[component]["properties"].items():

@@ -13,7 +13,6 @@ from ui.parts.labels import format_count, time_ago
 
 
 def show_weak_searches(person: session.Person, namespace: str) -> None:
-    """Show the queries; a click opens one in the search lab, and a button makes a question set of all."""
     st.header("Searches without good results")
     data = person.api.get("/v1/weak-searches", namespaceId=namespace)
     searches, days = data["weakSearches"], data["retentionDays"]

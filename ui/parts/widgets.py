@@ -54,7 +54,6 @@ def status_badge(status: str) -> None:
 
 
 def status_column() -> Any:
-    """A table's column of statuses as coloured chips; its cells are lists of one."""
     colors = [color for _, color, _ in STATUS.values()]
     return st.column_config.MultiselectColumn(
         "Status", options=list(STATUS), color=colors, format_func=status_word, width=180
@@ -77,7 +76,6 @@ def link_page(page: str, label: str, icon: str = "", **query: str) -> None:
 
 
 def open_page(page: str, **query: str) -> None:
-    """Lead to a page, in the same namespace unless the query names another."""
     st.switch_page(f"views/{page}.py", query_params=_in_namespace(query))
 
 
@@ -87,7 +85,6 @@ def _in_namespace(query: dict[str, str]) -> dict[str, str]:
 
 
 def link_back(label: str, *names: str) -> None:
-    """Show the way back to a list: a button that takes the parameters out of the address."""
     leave = partial(session.set_parameters, **dict.fromkeys(names))
     st.button(label, icon=":material/arrow_back:", on_click=leave)
 
@@ -111,7 +108,6 @@ def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> 
 
 
 def add_content(what: str) -> None:
-    """Show the empty page of lists that ingestions fill."""
     advice = "Files, texts, pages of the web and content services come in by one page."
     may = session.current_person().may("ingest:write")
     show_empty(
@@ -194,14 +190,12 @@ def show_pager(data: Json, *, name: str = "cursor", start: str = "First page", f
 
 
 def is_pdf(document: Json) -> bool:
-    """Tell whether pages of the document can be drawn."""
     return bool(document["documentProperties"]["mimeType"] == "application/pdf")
 
 
 def show_page_image(
     person: session.Person, namespace: str, document_id: str, page: int, chunk: int | None = None
 ) -> None:
-    """Show the page of a PDF. `chunk`: the index of the chunk to shade."""
     path = f"/v1/documents/{document_id}/pages/{page}"
     try:
         picture = person.api.picture(path, namespaceId=namespace, **({} if chunk is None else {"chunk": chunk}))

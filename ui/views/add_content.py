@@ -7,13 +7,12 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.parts import added, additions, frame, ingest_forms, url_state
+from ui.client import Json
+from ui.parts import added, additions, frame, ingest_forms, url_state, widgets
 from ui.parts.api_schema import known_services
 from ui.parts.ingest_forms import Options, Unfit
 from ui.parts.labels import offered_sources, source_title
 from ui.parts.widgets import escape_markdown
-
-FIELDS = url_state.Fields("add", ("source",))
 
 
 def main() -> None:
@@ -23,26 +22,12 @@ def main() -> None:
         st.info("This key may not add content (scope ingest:write).", icon=":material/lock:")
         return
     if additions.goes_on(namespace):
-        _under_way(person, namespace)
-    else:
-        _new(person, namespace)
-
-
-def _under_way(person: session.Person, namespace: str) -> None:
-    with st.container(horizontal=True):
-        if st.button("Add more", icon=":material/add:"):
-            additions.forget_addition()
-            st.rerun()
-        st.page_link("views/runs.py", label="All runs", icon=":material/play_circle:", query_params=_here(namespace))
-    added.show_added(person, namespace)
-
-
-def _here(namespace: str) -> dict[str, str]:
-    return {"namespace": namespace}
-
-
-def _new(person: session.Person, namespace: str) -> None:
-    kind = _source()
+        with st.container(horizontal=True):
+            st.button("Add more", icon=":material/add:", on_click=additions.forget_addition)
+            widgets.link_page("runs", "All runs")
+        added.show_added(person, namespace)
+        return
+    kind = _choose_source()
     if kind in known_services():
         _from_connection(person, namespace, kind)
     else:
@@ -50,20 +35,16 @@ def _new(person: session.Person, namespace: str) -> None:
     added.show_previews(person, namespace, kind)
 
 
-def _source() -> str:
+def _choose_source() -> str:
     names = sorted(offered_sources(), key=lambda name: name != "LOCAL_FILE")
+    words = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
     linked = session.read_parameter("source")
-    FIELDS.follow({"source": url_state.one_of("source", names)})
-    chosen = st.pills(
-        "Source",
-        names,
-        format_func=lambda name: "Files" if name == "LOCAL_FILE" else source_title(name),
-        required=True,
-        key=FIELDS.key("source"),
+    choice: Json = {"default": names[0], "options": names, "format_func": words.__getitem__, "required": True}
+    chosen = url_state.bind_field(
+        st.pills, "source", "Source", prefix="add", clears="connection", always=True, **choice
     )
-    if chosen != linked and linked:
+    if linked not in (chosen, None):
         added.forget_previews()
-    FIELDS.write(source=chosen, connection=session.read_parameter("connection") if chosen == linked else None)
     return str(chosen)
 
 

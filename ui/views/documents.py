@@ -48,7 +48,6 @@ def main() -> None:
 
 
 def show_listing(person: session.Person, namespace: str) -> None:
-    """One page of the documents that the filters leave, and what can be done to all of them."""
     document_actions.show_outcome()
     count = partial(person.api.list_documents, namespace)
     around = waiting.ask_in_parallel(
@@ -92,7 +91,6 @@ def _attention(config: Json, unknown: int) -> None:
 
 
 def _failures(person: session.Person, namespace: str, counts: Json) -> None:
-    """Show the causes of all failed documents of the namespace; after a retry, its result."""
     retry = failures.show_causes(person, namespace, counts, "documents")
     if retry and (result := failures.retry_documents(person, namespace, retry)):
         document_actions.rerun_with(result)

@@ -37,7 +37,6 @@ def _judged(runs: list[Json], evaluation: str = "") -> list[Json]:
 
 
 def show_gates(runs: list[Json]) -> None:
-    """Show each gate with its figures and a link to its run."""
     for run in runs:
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
@@ -53,7 +52,6 @@ def show_gates(runs: list[Json]) -> None:
 
 
 def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """Show past and current decisions of this question set, and the form to judge another model."""
     runs = _runs(person, namespace)
     moving = [run for run in runs if run["status"] in MOVING]
     for run in moving:
@@ -154,7 +152,6 @@ def main() -> None:
 
 
 def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """A question set with everything that was measured by it."""
     st.header(escape_markdown(evaluation["name"]))
     many, created = format_count(evaluation["questionCount"], "question"), time_ago(evaluation["createdAt"])
     st.caption(f"{many} · created {created} · `{evaluation['id']}`")

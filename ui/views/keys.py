@@ -23,7 +23,6 @@ def _rotated_key() -> str | None:
 
 
 def _second_step() -> None:
-    """Show the new key, and the end of the old one."""
     old, new, value = st.session_state[_ROTATION]
     st.markdown(
         f"**1. The new key**, which ends in `{new['hint']}`, has the same name, scopes and bounds. Copy it now: it is"

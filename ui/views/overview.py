@@ -74,7 +74,6 @@ def _show(person: session.Person, namespace: str) -> None:
 
 
 def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
-    """Return the page's requests that the key allows; usage needs a key that is not bound."""
     get, scope = person.api.get, {"namespaceId": namespace}
     stats = partial(person.api.list_documents, namespace, {}, include=["statsBySource", "statsByStatus"])
     reads, runs, connects = person.may("documents:read"), person.may("ingest:read"), person.may("connections:read")
@@ -128,7 +127,6 @@ def _numbers(known: Known) -> None:
 
 
 def _attention(person: session.Person, namespace: str, known: Known) -> None:
-    """Show problems, each with a link; without problems, a text that states so."""
     causes, usage = known["failures"], known["usage"] or {}
     notices = [(escape_markdown(reason), "queue") for reason in (known["queue"] or {"reasons": []})["reasons"]]
     notices += _stuck(known["activity"])

@@ -64,21 +64,20 @@ def _numbers(queue: Json) -> None:
     oldest = queue["oldestQueuedAt"]
     cells[0].metric("Queued", f"{queue['queued']:,}", border=True, help="Job runs that wait for a worker.")
     cells[1].metric("Oldest queued for", time_since(oldest) if oldest else "-", border=True)
-    held = "Job runs that wait for a vendor or site that does not answer. More workers do not help them."
-    cells[2].metric("On hold", f"{queue['held']:,}", border=True, help=held)
+    about_held = "Job runs that wait for a vendor or site that does not answer. More workers do not help them."
+    cells[2].metric("On hold", f"{queue['held']:,}", border=True, help=about_held)
     online = "Of the whole installation, whichever organization they work for."
     cells[3].metric("Workers online", f"{queue['workers']:,}", border=True, help=online)
 
 
 def _troubles(queue: Json) -> list[str]:
-    """Why something may be stuck, in words; nothing if all is well."""
     troubles = [escape_markdown(reason) for reason in queue["reasons"]]
-    now, oldest = datetime.now(UTC), parse_time(queue["oldestQueuedAt"])
+    current, oldest = datetime.now(UTC), parse_time(queue["oldestQueuedAt"])
     if not queue["workers"]:
         troubles.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
-    elif queue["queued"] and oldest and (now - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
+    elif queue["queued"] and oldest and (current - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
         troubles.append("Workers are online and busy with other organizations: more workers shorten the queue.")
-    if lost := sum((parse_time(worker["leaseUntil"]) or now) < now for worker in queue["working"]):
+    if lost := sum((parse_time(worker["leaseUntil"]) or current) < current for worker in queue["working"]):
         troubles.append(
             f"{format_count(lost, 'worker')} gave no sign of life in time: another one takes over by itself."
         )

@@ -51,9 +51,8 @@ def main() -> None:
 
 
 def _add(person: session.Person, namespace: str) -> None:
-    """Show the form that repeats an ingestion of the web, where there was one."""
-    listed = person.api.get("/v1/ingest-job-runs", namespaceId=namespace, pageSize=PAGE)["ingestJobRuns"]
-    runs = {run["id"]: run for run in listed if run["source"] in WEB and not run.get("dryRun")}
+    newest_runs = person.api.get("/v1/ingest-job-runs", namespaceId=namespace, pageSize=PAGE)["ingestJobRuns"]
+    runs = {run["id"]: run for run in newest_runs if run["source"] in WEB and not run.get("dryRun")}
     if not runs:
         return
     with st.expander("Repeat an ingestion", icon=":material/add_circle:"), st.form("schedule", border=False):

@@ -56,14 +56,12 @@ def _advice(wanted: Wanted) -> str:
 
 
 def _code(person: session.Person, wanted: Wanted) -> None:
-    """The last column's search, to be run elsewhere."""
     path, body = search_request.build_request(wanted, wanted.modes[-1])
     body.pop("explain")
     search_options.show_snippets(person, path, body)
 
 
 def _form(person: session.Person, namespace: str) -> Wanted | None:
-    """The query and how to search, kept in the page's address; None where they cannot be used."""
     field = partial(url_state.bind_field, prefix="lab")
     query = field(st.text_input, "q", "Query", placeholder="What do you want to know?")
     left_column, middle_column, right_column = st.columns([2, 2, 1])
@@ -78,15 +76,15 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
     if not modes:
         st.info("Choose at least one search mode.")
         return None
-    metadata, where = filters
-    options |= {"metadata": metadata, "where": where, "viewer": frame.viewer_name()}
+    metadata, condition = filters
+    options |= {"metadata": metadata, "condition": condition, "viewer": frame.viewer_name()}
     return Wanted(namespace, query, tuple(modes), weight, top, **options)
 
 
 def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
     """Return the answers by mode, requested in parallel. Errors are shown, once if all are equal."""
-    asked = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
-    answers = {mode: answer for mode, answer in asked.items() if answer is not None}
+    responses = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
+    answers = {mode: answer for mode, answer in responses.items() if answer is not None}
     refused = [answer.pop("refused") for answer in answers.values() if "refused" in answer]
     for error in {frame.error_text(error): error for error in refused}.values():
         frame.show_error(error)
