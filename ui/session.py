@@ -25,20 +25,8 @@ NAMESPACES = 50
 UNBOUND = frozenset({"namespaces:write", "admin"})
 """Rights that a key bound to a namespace or a tenant cannot use."""
 OF_NAMESPACE = (
-    "cursor",
-    "document",
-    "chunk",
-    "run",
-    "runs",
-    "of",
-    "evaluation",
-    "questions",
-    "site",
-    "connection",
-    "archive",
-    "removals",
-    "set",
-    "tab",
+    *("cursor", "document", "chunk", "run", "runs", "of", "evaluation", "questions"),
+    *("site", "connection", "archive", "removals", "set", "tab"),
 )
 """What an address names within a namespace, and goes when another one is chosen."""
 POSITION = "-position"
@@ -83,18 +71,15 @@ def sign_in(key: str, tenant: str = "") -> Person:
     return person
 
 
-def find_person(key: str, tenant: str = "") -> Person:
+def find_person(api_key: str, tenant: str = "") -> Person:
     """Ask the API who this key is. ApiError if it is no key."""
-    api = Api(api_address(), key.strip(), tenant.strip(), waiting.show_notice)
-    current_key = api.get("/v1/keys/current")["key"]
-    role = current_key.get("role")
-    sees_all = (
-        not (current_key.get("principal") or current_key.get("principalRequired")) if role is None else role != "viewer"
-    )
-    bounds = current_key["namespaceId"], current_key["tenantId"]
-    return Person(
-        api, current_key["name"], frozenset(current_key["scopes"]), *bounds, role, sees_all, current_key.get("id")
-    )
+    api = Api(api_address(), api_key.strip(), tenant.strip(), waiting.show_notice)
+    key = api.get("/v1/keys/current")["key"]
+    role = key.get("role")
+    is_bound = key.get("principal") or key.get("principalRequired")
+    sees_all = not is_bound if role is None else role != "viewer"
+    bounds = key["namespaceId"], key["tenantId"]
+    return Person(api, key["name"], frozenset(key["scopes"]), *bounds, role, sees_all, key.get("id"))
 
 
 def own_key_ended(person: Person) -> bool:
