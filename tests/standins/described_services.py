@@ -149,17 +149,39 @@ class JiraDataCenter(Jira):
 
 class Confluence(DescribedService):
     """https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content/ (CQL, _links.next relative to the
-    base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search"""
+    base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search
+
+    Of permissions: https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content-restrictions/,
+    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space-permissions/ and
+    https://developer.atlassian.com/server/confluence/rest/v1010/api-group-space-permissions/
+
+    `readers`: users and groups that read the space, `members`: of groups, `restrictions`: users and groups by page,
+    `parents`: of pages; users by their addresses.
+    """
 
     connector, config_url = "CONFLUENCE", "https://acme.atlassian.net/wiki/spaces/HAND"
     prefix = "/wiki"
     names = ("user", "token")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: tuple[list[str], list[str]] = ([], ["everyone"])
+        self.members: dict[str, list[str]] = {"everyone": []}
+        self.restrictions: dict[str, tuple[list[str], list[str]]] = {}
+        self.parents: dict[str, str] = {}
+        self.hidden_addresses: set[str] = set()
+
+    def show_to(self, key: str, *users: str) -> None:
+        self.restrictions[key] = (list(users), [])
+        self.members["everyone"] = [*self.members["everyone"], *users]
 
     def locate(self, key: str) -> str:
         return f"https://acme.atlassian.net/wiki/pages/viewpage.action?pageId={key}"
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         key = path.removeprefix(self.prefix).removeprefix("/rest/api/content/")
+        if key.startswith("/"):
+            return self._answer_access(handler, key, query)
         if key == "search":
             assert 'space = "HAND"' in query["cql"]
             minutes = re.search(r'lastmodified >= now\("-(\d+)m"\)', query["cql"])
@@ -170,13 +192,53 @@ class Confluence(DescribedService):
             links = {} if following is None else {"next": address}
             return handler.reply(200, {"results": [self._describe(key) for key in part], "_links": links})
         if key in self.items:
-            return handler.reply(200, self._describe(key))
+            expanded = self._describe_limits(key) if "restrictions" in query.get("expand", "") else {}
+            return handler.reply(200, self._describe(key) | expanded)
         return handler.reply(404, {"message": "No content found with id"})
+
+    def _answer_access(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        if path == "/rest/api/user":
+            return handler.reply(200, self._user(query["accountId"].removeprefix("id-")))
+        if path in {"/api/v2/spaces/77/permissions", "/rest/api/space/HAND/permissions"}:
+            users, groups = self.readers
+            kinds = [*(("user", name) for name in users), *(("group", name) for name in groups)]
+            permissions = [self._permission(kind, name, key) for kind, name in kinds for key in ("read", "export")]
+            return handler.reply(200, permissions if self.hosted else {"results": permissions, "_links": {}})
+        group = path.removeprefix("/rest/api/group/").partition("/")[0]
+        part, following = self.cut(self.members.get(group, []), int(query.get("start", 0)), int(query["limit"]))
+        links = {} if following is None else {"next": f"{path}?{urlencode({**query, 'start': following})}"}
+        return handler.reply(200, {"results": [self._user(name) for name in part], "_links": links})
+
+    def _permission(self, kind: str, name: str, key: str) -> dict[str, Any]:
+        if self.hosted:
+            subject = {"type": kind, **({"userKey": f"id-{name}"} if kind == "user" else {"name": name})}
+            return {"operation": {"targetType": "space", "operationKey": key}, "subject": subject, "spaceKey": "HAND"}
+        principal = {"type": kind, "id": f"id-{name}" if kind == "user" else name}
+        return {"id": "1", "principal": principal, "operation": {"key": key, "targetType": "space"}}
+
+    def _user(self, name: str) -> dict[str, Any]:
+        if self.hosted:
+            return {"type": "known", "username": name, "userKey": f"id-{name}", "displayName": name}
+        return {"type": "known", "accountId": f"id-{name}", "email": "" if name in self.hidden_addresses else name}
+
+    def _describe_limits(self, key: str) -> dict[str, Any]:
+        above, ancestors = self.parents.get(key), list[dict[str, Any]]()
+        while above:
+            ancestors, above = [self._limit(above), *ancestors], self.parents.get(above)
+        return {**self._limit(key), "ancestors": ancestors}
+
+    def _limit(self, key: str) -> dict[str, Any]:
+        users, groups = self.restrictions.get(key, ([], []))
+        limits = {
+            "user": {"results": [self._user(name) for name in users], "limit": 200},
+            "group": {"results": [{"type": "group", "name": name, "id": name} for name in groups], "limit": 200},
+        }
+        return {"id": key, "restrictions": {"read": {"operation": "read", "restrictions": limits}}}
 
     def _describe(self, key: str) -> dict[str, Any]:
         item = self.items[key]
         number = int(item.updated.timestamp() * 1000)
-        about = {"id": key, "title": item.title, "status": "current", "space": {"key": "HAND"}}
+        about = {"id": key, "title": item.title, "status": "current", "space": {"id": 77, "key": "HAND"}}
         body = {"export_view": {"value": f"<p>{item.text}</p>"}}
         return about | {"version": {"number": number, "when": _stamp(item.updated)}, "body": body}
 

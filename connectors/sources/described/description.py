@@ -253,7 +253,10 @@ def _check_names(about: Description, stream: Stream) -> None:
         exists.get,
         content.comments.get if content.comments else "",
     ]
+    layers = stream.permissions.layers if stream.permissions else ()
+    templates += [text for layer in layers for text in (layer.get, layer.open.get if layer.open else "")]
     names = set[str]().union(*map(find_names, (*templates, stream.list)))
+    names -= {name for layer in layers for name in layer.fields}
     for edition in about.editions:
         if stream.edition in {"", edition.name}:
             unknown = names - stream.fields.keys() - re.compile(edition.url).groupindex.keys() - {"url"}

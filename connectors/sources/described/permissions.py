@@ -78,15 +78,13 @@ class AccessReader:
         limits = list(self._limits(dict(values)))
         if not limits:
             return SourceAccess(public=True)
-        *outer_limits, last = limits
+        first, *further = limits
         users = {
-            key: address
-            for key, address in last.users.items()
-            if all(self._passes(key, limit) for limit in outer_limits)
+            key: address for key, address in first.users.items() if all(self._passes(key, limit) for limit in further)
         }
         groups = set[str]()
-        for group in last.groups:
-            strict_limits = [limit for limit in outer_limits if group not in limit.groups]
+        for group in first.groups:
+            strict_limits = [limit for limit in further if group not in limit.groups]
             members = self._members(group) if strict_limits else {}
             passing = {key for key in members if all(self._passes(key, limit) for limit in strict_limits)}
             if len(passing) == len(members) and (members or not strict_limits):

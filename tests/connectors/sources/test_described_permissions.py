@@ -98,3 +98,79 @@ def test_another_version_is_known_without_a_listing(hub):
     assert len(items) == 2
     assert {name: connector.version(tokens, name) for name in items} == items
     assert connector.version(tokens, hub.locate("9")) == ""
+
+
+CONFLUENCE = pytest.mark.parametrize("account", ["CONFLUENCE", "CONFLUENCE_DATA_CENTER"], indirect=True)
+
+
+def people(account, *names):
+    """Names as an access list has them: of Data Center, which tells no addresses, by the keys of users."""
+    return {f"confluence:user:id-{name}" if account.hosted else name for name in names}
+
+
+def names_of(access):
+    assert not access.unknown
+    return {*access.users, *access.groups, *(["*"] if access.public else [])}
+
+
+@CONFLUENCE
+def test_a_page_without_restrictions_is_for_the_readers_of_the_space(account):
+    account.put("Page", "text")
+    account.readers, account.page = ([ADA], ["staff", "board"]), 1
+    assert names_of(read(account)) == {*people(account, ADA), "confluence:staff", "confluence:board"}
+    account.readers = ([], [])
+    assert "administer" in read(account).unknown or "space's permissions" in read(account).unknown
+
+
+@CONFLUENCE
+def test_a_restricted_page_is_for_those_whom_page_ancestors_and_space_allow(account):
+    """Each of the three is a limit: a user has to pass all, by name or as a member of a group."""
+    top, page = account.put("Top", "text"), account.put("Page", "text")
+    account.parents, account.page = {page: top}, 2
+    account.members = {"staff": [ADA, BOB, "cyd@example.com"], "board": [ADA, "dan@example.com"]}
+    account.readers = ([], ["staff"])
+
+    def shown(*limits):
+        account.restrictions = dict(zip((top, page), limits, strict=False))
+        return names_of(read(account, account.locate(page)))
+
+    assert shown() == {"confluence:staff"}
+    assert shown(([], []), ([ADA, "dan@example.com"], [])) == people(account, ADA)
+    assert shown(([BOB], []), ([ADA], ["staff"])) == people(account, BOB)
+    assert shown(([], []), ([], ["board"])) == people(account, ADA)
+    account.members["board"].remove("dan@example.com")
+    assert shown(([], []), ([], ["board"])) == {"confluence:board"}
+    assert shown(([], ["staff"]), ([], ["staff"])) == {"confluence:staff"}
+    assert shown(([], ["strangers"]), ([ADA], [])) == set()
+    assert shown(([BOB], []), ([ADA], [])) == set()
+
+
+@pytest.mark.parametrize("account", ["CONFLUENCE"], indirect=True)
+def test_a_user_whose_address_is_hidden_is_named_by_id(account):
+    key = account.put("Page", "text")
+    account.show_to(key, ADA, BOB)
+    account.hidden_addresses = {BOB}
+    assert names_of(read(account)) == {ADA, f"confluence:user:id-{BOB}"}
+
+
+@CONFLUENCE
+@pytest.mark.parametrize("field", ["restrictions", "ancestors"])
+def test_a_page_whose_restrictions_are_not_told_is_nobodys(account, field):
+    """Such as an ancestor that the credentials may not see."""
+    page = account.put("Page", "text")
+    account.parents = {page: account.put("Top", "text")}
+    describe = account._describe_limits
+    account._describe_limits = lambda key: {name: value for name, value in describe(key).items() if name != field}
+    assert read(account, account.locate(page)).unknown
+    account._describe_limits = lambda key: {**describe(key), "ancestors": [{"id": "1"}]}
+    assert read(account, account.locate(page)).unknown
+
+
+@CONFLUENCE
+def test_members_that_are_not_told_pass_no_limit(account):
+    key = account.put("Page", "text")
+    account.show_to(key, ADA)
+    account.fault = lambda request: faults.status(403) if "/group/" in request else None
+    assert names_of(read(account)) == set()
+    account.fault = lambda request: faults.status(403) if "permissions" in request else None
+    assert read(account).unknown
