@@ -386,10 +386,25 @@ class WordPress(DescribedService):
 
 class Slack(DescribedService):
     """https://docs.slack.dev/reference/methods/conversations.history (oldest, next_cursor, errors in answers of 200)
-    and https://docs.slack.dev/reference/methods/conversations.replies"""
+    and https://docs.slack.dev/reference/methods/conversations.replies
+
+    Of permissions: https://docs.slack.dev/reference/methods/conversations.info, conversations.members and users.info
+    (profile.email with the scope users:read.email). `members`: addresses; one that is hidden has none.
+    """
 
     connector, config_url = "SLACK", "https://acme.slack.com/archives/C0123456789"
     changes = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members: list[str] = ["ada@example.com"]
+        self.is_private = True
+        self.may_read_members = True
+        self.hidden_addresses: set[str] = set()
+        self.deactivated: set[str] = set()
+
+    def show_to(self, key: str, *users: str) -> None:
+        self.members = list(users)
 
     def make_key(self, number: int) -> str:
         return f"{int(_START.timestamp())}.{number:06}"
@@ -405,6 +420,8 @@ class Slack(DescribedService):
         return key
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path == "/users.info":
+            return handler.reply(200, {"ok": True, "user": self._user(query["user"])})
         if query["channel"] != "C0123456789":
             return handler.reply(200, {"ok": False, "error": "channel_not_found"})
         if path == "/conversations.replies":
@@ -412,12 +429,30 @@ class Slack(DescribedService):
                 return handler.reply(200, {"ok": False, "error": "thread_not_found"})
             messages = [self._describe(query["ts"]), {"type": "message", "text": "A reply."}]
             return handler.reply(200, {"ok": True, "messages": messages})
-        keys = [key for key in self.items if float(key) > float(query.get("oldest", 0))]
+        if path in {"/conversations.info", "/conversations.members"}:
+            return self._answer_access(handler, path, query)
+        keys = [key for key in self.items if _is_within(float(key), query)]
         part, following = self.cut(keys, int(query.get("cursor", 0)), int(query["limit"]))
         messages = [self._describe(key) for key in part] + [{"type": "message", "subtype": "channel_join", "ts": "1.0"}]
         cursor = "" if following is None else str(following)
         paging = {"has_more": following is not None, "response_metadata": {"next_cursor": cursor}}
         return handler.reply(200, {"ok": True, "messages": messages, **paging})
+
+    def _answer_access(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        if path == "/conversations.info":
+            channel = {"id": "C0123456789", "is_channel": True, "is_private": self.is_private}
+            return handler.reply(200, {"ok": True, "channel": channel})
+        if not self.may_read_members:
+            return handler.reply(200, {"ok": False, "error": "missing_scope", "needed": "groups:read"})
+        part, following = self.cut(self.members, int(query.get("cursor", 0)), int(query["limit"]))
+        cursor = "" if following is None else str(following)
+        members = [f"U-{name}" for name in part]
+        return handler.reply(200, {"ok": True, "members": members, "response_metadata": {"next_cursor": cursor}})
+
+    def _user(self, user: str) -> dict[str, Any]:
+        name = user.removeprefix("U-")
+        profile = {} if name in self.hidden_addresses else {"email": name}
+        return {"id": user, "deleted": name in self.deactivated, "profile": {"real_name": "Ann", **profile}}
 
     def handle(self, handler: Handler, method: str) -> None:
         if self._bearer(handler) in self.good:
@@ -441,6 +476,12 @@ SERVICES = {
     "WORDPRESS": WordPress,
     "SLACK": Slack,
 }
+
+
+def _is_within(moment: float, query: dict[str, str]) -> bool:
+    """Whether a message is in the range of `oldest` and `latest`, whose ends belong to it if it is `inclusive`."""
+    oldest, latest = float(query.get("oldest", 0)), float(query.get("latest", "inf"))
+    return oldest <= moment <= latest if "inclusive" in query else oldest < moment < latest
 
 
 def _stamp(moment: datetime) -> str:

@@ -229,8 +229,11 @@ class Described:
         """Return the version that a list would name now; "" where it cannot be read."""
         try:
             site, stream, values = self._find(tokens, external_id)
-            answer = self.service.get(tokens, site.base + fill_address(stream.exists.get, values))
-            return str(read_field(self.service.read_json(answer), stream.version)) if stream.version else ""
+            answer = self.service.get(tokens, site.base + fill_address(stream.relist or stream.exists.get, values))
+            if not stream.relist:
+                return str(read_field(self.service.read_json(answer), stream.version)) if stream.version else ""
+            items = [_item(stream, site, entry) for entry in self._entries(stream, answer)]
+            return next((item.version for item in items if item.external_id == external_id), "")
         except (Fatal, Skippable):
             return ""
 

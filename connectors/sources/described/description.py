@@ -107,13 +107,15 @@ class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Users or groups in an answer: the entries of the list `items` that have the fields `keep`. `id`: their field, ""
-    for entries that are ids; `address`: field with the e-mail address, of the answer to `look_up` if that is named."""
+    for entries that are ids; `address`: field with the e-mail address. With `look_up` the address is one of its answer,
+    which has to have the fields `active`."""
 
     items: str = ""
     id: str = ""
     keep: Mapping[str, str] = {}
     address: str = ""
     look_up: str = ""
+    active: Mapping[str, str] = {}
 
 
 class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,11 +152,12 @@ class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List of items. `edition`: the one that has it, "" for all; `items`: field of the list in the answer; `since`:
-    query of a list of changes, with {time}, {unix} or {minutes} of the listing before; `newest`: field with the time
-    of the last change of a list that begins with the newest; `incomplete`: field that is true where items are left
-    out; `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields
-    of items that are taken; `fields`: names in templates, and their fields of an item; `version`: field that changes
-    with the content, all of the entry without it; `link`: address that people open, if it is not the `id`."""
+    query of a list of changes, with {time}, {unix} or {minutes} of the listing before; `newest`: field with the time of
+    the last change of a list that begins with the newest; `incomplete`: field that is true where items are left out;
+    `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields of items
+    that are taken; `relist`: list of one item alone, whose version it reads again, if `exists` does not have that;
+    `fields`: names in templates, and their fields of an item; `version`: field that changes with the content, all of
+    the entry without it; `link`: address that people open, if it is not the `id`."""
 
     name: str
     list: str
@@ -178,6 +181,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
     permissions: Permissions | None = None
+    relist: str = ""
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a field of the id that an item lacks, or that is no name; None if it has all."""
@@ -251,6 +255,7 @@ def _check_names(about: Description, stream: Stream) -> None:
         stream.path,
         content.get,
         exists.get,
+        stream.relist,
         content.comments.get if content.comments else "",
     ]
     layers = stream.permissions.layers if stream.permissions else ()

@@ -115,7 +115,8 @@ class AccessReader:
     def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
         users = dict[str, str]()
         for key, entry in self._entries(layer.users, documents):
-            users[key] = self._find_address(layer.users, key, entry) if layer.users else ""
+            if (address := self._find_address(layer.users, key, entry) if layer.users else "") is not None:
+                users[key] = address
         return Limit(users, frozenset(key for key, _ in self._entries(layer.groups, documents)))
 
     def _entries(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -128,13 +129,16 @@ class AccessReader:
                 if isinstance(key, str | int) and key != "" and principals and is_kept(entry, principals.keep, {}):
                     yield str(key), entry
 
-    def _find_address(self, principals: Principals, key: str, entry: Any) -> str:
-        """Return the e-mail address of a user, "" where the service does not tell it."""
+    def _find_address(self, principals: Principals, key: str, entry: Any) -> str | None:
+        """Return the e-mail address of a user, "" where the service does not tell it; None for one that is not
+        active."""
         if principals.look_up:
             try:
                 entry = self._load(fill_address(principals.look_up, {"id": key}), None)[0]
             except Skippable:
-                return ""
+                return None if principals.active else ""
+            if not is_kept(entry, principals.active, {}):
+                return None
         address = read_field(entry, principals.address) if principals.address else ""
         return address if isinstance(address, str) and "@" in address else ""
 

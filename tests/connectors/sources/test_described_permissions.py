@@ -87,9 +87,14 @@ def test_a_repository_is_public_only_where_github_says_so(hub, answer):
     assert read_repository(hub) == SourceAccess((ADA,))
 
 
-def test_an_address_that_is_not_told_is_no_address(hub):
+def test_a_collaborator_whose_account_is_suspended_or_not_there_is_nobody(hub):
     hub.fault = lambda request: faults.status(404) if "/users/" in request else None
-    assert read_repository(hub) == SourceAccess((), ("github:user:octocat",))
+    assert read_repository(hub).unknown
+    suspended = {"login": "octocat", "email": ADA, "suspended_at": "2026-01-01T00:00:00Z"}
+    hub.fault = lambda request: (
+        (lambda handler: handler.reply(200, suspended) or True) if "/users/" in request else None
+    )
+    assert read_repository(hub).unknown
 
 
 def test_another_version_is_known_without_a_listing(hub):
@@ -174,3 +179,37 @@ def test_members_that_are_not_told_pass_no_limit(account):
     assert names_of(read(account)) == set()
     account.fault = lambda request: faults.status(403) if "permissions" in request else None
     assert read(account).unknown
+
+
+SLACK = pytest.mark.parametrize("account", ["SLACK"], indirect=True)
+
+
+@SLACK
+def test_a_private_channel_is_for_its_members_and_a_public_one_for_the_workspace(account):
+    account.put("Message", "text")
+    account.members, account.page = [ADA, BOB, "bot", "cyd@example.com"], 2
+    account.hidden_addresses, account.deactivated = {"bot"}, {"cyd@example.com"}
+    assert names_of(read(account)) == {ADA, BOB, "slack:user:U-bot"}
+    account.fault = lambda request: faults.status(404) if "users.info" in request else None
+    assert read(account).unknown
+    account.fault = lambda _request: None
+    account.is_private = False
+    assert names_of(read(account)) == {"slack:acme"}
+
+
+@SLACK
+def test_members_of_a_channel_that_are_not_told_are_nobody(account):
+    account.put("Message", "text")
+    account.may_read_members = False
+    assert "groups:read" in read(account).unknown
+
+
+@SLACK
+def test_a_message_has_the_version_of_the_list_again(account):
+    keys = [account.put("Message", "text"), account.put("Another", "text")]
+    connector, tokens = opened(account)
+    items = {item.external_id: item.version for page in connector.iter_changes(tokens, None) for item in page.items}
+    assert [connector.version(tokens, account.locate(key)) for key in keys] == [
+        items[account.locate(key)] for key in keys
+    ]
+    assert connector.version(tokens, account.locate("1.000001")) == ""
