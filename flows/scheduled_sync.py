@@ -17,7 +17,7 @@ from retrieval.jobs import notifications
 
 def name_flow_run() -> str:
     """Name the flow run by what it ingests."""
-    schedule_id = flow_run.parameters.get("schedule_id") or flow_run.parameters.get("connection_id") or ""
+    schedule_id = flow_run.parameters.get("schedule_id") or ""
     try:
         name = queries_schedules.read_name(context.open_database(), schedule_id)
     except psycopg.Error:  # the flow meets it, too, and is retried
@@ -26,13 +26,10 @@ def name_flow_run() -> str:
 
 
 @flow(name="sync-connection", flow_run_name=name_flow_run, persist_result=False)
-async def sync_connection(connection_id: str | None = None, schedule_id: str | None = None) -> State[None]:
-    """The next ingestion of a schedule, or of a connection with an interval, unless one is under way."""
+async def sync_connection(schedule_id: str) -> State[None]:
+    """The next ingestion of a schedule, unless one is under way."""
     db = context.open_database()
-    if schedule_id is not None:
-        scheduled_run = await asyncio.to_thread(schedules.repeat_ingestion, db, schedule_id)
-    else:
-        scheduled_run = await asyncio.to_thread(schedules.record_run, db, connection_id or "")
+    scheduled_run = await asyncio.to_thread(schedules.repeat_ingestion, db, schedule_id)
     if scheduled_run.job_run_id is None:
         return Completed(name="Skipped", message=scheduled_run.reason)
     await asyncio.to_thread(notifications.notify_listeners, db)

@@ -74,7 +74,7 @@ async def _alone(
     try:
         async with asyncio.timeout(prefect_client.CALL_SECONDS):
             done, paused = await _fitted(client, deployment, name, timing, schedule)
-        is_settled = timing is None or timing.paused is None or not (timing.pending or paused != timing.paused)
+        is_settled = timing is None or not (timing.pending or paused != timing.paused)
         if settle_pause is not None and not is_settled:
             await settle_pause(name, paused)
     except Exception as error:
@@ -98,7 +98,7 @@ async def _fitted(
             await client.delete_deployment_schedule(deployment, schedule.id)
         return "removed", False
     due = make_schedule(name, timing)
-    parameters = {"connection_id" if timing.paused is None else "schedule_id": name}
+    parameters = {"schedule_id": name}
     if schedule is None:
         active = not timing.paused
         new_schedule = DeploymentScheduleCreate(schedule=due, slug=name, parameters=parameters, active=active)

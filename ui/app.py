@@ -29,7 +29,7 @@ PAGES = {
     ),
     "Operations": (
         ("queue", "Queue and workers", "monitor_heart", "admin"),
-        ("schedules", "Schedules", "event_repeat", "connections:read"),
+        ("schedules", "Schedules", "event_repeat", "ingest:read"),
         ("webhooks", "Webhooks", "webhook", "webhooks:read"),
         ("usage", "Usage", "bar_chart", "admin"),
         ("audit", "Audit log", "receipt_long", "admin"),

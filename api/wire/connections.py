@@ -12,7 +12,7 @@ from api.wire.access import Access
 from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.source_address import NewConfig
-from retrieval.connections import connections, schedules
+from retrieval.connections import connections
 from retrieval.connections.browsing import Asked, Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
@@ -43,7 +43,7 @@ SyncInterval = Annotated[
     Meta(
         ge=1,
         le=525_600,
-        description="Interval of automatic ingestion in minutes; null disables it.",
+        description="Interval of automatic ingestion in minutes, a schedule of the connection; null removes it.",
         examples=[60],
     ),
 ]
@@ -181,7 +181,7 @@ class Connection(Struct, rename="camel", kw_only=True):
         str | None, Meta(description="Redirect URL after the authorization; null for a page of this service.")
     ]
     sync_interval_minutes: Annotated[
-        int | None, Meta(description="Interval of automatic ingestion in minutes; null if disabled.")
+        int | None, Meta(description="Interval of automatic ingestion in minutes; null without such a schedule.")
     ]
     tenant_id: Annotated[str | None, Meta(description="The tenant; null without one.")]
     namespace: Annotated[NamespaceReference, Meta(description="The namespace that it belongs to.")]
@@ -199,8 +199,7 @@ class Connection(Struct, rename="camel", kw_only=True):
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
         """Return the connection, with its tokens masked."""
-        minutes = connection.sync_minutes
-        is_due = connection.status == ConnectionStatus.ACTIVE
+        next_sync = connection.next_sync()
         return cls(
             id=connection.id,
             name=connection.name,
@@ -216,7 +215,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             created_at=Timestamp.of(connection.created_at),
             updated_at=Timestamp.of(connection.updated_at),
             permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
-            next_sync_at=Timestamp.of(schedules.next_run(connection.id, minutes)) if minutes and is_due else UNSET,
+            next_sync_at=UNSET if next_sync is None else Timestamp.of(next_sync),
         )
 
 

@@ -85,7 +85,10 @@ class Schedule(Struct, rename="camel", kw_only=True):
     cron: Annotated[str | None, Meta(description="Cron expression; null with `intervalMinutes`.")]
     time_zone: Annotated[str, Meta(description="Time zone of `cron`.")]
     paused: Annotated[bool, Meta(description="Whether the schedule is paused, here or in Prefect.")]
-    next_run_at: Annotated[Timestamp | None, Meta(description="Time of the next job run; null while paused.")]
+    next_run_at: Annotated[
+        Timestamp | None,
+        Meta(description="Time of the next job run; null while paused, or while its connection is not ACTIVE."),
+    ]
     last_run: Annotated[LastRun | None, Meta(description="The newest job run; null before the first one.")]
     status_reason: Annotated[
         str | None, Meta(description="Why the last due time brought no job run, such as a quota; null if it did.")
@@ -110,7 +113,7 @@ class Schedule(Struct, rename="camel", kw_only=True):
             cron=row.cron,
             time_zone=row.time_zone,
             paused=row.paused,
-            next_run_at=None if row.paused else Timestamp.of(schedules.next_due(row.id, timing)),
+            next_run_at=Timestamp.of(schedules.next_due(row.id, timing)) if row.is_due else None,
             last_run=last_run,
             status_reason=row.reason,
             created_at=Timestamp.of(row.created_at),

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from retrieval import ids
-from retrieval.connections import queries
+from retrieval.connections import queries, schedules
 from retrieval.connections.queries import ConnectionRow
+from retrieval.connections.schedules import Timing
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
@@ -36,6 +37,19 @@ class Connection(ConnectionRow):
     """A connection with its tokens opened: never for a log, and masked in an answer."""
 
     tokens: Tokens | None = field(repr=False)
+
+    @property
+    def sync_minutes(self) -> int | None:
+        """Interval of its schedule; None without one, or with a cron expression."""
+        return self.schedule["minutes"] if self.schedule else None
+
+    def next_sync(self) -> datetime | None:
+        """Next due time of its schedule; None if there is none, while it is paused, or while not ACTIVE."""
+        schedule = self.schedule
+        if schedule is None or schedule["paused"] or self.status != ConnectionStatus.ACTIVE:
+            return None
+        timing = Timing(schedule["minutes"], schedule["cron"], schedule["timeZone"])
+        return schedules.next_due(schedule["id"], timing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +87,11 @@ async def create(
         "name": name,
         "connector": connector,
         "url": client_redirect_url,
-        "minutes": sync_minutes,
         "permissions": permissions,
     }
     async with db.async_transaction() as connection:
         await queries.insert_connection(connection, values)
+        await schedules.set_interval(connection, connection_id, sync_minutes)
         await _begin(connection, ring, connection_id, start)
     return connection_id
 
@@ -114,18 +128,18 @@ async def change(
         "name": change.name,
         "url": change.client_redirect_url,
         "url_sent": change.redirect_sent,
-        "minutes": change.sync_minutes,
-        "minutes_sent": change.sync_sent,
         "permissions": change.permissions,
     }
     async with db.async_transaction() as connection:
-        row = await queries.update_connection(connection, scope, values)
-        if row is not None and start is not None:
+        updated_id = await queries.update_connection(connection, scope, values)
+        if updated_id is not None and change.sync_sent:
+            await schedules.set_interval(connection, connection_id, change.sync_minutes)
+        if updated_id is not None and start is not None:
             await _begin(connection, ring, connection_id, start)
-    if row is None:
-        await find(db, ring, scope, connection_id)
+    changed = await find(db, ring, scope, connection_id)
+    if updated_id is None:
         raise is_revoked()
-    return await find(db, ring, scope, connection_id) if isinstance(start, Tokens) else _open(ring, row)
+    return changed
 
 
 async def _begin(connection: AsyncExecutor, ring: KeyRing, connection_id: str, start: Start | Tokens) -> None:

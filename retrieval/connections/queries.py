@@ -9,12 +9,10 @@ from typing import Any, LiteralString
 
 from retrieval import job_config
 from retrieval.database import pagination, partitions
-from retrieval.database.database import Database
 from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.queries.connection_documents import KINDS
 from retrieval.ports import Scope
-from retrieval.sources import CONNECTED
 
 STATE_MINUTES = 10
 """Lifetime of an OAuth state."""
@@ -22,7 +20,8 @@ STATE_MINUTES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A connection with its tokens sealed. `account`: the account of the service that they belong to."""
+    """A connection with its tokens sealed. `account`: the account of the service that they belong to; `schedule`: the
+    one with its interval, or else its first one, with `id`, `minutes`, `cron`, `timeZone` and `paused`."""
 
     id: str
     organization_id: str
@@ -33,7 +32,7 @@ class ConnectionRow:
     status: str
     status_reason: str | None
     client_redirect_url: str | None
-    sync_minutes: int | None
+    schedule: dict[str, Any] | None
     permissions: str
     credentials: bytes | None = field(repr=False)
     account: str | None
@@ -82,8 +81,12 @@ class StateRow:
 
 
 _COLUMNS: LiteralString = (
-    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.permissions,"
-    " c.credentials, c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
+    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.permissions, c.credentials,"
+    " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id, (select jsonb_build_object("
+    "'id', s.id, 'minutes', s.minutes, 'cron', s.cron, 'timeZone', s.time_zone, 'paused', s.paused) from schedules s"
+    " where s.partition_id = c.partition_id and "
+    + job_config.connection_of("s")
+    + " = c.id order by s.minutes is null, s.created_at, s.id limit 1) as schedule "
 )
 _PARTITION: LiteralString = (
     " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
@@ -94,8 +97,8 @@ _IN_SCOPE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and
 
 async def insert_connection(db: AsyncExecutor, values: Params) -> None:
     await db.async_execute(
-        "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes, permissions)"
-        " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s, %(permissions)s)",
+        "insert into connections (id, partition_id, name, connector, client_redirect_url, permissions)"
+        " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(permissions)s)",
         values,
     )
 
@@ -122,14 +125,13 @@ async def get_connection(
     )
 
 
-async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> ConnectionRow | None:
+async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
     return await db.async_fetch_one(
-        ConnectionRow,
+        str,
         "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
         " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
-        " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end,"
         " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
-        " from" + _PARTITION + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _IN_SCOPE + "returning" + _COLUMNS,
+        " from" + _PARTITION + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _IN_SCOPE + "returning c.id",
         {**partitions.scope_params(scope), **values},
     )
 
@@ -283,24 +285,6 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
         f"select {job_config.ASKED} from jobs j join connections c on c.partition_id = j.partition_id and c.id = %(id)s"
         f" where j.source = c.connector and {job_config.connection_of()} = c.id order by j.created_at desc limit 1",
         {"id": connection_id},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """An interval of scheduled syncs."""
-
-    id: str
-    sync_minutes: int
-
-
-def list_schedules(db: Database) -> list[Schedule]:
-    return db.fetch(
-        Schedule,
-        "select c.id, c.sync_minutes from connections c join partitions p on p.id = c.partition_id"
-        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-        " where c.sync_minutes is not null and c.status = 'ACTIVE' and c.connector = any(%(connectors)s)",
-        {"connectors": list(CONNECTED)},
     )
 
 

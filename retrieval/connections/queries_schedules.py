@@ -19,7 +19,8 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule with its newest job run. `about`: the address where it starts, or its first page."""
+    """A schedule with its newest job run. `about`: the address where it starts, its first page, or its connection;
+    `is_due`: neither it nor its connection prevents the next run."""
 
     id: str
     namespace_id: str
@@ -31,6 +32,7 @@ class ScheduleRow:
     cron: str | None
     time_zone: str
     paused: bool
+    is_due: bool
     reason: str | None
     run_id: str | None
     run_status: str | None
@@ -47,12 +49,13 @@ _FROM: LiteralString = (
 )
 _SELECT: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
-    " coalesce(s.config -> 'request' ->> 'url', s.urls[1], (select c.name from connections c where c.id = "
-    + job_config.connection_of("s")
-    + ")) as about, s.minutes, s.cron, s.time_zone, s.paused,"
-    " s.reason, newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at from"
+    " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
+    " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_due, s.reason,"
+    " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at from"
     + _FROM
-    + "left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
+    + "left join connections c on c.id = "
+    + job_config.connection_of("s")
+    + " left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
     + run_outcome.OUTCOME
     + " as run_outcome from (select * from job_runs where job_id = s.job_id order by number desc limit 1) r"
     + progress.COUNTED
@@ -88,6 +91,30 @@ async def insert_schedule(db: AsyncExecutor, values: Params) -> None:
     await db.async_execute(
         "insert into schedules (id, partition_id, job_id, source, config, urls, minutes, cron, time_zone)"
         " values (%(id)s, %(partition)s, %(job)s, %(source)s, %(config)s, %(urls)s, %(minutes)s, %(cron)s, %(zone)s)",
+        values,
+    )
+
+
+async def set_interval(db: AsyncExecutor, values: Params) -> None:
+    """Give a connection one schedule with an interval, or none for null; its schedules by cron stay."""
+    await db.async_execute(
+        f"""
+        with intervals as (
+            select s.id, row_number() over (order by s.created_at, s.id) as number from schedules s
+            join connections c on c.partition_id = s.partition_id and c.id = {job_config.connection_of("s")}
+            where c.id = %(connection)s and s.minutes is not null
+        ),
+        removed as (
+            delete from schedules s using intervals i where s.id = i.id and (i.number > 1 or %(minutes)s::int is null)
+        ),
+        changed as (
+            update schedules s set minutes = %(minutes)s, updated_at = now() from intervals i
+            where s.id = i.id and i.number = 1 and %(minutes)s::int is not null
+        )
+        insert into schedules (id, partition_id, job_id, source, config, minutes)
+        select %(id)s, c.partition_id, %(job)s, c.connector, %(config)s::jsonb, %(minutes)s from connections c
+        where c.id = %(connection)s and %(minutes)s::int is not null and not exists (select from intervals)
+        """,
         values,
     )
 
@@ -145,7 +172,10 @@ def list_due(db: Database) -> list[Due]:
         Due,
         "select s.id, s.minutes, s.cron, s.time_zone, s.paused, s.pause_pending from schedules s"
         " join partitions p on p.id = s.partition_id"
-        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null",
+        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+        " left join connections c on c.id = "
+        + job_config.connection_of("s")
+        + " where coalesce(c.status, 'ACTIVE') = 'ACTIVE'",
     )
 
 
@@ -217,12 +247,11 @@ def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
 
 
 _NAME: LiteralString = (
-    "select coalesce((select name from connections where id = %(id)s), ("
-    "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) from schedules s"
-    " left join connections c on c.id = " + job_config.connection_of("s") + " where s.id = %(id)s)) as name"
+    "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) as name"
+    " from schedules s left join connections c on c.id = " + job_config.connection_of("s") + " where s.id = %(id)s"
 )
 
 
 def read_name(db: Database, schedule_id: str) -> str | None:
-    """Return the name of the connection or the address that a schedule, or a connection's interval, ingests."""
+    """Return the name of the connection or the address that a schedule, ingests."""
     return db.fetch_one(str, _NAME, {"id": schedule_id})

@@ -1,7 +1,6 @@
 """Ingestion that is repeated by itself: schedules, when they are due, and their next job run.
 
-A connection has its interval in `sync_minutes`. Other sources, and connections that need more than an interval, have a
-row in `schedules`. Prefect executes both alike.
+Each is a row in `schedules` that Prefect executes. `syncIntervalMinutes` of a connection is such a row.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from retrieval.connections.queries_schedules import DueRow, ScheduleRow
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
-from retrieval.database.rows import Params
+from retrieval.database.rows import AsyncExecutor, Params
 from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import JobConfig
@@ -46,47 +45,50 @@ class ScheduledRun:
 class Timing:
     """Due times of a schedule: every so many minutes, or by a cron expression in a time zone.
 
-    `paused`: None where only Prefect knows. `pending`: a request set `paused`, and Prefect has not heard of it.
+    `pending`: a request set `paused`, and Prefect has not heard of it.
     """
 
     minutes: int | None = None
     cron: str | None = None
     time_zone: str = "UTC"
-    paused: bool | None = None
+    paused: bool = False
     pending: bool = False
 
 
 def wanted_schedules(db: Database) -> dict[str, Timing]:
-    """Timings of all schedules by id, and of ACTIVE connections with an interval whose namespace has their app."""
-    timings = {row.id: Timing(row.sync_minutes) for row in queries.list_schedules(db)}
-    for due in queries_schedules.list_due(db):
-        timings[due.id] = Timing(due.minutes, due.cron, due.time_zone, due.paused, due.pause_pending)
-    return timings
+    """Timings of all schedules by id, without those of connections that are not ACTIVE."""
+    return {
+        due.id: Timing(due.minutes, due.cron, due.time_zone, due.paused, due.pause_pending)
+        for due in queries_schedules.list_due(db)
+    }
+
+
+async def set_interval(db: AsyncExecutor, connection_id: str, minutes: int | None) -> None:
+    """Give a connection the schedule of `syncIntervalMinutes`; null removes it."""
+    config = JobConfig(request={}, connection_id=connection_id, scheduled=True).dump()
+    values = {"id": ids.schedule_id(), "job": ids.job_id(), "config": config}
+    await queries_schedules.set_interval(db, {**values, "connection": connection_id, "minutes": minutes})
 
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def anchor_time(connection_id: str, minutes: int) -> datetime:
+def anchor_time(schedule_id: str, minutes: int) -> datetime:
     """Return a past due time of the schedule; all due times are whole intervals away from it.
 
-    It is derived from the id, so that the next due time needs no scheduler, and the schedules of many connections are
-    spread over the interval.
+    It is derived from the id, so that the next due time needs no scheduler, and many schedules are spread over the
+    interval.
     """
-    return _FIRST + timedelta(seconds=zlib.crc32(connection_id.encode()) % (minutes * 60))
-
-
-def next_run(connection_id: str, minutes: int, now: datetime | None = None) -> datetime:
-    """Return the next due time of an interval."""
-    start, interval = anchor_time(connection_id, minutes), timedelta(minutes=minutes)
-    return start + (((now or datetime.now(UTC)) - start) // interval + 1) * interval
+    return _FIRST + timedelta(seconds=zlib.crc32(schedule_id.encode()) % (minutes * 60))
 
 
 def next_due(schedule_id: str, timing: Timing, now: datetime | None = None) -> datetime:
     """Return the next due time, in UTC."""
+    start = now or datetime.now(UTC)
     if timing.minutes is not None:
-        return next_run(schedule_id, timing.minutes, now)
-    start, zone = now or datetime.now(UTC), ZoneInfo(timing.time_zone)
+        anchor, interval = anchor_time(schedule_id, timing.minutes), timedelta(minutes=timing.minutes)
+        return anchor + ((start - anchor) // interval + 1) * interval
+    zone = ZoneInfo(timing.time_zone)
     walls = CronSim(timing.cron or "", start.astimezone(zone).replace(tzinfo=None))
     return next(due for wall in walls if (due := _at_wall_time(wall, zone)) > start)
 

@@ -49,8 +49,8 @@ def test_a_home_whose_prefect_knows_nothing_goes_on_where_it_was(service):
     runs = [service.text(f"Accepted before the change, {i}.")["ingestJobRunId"] for i in range(3)]
     with psycopg.connect(postgres.url(service.home), autocommit=True) as connection:
         connection.execute(
-            "insert into connections (id, partition_id, name, connector, status, sync_minutes)"
-            " select 'conn_old', min(id), 'old', 'NOTION', 'ACTIVE', 60 from partitions"
+            "insert into schedules (id, partition_id, job_id, source, config, minutes)"
+            " select 'sch_old', min(id), 'job_old', 'WEBSITE', '{}', 60 from partitions"
         )
         dispatched = "select from batches where finished_at is null and dispatched_at is not null"
         service.until(lambda: connection.execute(dispatched).fetchall(), seconds=20)
@@ -68,4 +68,4 @@ def test_a_home_whose_prefect_knows_nothing_goes_on_where_it_was(service):
             found = prefect.get("/deployments/name/sync-connection/sync-connection").raise_for_status().json()
         return [schedule["slug"] for schedule in found["schedules"] if schedule["active"]]
 
-    assert service.until(schedules, seconds=30) == ["conn_old"]
+    assert service.until(schedules, seconds=30) == ["sch_old"]

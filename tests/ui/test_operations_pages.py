@@ -37,8 +37,10 @@ def test_a_schedule_shows_its_next_run(app, org):
     namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
     library = Library(org.db, Scope(org.id, namespace, ""), None)
     org.db.rows(
-        "insert into connections (id, partition_id, name, connector, status, sync_minutes)"
-        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE', 60)",
+        "with made as (insert into connections (id, partition_id, name, connector, status)"
+        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE') returning id, connector)"
+        " insert into schedules (id, partition_id, job_id, source, config, minutes)"
+        " select 'sch_1', %(partition)s, 'job_1', connector, jsonb_build_object('connectionId', id), 60 from made",
         {"id": ids.connection_id(), "partition": library.partition},
     )
     seen = app(org.api_key, "schedules", namespace=namespace)

@@ -179,7 +179,9 @@ def timing_of(schedule: dict[str, Any]) -> str:
 
 
 def due_in(schedule: dict[str, Any]) -> str:
-    return f"in {span_until(schedule['nextRunAt'])}" if schedule["nextRunAt"] else "paused"
+    if schedule["nextRunAt"]:
+        return f"in {span_until(schedule['nextRunAt'])}"
+    return "paused" if schedule["paused"] else "never while the connection is not active"
 
 
 def name_of(minutes: int | None) -> str:

@@ -41,7 +41,7 @@ def main() -> None:
         schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=SCHEDULES)["schedules"]
     for connection in connections:
         own_schedules = [schedule for schedule in schedules if schedule["connectionId"] == connection["id"]]
-        _card(person, namespace, connection, own_schedules)
+        _card(person, namespace, connection, [schedule for schedule in own_schedules if schedule["cron"]])
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
@@ -77,8 +77,7 @@ def _card(person: session.Person, namespace: str, connection: Json, schedules: l
         if due := connection.get("nextSyncAt"):
             st.caption(f"Next run in {span_until(due)}")
         for schedule in schedules:
-            next_run = due_in(schedule) if is_active else f"never while {connection['status'].lower()}"
-            st.caption(f"Also scheduled: {escape_markdown(timing_of(schedule))} · next run {next_run}")
+            st.caption(f"Also scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
         if connection["statusReason"]:
             st.warning(escape_markdown(connection["statusReason"]), icon=":material/info:")
         _actions(person, namespace, connection, "By the schedule above" if schedules else name_of(None))

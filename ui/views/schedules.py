@@ -7,12 +7,12 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import INTERVALS, due_in, name_of, parse_time, source_title, span_until, timing_of
+from ui.parts.labels import INTERVALS, due_in, name_of, parse_time, source_title, timing_of
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 WEB = ("WEBSITE", "SITEMAP", "URLS_LIST")
-"""Sources whose job runs can be repeated here; connections have their interval at the connection."""
+"""Sources whose job runs can be repeated here; connections get their interval at the connection."""
 
 
 def main() -> None:
@@ -21,13 +21,10 @@ def main() -> None:
     if person.may("ingest:write"):
         _add(person, namespace)
     data = person.api.get(
-        "/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
+        "/v1/schedules", namespaceId=namespace, pageSize=PAGE, cursor=session.read_parameter("cursor")
     )
-    connections = [connection for connection in data["connections"] if connection["syncIntervalMinutes"]]
-    schedules: list[Json] = []
-    if person.may("ingest:read"):
-        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=PAGE)["schedules"]
-    if not connections and not schedules:
+    schedules = data["schedules"]
+    if not schedules:
         widgets.show_empty(
             "Nothing is scheduled in this namespace.",
             "Folders and content services: choose a sync schedule at their connection. Websites: add the website once,"
@@ -36,13 +33,13 @@ def main() -> None:
         widgets.link_page("connections", "Connections")
         widgets.show_pager(data)
         return
-    rows = [*map(_connection_row, connections), *map(_schedule_row, schedules)]
     next_run = st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")
-    widgets.show_table(sorted(rows, key=lambda row: str(row["Next run"] or "~")), **{"Next run": next_run})
-    for entry in (*connections, *schedules):
-        if entry["statusReason"]:
-            name = escape_markdown(entry.get("name") or entry["about"] or entry["id"])
-            st.warning(f"{name}: {escape_markdown(entry['statusReason'])}", icon=":material/info:")
+    rows = sorted(map(_row, schedules), key=lambda row: str(row["Next run"] or "~"))
+    widgets.show_table(rows, **{"Next run": next_run})
+    for schedule in schedules:
+        if schedule["statusReason"]:
+            message = f"{escape_markdown(_title(schedule))}: {escape_markdown(schedule['statusReason'])}"
+            st.warning(message, icon=":material/info:")
     if person.may("ingest:write"):
         for schedule in schedules:
             _actions(person, namespace, schedule)
@@ -88,19 +85,7 @@ def _title(schedule: Json) -> str:
     return str(schedule["about"] or source_title(schedule["source"]))
 
 
-def _connection_row(connection: Json) -> Json:
-    due = connection.get("nextSyncAt")
-    return {
-        "Name": connection["name"],
-        "Source": source_title(connection["connector"]),
-        "Sync schedule": name_of(connection["syncIntervalMinutes"]),
-        "Next run": parse_time(due),
-        "Due": f"in {span_until(due)}" if due else f"never while {connection['status'].lower()}",
-        "Last run": "",
-    }
-
-
-def _schedule_row(schedule: Json) -> Json:
+def _row(schedule: Json) -> Json:
     newest = schedule["lastRun"]
     return {
         "Name": _title(schedule),

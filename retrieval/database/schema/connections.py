@@ -16,7 +16,7 @@ class Connection(SQLModel, table=True):
     """OAuth2 access to one account of a content service. `cursor`: position of its listing, null before it;
     `listed_at`: end of its last complete listing.
 
-    `sync_minutes`: interval of scheduled syncs; null: none. `permissions`: IGNORE, or SOURCE where documents have the
+    `sync_minutes`: of release 0.2.0, replaced by `schedules`. `permissions`: IGNORE, or SOURCE where documents have the
     access lists of the service.
     """
 

@@ -115,3 +115,48 @@ def test_the_schedule_of_a_connection_has_its_name_and_last_run(org, api_db):
         shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
         assert shown["lastRun"]["id"] == run.job_run_id
         finish_runs(api_db, space)
+
+
+def test_the_interval_of_a_connection_is_a_schedule(org, api_db):
+    """Whichever side changes it: the other one shows it."""
+    space = org.namespace()
+    config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
+    body = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
+    created = org.client.post("/v1/connections", json=body | {"syncIntervalMinutes": 60})
+    connection = f"/v1/connections/{created.json()['data']['connection']['id']}"
+
+    def shown():
+        answer = org.client.get(connection, params={"namespaceId": space}).json()["data"]["connection"]
+        due = answer.get("nextSyncAt")
+        return answer["syncIntervalMinutes"], due and due["isoString"]
+
+    def change(path, **fields):
+        answer = org.client.patch(path, json={"namespaceId": space, **fields})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    (only,) = listed(org, namespaceId=space)
+    path = f"/v1/schedules/{only}"
+    schedule = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
+    assert (schedule["about"], schedule["intervalMinutes"]) == ("Handbooks", 60)
+    assert shown() == (60, schedule["nextRunAt"]["isoString"])
+    assert change(connection, syncIntervalMinutes=30)["connection"]["syncIntervalMinutes"] == 30
+    assert change(path)["schedule"]["intervalMinutes"] == 30
+    change(path, intervalMinutes=15)
+    assert change(connection, name="Manuals")["connection"]["syncIntervalMinutes"] == 15
+    change(path, paused=True)
+    assert shown() == (15, None)
+    change(path, cron="0 6 * * *", paused=False)
+    change(connection, syncIntervalMinutes=None)
+    assert shown()[0] is None
+    assert shown()[1] is not None
+    assert listed(org, namespaceId=space) == [only]
+    change(connection, syncIntervalMinutes=5)
+    assert len(listed(org, namespaceId=space)) == 2
+    change(connection, syncIntervalMinutes=None)
+    assert listed(org, namespaceId=space) == [only]
+    api_db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": connection.rpartition("/")[2]})
+    assert change(path)["schedule"]["nextRunAt"] is None
+    assert shown() == (None, None)
+    org.client.delete(path, params={"namespaceId": space})
+    assert shown() == (None, None)

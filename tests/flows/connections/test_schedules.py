@@ -19,7 +19,7 @@ from flows import schedules as prefect_schedules
 from flows.register import register_deployments
 from retrieval import settings
 from retrieval.accounts import quotas
-from retrieval.connections import schedules
+from retrieval.connections import connections, schedules
 from retrieval.connections.schedules import Timing
 from retrieval.jobs.runs import CHANNEL
 from tests.flows.connected import ConnectedSpace, lead_to
@@ -29,7 +29,7 @@ from tests.standins import memory
 @pytest.fixture
 def space(db, monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-    db.rows("update connections set sync_minutes = null")
+    db.rows("delete from schedules")
     with memory.serving("BOX") as account:
         lead_to(monkeypatch, account)
         account.put("notes/owls.txt", "Owls hunt mice at night without a sound.")
@@ -38,10 +38,10 @@ def space(db, monkeypatch):
 
 
 def every(space, minutes):
-    space.db.rows(
-        "update connections set sync_minutes = %(minutes)s where id = %(id)s",
-        {"id": space.connection, "minutes": minutes},
-    )
+    """The id of the schedule of the connection's interval."""
+    change = connections.Change(sync_minutes=minutes, sync_sent=True)
+    changed = connections.change(space.db, space.ring, space.scope, space.connection, change, None)
+    return space.call(changed).schedule["id"]
 
 
 async def there():
@@ -59,12 +59,12 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
     asyncio.run(register_deployments())
     assert asyncio.run(reconciled()) == 0
     for minutes, touched in ((30, 1), (30, 0), (60, 1)):
-        every(space, minutes)
+        schedule = every(space, minutes)
         assert asyncio.run(reconciled()) == touched
-        assert asyncio.run(there()) == {space.connection: (minutes, {"connection_id": space.connection})}
+        assert asyncio.run(there()) == {schedule: (minutes, {"schedule_id": schedule})}
     asyncio.run(register_deployments())
     asyncio.run(reconciled())
-    assert list(asyncio.run(there())) == [space.connection]
+    assert list(asyncio.run(there())) == [schedule]
     space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
     assert asyncio.run(reconciled()) == 1
     assert asyncio.run(there()) == {}
@@ -176,25 +176,27 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
 
 @pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
 def test_only_an_active_connection_is_ingested(space, status):
-    every(space, 5)
+    schedule = every(space, 5)
+    assert schedule in schedules.wanted_schedules(space.db)
     space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
-    assert space.connection not in schedules.wanted_schedules(space.db)
+    assert schedule not in schedules.wanted_schedules(space.db)
     asked = schedules.record_run(space.db, space.connection)
     assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
 
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
     monkeypatch.setattr(scheduled_sync.context, "open_database", lambda: space.db)
-    monkeypatch.setattr(scheduled_sync, "flow_run", SimpleNamespace(parameters={"connection_id": space.connection}))
+    schedule = every(space, 5)
+    monkeypatch.setattr(scheduled_sync, "flow_run", SimpleNamespace(parameters={"schedule_id": schedule}))
     (connection,) = space.db.rows("select name from connections where id = %(id)s", {"id": space.connection})
     assert scheduled_sync.name_flow_run() == f"Sync of {connection['name']}"
     with psycopg.connect(space.db.url, autocommit=True) as listener:
         listener.execute("listen " + CHANNEL)
-        done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
+        done = asyncio.run(scheduled_sync.sync_connection.fn(schedule))
         heard = list(listener.notifies(timeout=5, stop_after=1))
     assert "waits for its turn" in done.message
     assert heard, "a dispatcher at rest is woken"
-    again = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
+    again = asyncio.run(scheduled_sync.sync_connection.fn(schedule))
     assert again.name == "Skipped"
 
 
@@ -266,7 +268,7 @@ def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
     for connection in ("con_a", "con_b"):
         asked = prefect_schedules.make_schedule(connection, Timing(minutes)).model_dump(mode="json")
         (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(asked).get_dates(1, start=now))
-        told = schedules.next_run(connection, minutes, now)
+        told = schedules.next_due(connection, Timing(minutes), now)
         assert told == due
         assert now < told <= now + timedelta(minutes=minutes)
         moments.add(told)

@@ -2,6 +2,8 @@
 
 import psycopg
 import pytest
+from alembic import command
+from alembic.config import Config
 
 from local import cli
 from retrieval import settings
@@ -12,8 +14,36 @@ from retrieval.database import revisions
 def empty_url(postgres_url):
     """A database without a schema."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("drop database if exists without_schema")
         connection.execute("create database without_schema")
     return postgres_url.replace("/retrieval?", "/without_schema?")
+
+
+def test_intervals_of_connections_become_schedules(empty_url):
+    config = Config()
+    config.set_main_option("script_location", str(revisions.MIGRATIONS))
+    config.attributes["url"] = empty_url
+    command.upgrade(config, "0051")
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into organizations (id, name) values ('org_a', 'a');"
+            "insert into namespaces (id, organization_id, name, secrets) values ('ns_a', 'org_a', 'a', '');"
+            "insert into partitions (namespace_id, tenant) values ('ns_a', '');"
+            "insert into connections (id, partition_id, name, connector, status, sync_minutes)"
+            " select c.id, p.id, 'n', 'BOX', 'ACTIVE', minutes from partitions p,"
+            " (values ('conn_a', 60), ('conn_b', null), ('conn_c', 30)) c (id, minutes);"
+            "insert into jobs (id, organization_id, partition_id, source, config) select 'job_a', 'org_a', id, 'BOX',"
+            """ '{"connectionId": "conn_a", "scheduled": true}' from partitions;"""
+            "insert into schedules (id, partition_id, job_id, source, config, minutes)"
+            """ select 'sch_1', id, 'job_1', 'BOX', '{"connectionId": "conn_c"}', 15 from partitions"""
+        )
+        revisions.upgrade_schema(empty_url)
+        moved = connection.execute(
+            "select id, job_id, source, minutes, config ->> 'connectionId' from schedules order by id"
+        ).fetchall()
+        assert moved == [("sch_1", "job_1", "BOX", 15, "conn_c"), ("sch_a", "job_a", "BOX", 60, "conn_a")]
+        (intervals,) = connection.execute("select count(sync_minutes) from connections").fetchall()
+    assert intervals == (0,)
 
 
 def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp_path, monkeypatch, capsys):
