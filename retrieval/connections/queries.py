@@ -288,27 +288,6 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The tenant of a connection. `counted`: its organization has, or had, quotas."""
-
-    organization_id: str
-    tenant: str
-    counted: bool
-
-
-def get_owner(db: Executor, connection_id: str) -> Owner | None:
-    return db.fetch_one(
-        Owner,
-        """
-        select n.organization_id, p.tenant, o.counted from connections c join partitions p on p.id = c.partition_id
-        join namespaces n on n.id = p.namespace_id join organizations o on o.id = n.organization_id
-        where c.id = %(connection)s
-        """,
-        {"connection": connection_id},
-    )
-
-
 def insert_scheduled_run(db: Executor, values: Params) -> str | None:
     """Insert the next job run of a schedule and return its id; None while another one is unfinished.
 

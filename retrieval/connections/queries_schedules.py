@@ -190,33 +190,47 @@ def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DueRow:
-    """A schedule that is due, locked, with its scope. `counted`: its organization has, or had, quotas."""
+    """A schedule that is due, with its scope. `counted`: its organization has, or had, quotas."""
 
+    id: str
     job_id: str
     source: str
     config: dict[str, Any]
     urls: list[str] | None
+    connection_id: str | None
+    connection_status: str | None
     organization_id: str
     namespace_id: str
     tenant: str
     counted: bool
-    is_busy: bool
 
     @property
     def scope(self) -> Scope:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-def lock_due(db: Executor, schedule_id: str) -> DueRow | None:
+def get_due(db: Executor, schedule_id: str) -> DueRow | None:
     return db.fetch_one(
         DueRow,
-        "select s.job_id, s.source, s.config, s.urls, n.organization_id, p.namespace_id, p.tenant, o.counted,"
-        " exists (select from job_runs r where r.job_id = s.job_id and r.finished_at is null) as is_busy"
-        " from schedules s join partitions p on p.id = s.partition_id"
+        "select s.id, s.job_id, s.source, s.config, s.urls, c.id as connection_id, c.status as connection_status,"
+        " n.organization_id, p.namespace_id, p.tenant, o.counted from schedules s"
+        " join partitions p on p.id = s.partition_id"
         " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
-        " join organizations o on o.id = n.organization_id where s.id = %(id)s for update of s",
+        " join organizations o on o.id = n.organization_id left join connections c on c.id = "
+        + job_config.connection_of("s")
+        + " where s.id = %(id)s",
         {"id": schedule_id},
     )
+
+
+def lock_schedule(db: Executor, schedule_id: str) -> bool:
+    """Lock a schedule until the transaction ends; tell whether a run of its job is unfinished."""
+    db.execute("select from schedules where id = %(id)s for update", {"id": schedule_id})
+    unfinished = (
+        "select r.id from job_runs r join schedules s on s.job_id = r.job_id"
+        " where s.id = %(id)s and r.finished_at is null limit 1"
+    )
+    return db.fetch_one(str, unfinished, {"id": schedule_id}) is not None
 
 
 def explain_schedule(db: Executor, schedule_id: str, reason: str | None) -> None:

@@ -193,37 +193,47 @@ async def delete_schedule(db: Database, scope: Scope, schedule_id: str) -> Sched
 
 
 BUSY = "A job run of this schedule is under way."
+REFUSED = "Its schedule was refused: "
+"""How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
 
 
 def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
-    """Record the next job run of a schedule, unless its last one is unfinished. The schedule shows the reason."""
+    """Record the next job run of a schedule, unless one is waiting or running: two never overlap.
+
+    The schedule shows the reason if there is none. A run beyond a quota is refused like a request, which its
+    connection shows, too, until the next one is accepted.
+    """
+    due = None
     try:
         with db.transaction() as connection:
-            due = queries_schedules.lock_due(connection, schedule_id)
+            due = queries_schedules.get_due(connection, schedule_id)
             if due is None:
                 return ScheduledRun(None, "The schedule was deleted.")
-            job = JobConfig.load(due.config)
-            if job.connection_id is None and due.is_busy:
-                return ScheduledRun(None, BUSY)
-            if job.connection_id is None:
-                scheduled_run = _repeat_within_quotas(connection, due)
-                queries_schedules.explain_schedule(connection, schedule_id, scheduled_run.reason or None)
-        if job.connection_id is not None:
-            scheduled_run = record_run(db, job.connection_id)
-            queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason or None)
-            if scheduled_run.job_run_id is not None:
-                queries_schedules.take_job(db, schedule_id, scheduled_run.job_run_id)
+            scheduled_run = _record_within_quotas(connection, due)
+            queries_schedules.explain_schedule(connection, schedule_id, scheduled_run.reason or None)
     except ServiceError as error:
-        reason = REFUSED + error.message
-        queries_schedules.explain_schedule(db, schedule_id, reason)
-        return ScheduledRun(None, reason)
+        scheduled_run = ScheduledRun(None, REFUSED + error.message)
+        queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason)
+        if due is not None and due.connection_id is not None:
+            queries.explain_connection(db, due.connection_id, scheduled_run.reason)
     if scheduled_run.job_run_id is not None:
         db.execute("notify " + CHANNEL)
     return scheduled_run
 
 
-def _repeat_within_quotas(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+def _record_within_quotas(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
     """Insert the job run. QUOTA_EXCEEDED undoes the transaction."""
+    usage = quotas.lock_usage(connection, due.organization_id, due.tenant) if due.counted else None
+    record_run = _record_run if due.connection_id is None else _record_run_of_connection
+    scheduled_run = record_run(connection, due)
+    if usage is not None and scheduled_run.job_run_id is not None:
+        quotas.check_uses(usage, quotas.read_usage(connection, due.organization_id, due.tenant))
+    return scheduled_run
+
+
+def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+    if queries_schedules.lock_schedule(connection, due.id):
+        return ScheduledRun(None, BUSY)
     run_id = ids.job_run_id()
     values: Params = {
         **partitions.scope_params(due.scope),
@@ -233,68 +243,35 @@ def _repeat_within_quotas(connection: ThreadConnection, due: DueRow) -> Schedule
         "config": json.dumps(due.config),
         **origin.origin_params(),
     }
-    usage = quotas.lock_usage(connection, due.organization_id, due.tenant) if due.counted else None
     if due.urls is None:
         connection.execute(acceptance.TO_DISCOVER, values)
-    else:
-        pages = queries_schedules.keep_live(connection, due.scope, due.urls)
-        if not pages:
-            return ScheduledRun(None, "All pages of this list were deleted.")
-        values |= {
-            "document_type": DOCUMENT_TYPES[due.source],
-            "metadata": None,
-            "access": principals.stored_access(None),
-            "documents": [ids.document_id() for _ in pages],
-            "urls": pages,
-        }
-        connection.execute(acceptance.SEVERAL, values)
-    if usage is not None:
-        quotas.check_uses(usage, quotas.read_usage(connection, due.organization_id, due.tenant))
+        return ScheduledRun(run_id)
+    pages = queries_schedules.keep_live(connection, due.scope, due.urls)
+    if not pages:
+        return ScheduledRun(None, "All pages of this list were deleted.")
+    values |= {
+        "document_type": DOCUMENT_TYPES[due.source],
+        "metadata": None,
+        "access": principals.stored_access(None),
+        "documents": [ids.document_id() for _ in pages],
+        "urls": pages,
+    }
+    connection.execute(acceptance.SEVERAL, values)
     return ScheduledRun(run_id)
 
 
-REFUSED = "Its schedule was refused: "
-"""How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
-
-
-def record_run(db: Database, connection_id: str) -> ScheduledRun:
-    """Record the next job run of a connection, unless one is waiting or running: two never overlap.
-
-    A run beyond a quota is refused like a request, and the connection shows the reason until the next one is accepted.
-    """
-    values = {
-        "connection": connection_id,
+def _record_run_of_connection(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+    if due.connection_status != ConnectionStatus.ACTIVE:
+        return ScheduledRun(None, "The connection is not ACTIVE.")
+    values: Params = {
+        "connection": due.connection_id,
         "job": ids.job_id(),
         "run": ids.job_run_id(),
-        "config": JobConfig(request={}, connection_id=connection_id, scheduled=True).dump(),
+        "config": json.dumps(due.config),
     }
-    try:
-        with db.transaction() as connection:
-            run_id = _insert_within_quotas(connection, values)
-    except ServiceError as error:
-        reason = REFUSED + error.message
-        queries.explain_connection(db, connection_id, reason)
-        return ScheduledRun(None, reason)
+    run_id = queries.insert_scheduled_run(connection, values)
     if run_id is None:
-        row = queries.get_credentials(db, connection_id)
-        is_active = row is not None and row.status == ConnectionStatus.ACTIVE
-        return ScheduledRun(
-            None, "A job run of this connection is under way." if is_active else "The connection is not ACTIVE."
-        )
-    db.execute("notify " + CHANNEL)
+        return ScheduledRun(None, "A job run of this connection is under way.")
+    queries_schedules.take_job(connection, due.id, run_id)
+    queries.withdraw_reason(connection, values["connection"], REFUSED)
     return ScheduledRun(run_id)
-
-
-def _insert_within_quotas(connection: ThreadConnection, values: Params) -> str | None:
-    """Return the id of the job run, None if there is to be none. QUOTA_EXCEEDED undoes the transaction."""
-    owner = queries.get_owner(connection, values["connection"])
-    if owner is None or not owner.counted:
-        run_id = queries.insert_scheduled_run(connection, values)
-    else:
-        usage = quotas.lock_usage(connection, owner.organization_id, owner.tenant)
-        run_id = queries.insert_scheduled_run(connection, values)
-        if run_id is not None:
-            quotas.check_uses(usage, quotas.read_usage(connection, owner.organization_id, owner.tenant))
-    if run_id is not None:
-        queries.withdraw_reason(connection, values["connection"], REFUSED)
-    return run_id

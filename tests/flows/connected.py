@@ -10,7 +10,7 @@ from connectors import registry
 from connectors.http import retries
 from flows import steps
 from retrieval import settings, sources
-from retrieval.connections import connections
+from retrieval.connections import connections, schedules
 from retrieval.connections import tokens as authorizations
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
@@ -32,6 +32,16 @@ class ConnectedSpace(Configured):
         app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
         super().__init__(db, **({field: app} if field else {}))
         self.connection = self.connect()
+
+    def schedule(self, connection: str = "") -> str:
+        """The id of the schedule of a connection's interval, which is made now."""
+        change = connections.Change(sync_minutes=60, sync_sent=True)
+        scope, name = self.scope, connection or self.connection
+        return self.call(connections.change(self.db, self.ring, scope, name, change, None)).schedule["id"]
+
+    def repeat(self, connection: str = "") -> schedules.ScheduledRun:
+        """The next job run by a connection's schedule."""
+        return schedules.repeat_ingestion(self.db, self.schedule(connection))
 
     def connect(self) -> str:
         """A connection that a person has authorized, through the same states as over HTTP, or one with a config."""

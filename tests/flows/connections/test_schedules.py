@@ -122,13 +122,13 @@ def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch
 
 
 def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
-    first = schedules.record_run(space.db, space.connection)
-    waiting = schedules.record_run(space.db, space.connection)
+    first = space.repeat()
+    waiting = space.repeat()
     assert (waiting.job_run_id, waiting.reason) == (None, "A job run of this connection is under way.")
     space.work()
     assert space.run(first.job_run_id).status == "COMPLETED"
     assert space.search("owls hunt at night", top_k=1) == ["owls.txt"]
-    second = schedules.record_run(space.db, space.connection)
+    second = space.repeat()
     space.work()
     assert space.run(second.job_run_id).failed == []
     jobs = space.db.rows(
@@ -145,7 +145,7 @@ def test_a_scheduled_run_keeps_the_options_of_the_newest_request(space):
         {"run": run},
     )
     space.work()
-    scheduled = schedules.record_run(space.db, space.connection)
+    scheduled = space.repeat()
     row = space.db.row(
         "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
         {"run": scheduled.job_run_id},
@@ -164,13 +164,13 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
         return found["status_reason"]
 
     quotas.set_organization(space.db, org, {"concurrentRuns": 0})
-    refused = schedules.record_run(space.db, space.connection)
+    refused = space.repeat()
     assert refused.job_run_id is None
     assert refused.reason == reason()
     assert "organization's quota of 0 job runs at the same time; 0 are used" in reason()
     assert space.db.rows("select 1 from jobs where organization_id = %(id)s", {"id": org}) == []
     quotas.set_organization(space.db, org, {"concurrentRuns": 1})
-    assert schedules.record_run(space.db, space.connection).job_run_id
+    assert space.repeat().job_run_id
     assert reason() is None
 
 
@@ -180,7 +180,7 @@ def test_only_an_active_connection_is_ingested(space, status):
     assert schedule in schedules.wanted_schedules(space.db)
     space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
     assert schedule not in schedules.wanted_schedules(space.db)
-    asked = schedules.record_run(space.db, space.connection)
+    asked = schedules.repeat_ingestion(space.db, schedule)
     assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
 
 

@@ -221,7 +221,6 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
 
 def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     """A schedule goes on with the options of an older request and does not bring them back."""
-    from retrieval.connections import schedules
 
     first, second = shared.space.connection, shared.connect()
     for connection, team in ((first, "red"), (second, "blue")):
@@ -231,7 +230,7 @@ def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     for version, connection in (("2", first), ("3", second)):
         for one in (first, second):
             shared.views[one].put("both.txt", version)
-        assert schedules.record_run(shared.space.db, connection).job_run_id
+        assert shared.space.repeat(connection).job_run_id
         shared.space.work()
         assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
     shared.views[first].put("both.txt", "4")

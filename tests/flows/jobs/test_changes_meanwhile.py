@@ -10,7 +10,6 @@ from connectors import registry
 from connectors.vectors.pgvector import PgVectorStore
 from connectors.vectors.pinecone.store import PineconeStore
 from retrieval import settings
-from retrieval.connections import schedules
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion.queries import activation, run_documents
@@ -230,7 +229,7 @@ def test_a_change_before_an_item_is_listed_survives(db, account, monkeypatch, ho
             wanted = KINDS["a new version with other metadata"][3]
         else:
             change(space, document)
-            assert schedules.record_run(db, space.connection).job_run_id
+            assert space.repeat().job_run_id
             wanted = KINDS["a new version without"][3]
         space.work()
         assert metadata(space, document) == wanted
