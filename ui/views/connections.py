@@ -68,7 +68,7 @@ def _connect(person: session.Person, namespace: str) -> None:
 
 
 def _card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
-    is_active, title = connection["status"] == "ACTIVE", source_title(connection["connector"])
+    title = source_title(connection["connector"])
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(connection['name'])}** · {title}", width="content")
