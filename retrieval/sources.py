@@ -7,7 +7,17 @@ from collections.abc import Mapping
 CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
 """Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
 
-DESCRIBED = ("GITHUB", "JIRA", "CONFLUENCE", "GITLAB", "ZENDESK", "DISCOURSE", "WORDPRESS", "SLACK")
+DESCRIBED = (
+    "GITHUB",
+    "JIRA",
+    "CONFLUENCE",
+    "GITLAB",
+    "ZENDESK",
+    "DISCOURSE",
+    "WORDPRESS",
+    "SLACK",
+    "FRESHDESK",
+)
 """Services that are read by a description, the YAML of their name in `connectors/sources/described`."""
 
 ENGINES = ("OBJECTS", *DESCRIBED)

@@ -35,11 +35,13 @@ class Item:
 
 class DescribedService(Served):
     """A place with items by key. `circular`: each page of a list leads to itself; `changes`: whether a change of an
-    item is listed at once; `hosted`: whether the URL of a connection names the server itself."""
+    item is listed at once; `lists_changes`: whether there is a list of changes; `hosted`: whether the URL of a
+    connection names the server itself."""
 
     config_url = ""
     hosted: ClassVar[bool] = False
     changes: ClassVar[bool] = True
+    lists_changes: ClassVar[bool] = True
     names: ClassVar[tuple[str, ...]] = ("token",)
 
     def __init__(self) -> None:
@@ -465,7 +467,77 @@ class Slack(DescribedService):
         return {"type": "message", "ts": key, "text": f"{item.title} {item.text}", "user": "U1"}
 
 
+class Freshdesk(DescribedService):
+    """https://developers.freshdesk.com/api/#list_all_tickets (updated_since, Link), #view_a_ticket (`deleted` is there
+    only of a ticket in the trash), #conversations, #authentication (the key as the user name, any password)"""
+
+    connector, config_url = "FRESHDESK", "https://acme.freshdesk.com"
+
+    def locate(self, key: str) -> str:
+        return f"https://acme.freshdesk.com/a/tickets/{key}"
+
+    def delete(self, key: str) -> None:
+        self.trash.add(key)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trash: set[str] = set()
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        key, _, area = path.removeprefix("/tickets").strip("/").partition("/")
+        if area == "conversations":
+            replies = [{"body": "<p>A reply.</p>", "private": False}, {"body": "<p>SECRET note</p>", "private": True}]
+            return handler.reply(200, replies)
+        if key:
+            return handler.reply(200 if key in self.items else 404, self._describe(key) if key in self.items else b"")
+        keys = [key for key in self.items if self._is_listed(key, query["updated_since"])]
+        return self._page(handler, path, query, keys)
+
+    def _page(self, handler: Handler, path: str, query: dict[str, str], keys: list[str]) -> None:
+        number = int(query.get("page", 1))
+        part, following = self.cut(keys, (number - 1) * self.page, int(query["per_page"]))
+        following = number if self.circular else number + 1 if following else None
+        address = f"{self.base}{path}?{urlencode({**query, 'page': following})}"
+        links = {"Link": f'<{address}>; rel="next"'} if following else {}
+        handler.reply(200, [self._describe(key) for key in part], links)
+
+    def _is_listed(self, key: str, since: str) -> bool:
+        return key not in self.trash and _stamp(self.items[key].updated) >= since
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        item = self.items[key]
+        about = {"id": int(key), "subject": item.title, "description": f"<p>{item.text}</p>", "spam": False}
+        trashed = {"deleted": True} if key in self.trash else {}
+        return {**about, **trashed, "created_at": _stamp(item.created), "updated_at": item.updated.isoformat()}
+
+    def _bearer(self, handler: Handler) -> str:
+        sent = (handler.headers.get("authorization") or "").removeprefix("Basic ")
+        return base64.b64decode(sent).decode().partition(":")[0]
+
+
+class FreshdeskFolder(Freshdesk):
+    """https://developers.freshdesk.com/api/#solution_article_attributes (status: 1 for a draft, 2 published)"""
+
+    config_url, lists_changes = "https://acme.freshdesk.com/support/solutions/folders/4", False
+
+    def locate(self, key: str) -> str:
+        return f"https://acme.freshdesk.com/support/solutions/articles/{key}"
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path == "/solutions/folders/4/articles":
+            return self._page(handler, path, query, list(self.items))
+        key = path.removeprefix("/solutions/articles/")
+        return handler.reply(200 if key in self.items else 404, self._describe(key) if key in self.items else b"")
+
+    def _describe(self, key: str) -> dict[str, Any]:
+        about = super()._describe(key)
+        status = 1 if key in self.trash else 2
+        return {**about, "title": about.pop("subject"), "folder_id": 4, "status": status}
+
+
 SERVICES = {
+    "FRESHDESK": Freshdesk,
+    "FRESHDESK_FOLDER": FreshdeskFolder,
     "JIRA": Jira,
     "JIRA_DATA_CENTER": JiraDataCenter,
     "CONFLUENCE": Confluence,

@@ -34,7 +34,7 @@ class GitHub(Served):
     """A repository with issues by number, and files by path."""
 
     connector = "GITHUB"
-    changes = True
+    changes = lists_changes = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -98,6 +98,7 @@ class CreateConnection(TypedDict):
         "CONFLUENCE",
         "DISCOURSE",
         "DROPBOX",
+        "FRESHDESK",
         "GITHUB",
         "GITLAB",
         "GOOGLE_DRIVE",
@@ -993,7 +994,9 @@ class SourceIngestion(TypedDict):
 
     config: SourceConfig
     chunkConfig: NotRequired[ChunkConfig | None]
-    source: Literal["CONFLUENCE", "DISCOURSE", "GITHUB", "GITLAB", "JIRA", "OBJECTS", "SLACK", "WORDPRESS", "ZENDESK"]
+    source: Literal[
+        "CONFLUENCE", "DISCOURSE", "FRESHDESK", "GITHUB", "GITLAB", "JIRA", "OBJECTS", "SLACK", "WORDPRESS", "ZENDESK"
+    ]
 
 
 class StartRun(TypedDict):

@@ -190,6 +190,8 @@ class Described:
         data = answer.content
         if content.pages:
             data = b"".join(self._read_pages(tokens, answer, content.pages))
+        if content.keep and not is_kept(self.service.read_json(answer), content.keep, values):
+            raise Skippable("It is no longer one of the items that are listed.")
         if content.body or content.comments:
             data = "\n\n".join(self._texts(tokens, site, content, values, answer)).encode()
         if len(data) > self.max_bytes:

@@ -87,7 +87,8 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it, which
-    then has pages up to an empty one, where `pages` names their query parameter."""
+    then has pages up to an empty one, where `pages` names their query parameter. `keep`: fields of JSON that is taken,
+    as in the list."""
 
     get: str
     media_type: str
@@ -95,6 +96,7 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     accept: str = ""
     pages: str = ""
+    keep: Mapping[str, str] = {}
     comments: Comments | None = None
 
 

@@ -609,6 +609,7 @@ class AsyncOperations:
             "CONFLUENCE",
             "DISCOURSE",
             "DROPBOX",
+            "FRESHDESK",
             "GITHUB",
             "GITLAB",
             "GOOGLE_DRIVE",

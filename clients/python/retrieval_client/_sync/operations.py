@@ -583,6 +583,7 @@ class Operations:
             "CONFLUENCE",
             "DISCOURSE",
             "DROPBOX",
+            "FRESHDESK",
             "GITHUB",
             "GITLAB",
             "GOOGLE_DRIVE",
