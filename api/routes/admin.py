@@ -257,14 +257,16 @@ async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer
 async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQuery]) -> AuditAnswer:
     """List audit entries.
 
-    One entry for each write, refused writes included. Newest first, 50 per page by default. An entry must match all
-    filters.
+    One entry for each write, refused writes included. Newest first unless `sort` says otherwise, 50 per page by
+    default. An entry must match all filters.
     """
-    cursor = await request.read_cursor(params.cursor)
-    part = Part(params.page_size or PAGE, cursor)
-    page = await audit.list_part(request.services.db, request.caller.organization, part, params.wanted())
+    db, organization, wanted = request.services.db, request.caller.organization, params.wanted()
+    part = Part(params.page_size or PAGE, await request.read_cursor(params.cursor))
+    page = await audit.list_part(db, organization, part, wanted, oldest_first=params.sort == "oldest")
+    total = await audit.count_entries(db, organization, wanted)
     entries = [AuditEntry.of(entry) for entry in page.items]
-    data = AuditData(entries, len(entries), page.cursor is not None, await request.write_cursor(page.cursor))
+    cursor = await request.write_cursor(page.cursor)
+    data = AuditData(entries, len(entries), page.cursor is not None, cursor, UNSET if total is None else total)
     return AuditAnswer(message="Audit entries fetched successfully", data=data)
 
 

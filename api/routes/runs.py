@@ -31,11 +31,12 @@ _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQuery]) -> wire.JobRunsAnswer:
-    """List ingestion job runs. Newest first, 50 per page by default."""
+    """List ingestion job runs. Newest first unless `sort` says otherwise, 50 per page by default."""
     services = request.services
     scope = request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
-    cursor = await request.read_cursor(params.cursor, params.namespace_id)
+    listing = params.namespace_id + (f"/{params.sort}" if params.sort else "")
+    cursor = await request.read_cursor(params.cursor, listing)
     page, total = await control.list_page(
         services.db,
         scope,
@@ -46,9 +47,10 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
         ids=_named(params.ids),
         cursor=cursor,
         size=params.page_size or control.PAGE,
+        sort=params.sort or "newest",
     )
     summaries = [wire.JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
-    next_cursor = await request.write_cursor(page.cursor, params.namespace_id)
+    next_cursor = await request.write_cursor(page.cursor, listing)
     total_count = UNSET if total is None else total
     data = wire.JobRunsData(summaries, len(summaries), page.cursor is not None, next_cursor, total_count)
     return wire.JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)

@@ -35,6 +35,7 @@ class AuditQuery(Struct, rename="camel"):
     ] = None
     start: Annotated[date | None, Meta(description="The first day (UTC).")] = field(name="from", default=None)
     end: Annotated[date | None, Meta(description="The last day (UTC).")] = field(name="to", default=None)
+    sort: Annotated[Literal["newest", "oldest"] | None, Meta(description="The order. Default: newest first.")] = None
 
     def wanted(self) -> Filter:
         """Return the filter. Raises ServiceError if the range of days is empty."""
@@ -102,16 +103,19 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
 
 
 class AuditData(Struct, rename="camel"):
-    """A part of the log, newest first."""
+    """A part of the log."""
 
-    entries: Annotated[list[AuditEntry], Meta(description="The writes, newest first.")]
+    entries: Annotated[list[AuditEntry], Meta(description="The writes, in the order of `sort`.")]
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
     has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
     next_cursor: NextCursor
+    total_count: Annotated[
+        int | UnsetType, Meta(description="Number of entries on all pages; absent above 100,000.")
+    ] = UNSET
 
 
 class AuditAnswer(DataAnswer[AuditData]):
-    """The organization's writes, newest first."""
+    """The organization's writes."""
 
 
 class DeletionStore(Struct, rename="camel"):

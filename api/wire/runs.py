@@ -47,6 +47,12 @@ class ListQuery(Struct, rename="camel"):
         Annotated[str, Meta(max_length=6000)] | None,
         Meta(description="Only job runs with these ids: at most 100, separated by commas."),
     ] = None
+    sort: Annotated[
+        Literal["newest", "oldest", "longest", "status"] | None,
+        Meta(
+            description="The order. Default: newest first. `longest`: by working time. `status`: unfinished runs first."
+        ),
+    ] = None
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
@@ -364,7 +370,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
 
 
 class JobRunsData(Struct, rename="camel"):
-    """A page of job runs, newest first."""
+    """A page of job runs, in the order of `sort`."""
 
     ingest_job_runs: list[JobRunSummary]
     items_returned: Annotated[int, Meta(description="Number of entries in this response.")]
@@ -376,4 +382,4 @@ class JobRunsData(Struct, rename="camel"):
 
 
 class JobRunsAnswer(DataAnswer[JobRunsData]):
-    """The job runs of the namespace and tenant, newest first."""
+    """The job runs of the namespace and tenant."""

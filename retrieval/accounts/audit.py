@@ -107,15 +107,16 @@ _INSERT: LiteralString = (
     " request_id text, source text, subject text, object_ids text[], object_count int, changes jsonb,"
     " client_request_id text)"
 )
-_LIST: LiteralString = (
-    "select created_at, " + _WHAT + " from audit_entries where organization_id = %(organization)s"
+COUNTED = 100_000
+"""Entries that a list counts at most."""
+_MATCHED: LiteralString = (
+    " from audit_entries where organization_id = %(organization)s"
     " and (%(object_type)s::text is null or object_type = %(object_type)s)"
     " and (%(about)s::text is null or object_id = %(about)s or %(about)s = any(object_ids))"
     " and (%(key_name)s::text is null or key_name = %(key_name)s)"
     " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
     " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
     " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')"
-    + pagination.order_desc()
 )
 _FORGET: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
@@ -170,10 +171,21 @@ def write_entries(db: Executor, entries: Sequence[Entry]) -> None:
     db.execute(_INSERT, _values(entries))
 
 
-async def list_part(db: Database, organization: str, part: Part, wanted: Filter | None = None) -> Page[Written]:
-    """The organization's entries, newest first; of those that are wanted."""
+async def list_part(
+    db: Database, organization: str, part: Part, wanted: Filter | None = None, *, oldest_first: bool = False
+) -> Page[Written]:
+    """The organization's entries, newest first unless `oldest_first`; of those that are wanted."""
     values = {"organization": organization, **asdict(wanted or Filter()), **pagination.part_by_age(part)}
-    return pagination.part_cut(await db.async_fetch(Written, _LIST, values), part)
+    statement = "select created_at, " + _WHAT + _MATCHED + pagination.order_by_age(oldest_first=oldest_first)
+    return pagination.part_cut(await db.async_fetch(Written, statement, values), part)
+
+
+async def count_entries(db: Database, organization: str, wanted: Filter) -> int | None:
+    """Count the organization's entries that are wanted; None for more than `COUNTED`."""
+    statement = "select count(*) from (select" + _MATCHED + " limit %(most)s) matched"
+    values = {"organization": organization, **asdict(wanted), "most": COUNTED + 1}
+    total = await db.async_fetch_one(int, statement, values) or 0
+    return total if total <= COUNTED else None
 
 
 def delete_old_entries(db: Database, days: int) -> int:

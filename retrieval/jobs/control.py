@@ -16,10 +16,10 @@ from retrieval.database.pagination import Page
 from retrieval.documents.queries import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import names, run_outcome, runs
-from retrieval.jobs.queries import batches, passwords
-from retrieval.jobs.queries import progress as run_progress
+from retrieval.jobs.queries import batches, passwords, run_lists
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.jobs.queries.passwords import Seal
+from retrieval.jobs.queries.run_lists import ListedRun, Sort
 from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, stage_names
@@ -51,102 +51,25 @@ class Summary:
     finished_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _ListedRun(names.About):
-    id: str
-    number: int
-    job_id: str
-    status: str
-    created_at: datetime
-    updated_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    timings: dict[str, float]
-    flow_run_id: str | None
-    progress: dict[str, Any]
-    outcome: str | None
-
-    def summary(self) -> Summary:
-        return Summary(
-            self.id,
-            self.number,
-            self.job_id,
-            self.tried or self.source,
-            self.status,
-            self.created_at,
-            self.updated_at,
-            self.progress,
-            self.timings,
-            self.flow_run_id,
-            names.run_name(self),
-            self.outcome,
-            run_outcome.run_notices(self.source, self.outcome, self.progress),
-            dry_run=bool(self.tried),
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-        )
-
-
-_MATCHES: LiteralString = (
-    """
-    (%(outcome)s::text is null or %(outcome)s = (select """
-    + run_outcome.OUTCOME
-    + " from (select) one "
-    + run_progress.COUNTED
-    + r"""))
-    and (%(about)s::text is null or strpos(lower((
-        select concat_ws(' ', r.id, split_part(split_part(url, '?', 1), '#', 1),
-                         regexp_replace(
-                             case when strpos(first, '://') > 0 then split_part(split_part(first, '?', 1), '#', 1)
-                                  else first end, '[?#&][^\s?#&=]+=\S*', '', 'g'), account)
-        from """
-    + names.ABOUT
-    + """
-    )), lower(%(about)s)) > 0)
-"""
-)
-"""What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
-
-_OF_SCOPE: LiteralString = (
-    """
-        from job_runs r
-        join jobs j on j.id = r.job_id
-        where r.partition_id = (
-            select p.id from partitions p
-            join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-            where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-        ) and (%(status)s::text is null or %(status)s = r.status)
-          and (%(source)s::text is null or coalesce("""
-    + job_config.TRIED
-    + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s))"""
-)
-_COUNT: LiteralString = "select count(*)" + _OF_SCOPE
-_LIST: LiteralString = (
-    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
-    " r.finished_at, r.timings,"
-    " b.flow_run_id,"
-    " counted.progress, "
-    + names.COLUMNS
-    + ","
-    + run_outcome.OUTCOME
-    + """ as outcome
-    from (
-        select r.id"""
-    + _OF_SCOPE
-    + """
-          and (%(after)s::bigint is null or r.number < %(after)s) and """
-    + _MATCHES
-    + """
-        order by r.number desc limit %(limit)s
-    ) found
-    join job_runs r on r.id = found.id
-    join jobs j on j.id = r.job_id
-    left join batches b on b.id = r.batch_id
-    """
-    + run_progress.COUNTED
-    + " order by r.number desc"
-)
-"""What is told of a run is read for those of the page alone; the scope is found before any run is looked at."""
+def _summarize(run: ListedRun) -> Summary:
+    return Summary(
+        run.id,
+        run.number,
+        run.job_id,
+        run.tried or run.source,
+        run.status,
+        run.created_at,
+        run.updated_at,
+        run.progress,
+        run.timings,
+        run.flow_run_id,
+        names.run_name(run),
+        run.outcome,
+        run_outcome.run_notices(run.source, run.outcome, run.progress),
+        dry_run=bool(run.tried),
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+    )
 
 
 async def list_page(
@@ -160,20 +83,22 @@ async def list_page(
     ids: Sequence[str] | None = None,
     cursor: str | None = None,
     size: int = PAGE,
+    sort: Sort = "newest",
 ) -> tuple[Page[Summary], int | None]:
-    """The scope's job runs and their number. A page begins after the cursor's run, whatever was accepted since.
+    """The scope's job runs and their number. By age a page begins after the cursor's run, whatever was accepted since.
 
     about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
     Runs with an outcome or such a piece are not counted (None): each run would be computed for that.
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
     values = {**partitions.scope_params(scope), **params, **pagination.after_number(cursor, size)}
-    rows = await db.async_fetch(_ListedRun, _LIST, values)
-    page = pagination.take_page([row.summary() for row in rows], size, lambda run: str(run.number))
+    rows = await run_lists.list_runs(db, sort, values)
+    by_age = sort in ("newest", "oldest")
+    passed = int(cursor or 0) + size
+    page = pagination.take_page(list(map(_summarize, rows)), size, lambda run: str(run.number if by_age else passed))
     if outcome is not None or about is not None:
         return page, None
-    (total,) = await db.async_fetch(int, _COUNT, values)
-    return page, total
+    return page, await run_lists.count_runs(db, values)
 
 
 def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:

@@ -28,6 +28,7 @@ KINDS = (
     "tenant",
     "webhook",
 )
+ORDERS = {"newest": "Newest first", "oldest": "Oldest first"}
 OUTCOMES = {"DONE": "Done", "REFUSED": "Refused"}
 FILTERS = {
     "type": "objectType",
@@ -57,8 +58,9 @@ OPENS: dict[str, tuple[str, str | None, Json]] = {
 def main() -> None:
     person = session.current_person()
     st.title("Audit log")
-    filters = _filters()
-    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=session.read_parameter("cursor"), **filters)
+    filters, order = _filters()
+    cursor = session.read_parameter("cursor")
+    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=cursor, sort=order, **filters)
     entries = data["entries"]
     if not entries:
         advice = "Clear the filters to see more." if filters else "Every change made with a key is recorded here."
@@ -79,8 +81,8 @@ def main() -> None:
     widgets.show_pager(data)
 
 
-def _filters() -> dict[str, Any]:
-    """Return the chosen filters as the API's parameters, and write them to the page's address."""
+def _filters() -> tuple[dict[str, Any], str]:
+    """Return the chosen filters as the API's parameters, and the order; write them to the page's address."""
     FIELDS.follow({name: _shown(name) for name in FILTERS})
     first_column, second_column, third_column, fourth_column = st.columns(4)
     first_column.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
@@ -91,10 +93,12 @@ def _filters() -> dict[str, Any]:
     fourth_column.text_input("Object ID", key="audit_object")
     first_column.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
     second_column.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
+    with third_column:
+        order = widgets.choose_order(ORDERS)
     chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
     if FIELDS.write(**chosen):
         session.set_parameters(cursor=None)
-    return {FILTERS[name]: value for name, value in chosen.items() if value}
+    return {FILTERS[name]: value for name, value in chosen.items() if value}, order
 
 
 def _clear() -> None:

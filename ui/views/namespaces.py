@@ -61,14 +61,8 @@ def _list(person: session.Person) -> None:
         bind="query-params",
         on_change=session.go_to_first_page,
     )
-    order = right_column.selectbox(
-        "Order",
-        list(ORDERS),
-        format_func=ORDERS.__getitem__,
-        key="sort",
-        bind="query-params",
-        on_change=session.go_to_first_page,
-    )
+    with right_column:
+        order = widgets.choose_order(ORDERS)
     data = person.api.get(
         "/v1/namespaces", name=name, sort=order, counts=True, pageSize=PAGE, cursor=session.read_parameter("cursor")
     )

@@ -35,6 +35,12 @@ RARE = frozenset({"Removed", "To confirm", "Prefect"})
 
 ALL = "all"
 STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
+ORDERS = {
+    "newest": "Newest first",
+    "oldest": "Oldest first",
+    "longest": "Longest work first",
+    "status": "Unfinished first",
+}
 FIELDS = url_state.Fields("runs", ("q", "source", "status"))
 
 
@@ -51,7 +57,7 @@ def main() -> None:
 
 def show_listing(person: session.Person, namespace: str) -> None:
     """The newest runs of the namespace that match, page by page; moves by itself while something runs."""
-    live = _filters(person)
+    live, order = _filters(person)
     searched = session.read_parameter("q") or session.read_parameter("status") in OUTCOMES
 
     @frame.live_fragment((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
@@ -65,6 +71,7 @@ def show_listing(person: session.Person, namespace: str) -> None:
             source=session.read_parameter("source"),
             q=session.read_parameter("q"),
             cursor=session.read_parameter("cursor"),
+            sort=order,
             pageSize=PAGE,
         )
         _table(data)
@@ -72,8 +79,9 @@ def show_listing(person: session.Person, namespace: str) -> None:
     table()
 
 
-def _filters(person: session.Person) -> bool:
-    """Search by name, source and status, kept in the page's address; whether the table is to move."""
+def _filters(person: session.Person) -> tuple[bool, str]:
+    """Search by name, source and status, and an order, kept in the page's address. Return whether the table is to move,
+    and the order."""
     kinds = (ALL, *offered_sources())
     FIELDS.follow(
         {
@@ -82,7 +90,7 @@ def _filters(person: session.Person) -> bool:
             "status": url_state.one_of("status", STATES),
         }
     )
-    name, source, live = st.columns([3, 2, 1], vertical_alignment="bottom")
+    name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
     q = name.text_input("Search", placeholder="Name, URL, account or id", key="runs_q", max_chars=200)
     chosen = source.selectbox(
         "Source",
@@ -90,6 +98,8 @@ def _filters(person: session.Person) -> bool:
         format_func=lambda one: "all sources" if one == ALL else source_title(one),
         key="runs_source",
     )
+    with sort:
+        order = widgets.choose_order(ORDERS)
     moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         selected = st.pills(
@@ -109,7 +119,7 @@ def _filters(person: session.Person) -> bool:
         status=None if selected in (None, ALL) else selected, source=None if chosen == ALL else chosen, q=q.strip()
     ):
         session.set_parameters(cursor=None)
-    return bool(moves)
+    return bool(moves), order
 
 
 def _said(state: str) -> str:
@@ -131,7 +141,7 @@ def _table(data: dict[str, Any]) -> None:
         return
     total = data.get("totalCount")
     shown = f"{format_count(len(runs), 'run')} on this page" if total is None else format_count(total, "run")
-    st.caption(f"{shown}, newest first")
+    st.caption(shown)
     rows = [_row(run) for run in runs]
     columns = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     chosen = widgets.clicked_row(

@@ -62,7 +62,7 @@ class Answerable(Record):
 
 
 class AuditAnswer(Record):
-    """The organization's writes, newest first."""
+    """The organization's writes."""
 
     success: Literal[True]
     message: str
@@ -72,13 +72,14 @@ class AuditAnswer(Record):
 
 
 class AuditData(Record):
-    """A part of the log, newest first."""
+    """A part of the log."""
 
     entries: list[AuditEntry]
     items_returned: int
     has_next_page: bool
     next_cursor: str | None
-    _fields = frozenset(["entries", "hasNextPage", "itemsReturned", "nextCursor"])
+    total_count: int | None
+    _fields = frozenset(["entries", "hasNextPage", "itemsReturned", "nextCursor", "totalCount"])
     _records: ClassVar[Mapping[str, str]] = {"entries": "AuditEntry"}
 
 
@@ -1612,7 +1613,7 @@ class JobRunSummary(Record):
 
 
 class JobRunsAnswer(Record):
-    """The job runs of the namespace and tenant, newest first."""
+    """The job runs of the namespace and tenant."""
 
     success: Literal[True]
     message: str
@@ -1622,7 +1623,7 @@ class JobRunsAnswer(Record):
 
 
 class JobRunsData(Record):
-    """A page of job runs, newest first."""
+    """A page of job runs, in the order of `sort`."""
 
     ingest_job_runs: list[JobRunSummary]
     items_returned: int

@@ -148,12 +148,15 @@ def test_newest_first_in_pages_of_ones_own_organization_alone(org, organization)
         query = {"pageSize": 3, **({"cursor": cursor} if cursor else {})}
         data = org.client.get("/v1/audit", params=query).json()["data"]
         assert data["itemsReturned"] == len(data["entries"]) <= 3
+        assert data["totalCount"] == 7
         found += [entry["objectId"] for entry in data["entries"]]
         cursor = data["nextCursor"]
         assert data["hasNextPage"] == (cursor is not None)
         if cursor is None:
             break
     assert found == [f"t{number}" for number in range(6, -1, -1)]
+    oldest = entries(org.client, sort="oldest")
+    assert [entry["objectId"] for entry in oldest] == found[::-1]
     first = org.client.get("/v1/audit", params={"pageSize": 1}).json()["data"]["nextCursor"]
     assert_error(other.client.get("/v1/audit", params={"cursor": first}), 400, "INVALID_REQUEST")
 

@@ -104,6 +104,34 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
     assert "totalCount" not in listed(org, space, outcome="FAILED"), "counting them would compute each run"
 
 
+@pytest.mark.parametrize(("sort", "order"), [("oldest", "abcd"), ("longest", "bcda"), ("status", "dacb")])
+def test_job_runs_are_sorted_over_all_pages(org, sort, order):
+    """`a` waits and `d` is at work; of those that have ended, `b` took longer than `c`."""
+    space = org.namespace()
+    runs = {name: run_of(org.text(space, name)) for name in "abcd"}
+    for name, status, seconds in (("b", "COMPLETED", 90), ("c", "COMPLETED", 60), ("d", "PROCESSING", None)):
+        org.db.rows(
+            "update job_runs set status = %(status)s, started_at = now() - interval '5 s', finished_at ="
+            " now() - interval '5 s' + make_interval(secs => %(seconds)s) where id = %(run)s",
+            {"run": runs[name], "status": status, "seconds": seconds},
+        )
+    listed_ids, cursor = [], ""
+    while cursor is not None:
+        page = listed(org, space, pageSize=3, sort=sort, cursor=cursor)
+        listed_ids += [run["id"] for run in page["ingestJobRuns"]]
+        cursor = page["nextCursor"]
+    assert listed_ids == [runs[name] for name in order]
+
+
+def test_a_cursor_goes_with_its_order(org):
+    space = org.namespace()
+    for number in range(2):
+        org.text(space, f"text {number}")
+    cursor = listed(org, space, pageSize=1, sort="longest")["nextCursor"]
+    query = {"namespaceId": space, "cursor": cursor, "sort": "status"}
+    assert_error(org.client.get("/v1/ingest-job-runs", params=query), 400, "INVALID_REQUEST")
+
+
 def test_job_runs_are_listed_by_their_outcome(org):
     space = org.namespace()
     good, bad, ended, waiting = (run_of(org.text(space, f"text {n}")) for n in range(4))

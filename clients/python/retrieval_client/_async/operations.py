@@ -195,6 +195,7 @@ class AsyncOperations:
         source: str | None = None,
         q: str | None = None,
         ids: str | None = None,
+        sort: Literal["longest", "newest", "oldest", "status"] | None = None,
         cursor: str | None = None,
         page_size: int | None = None,
     ) -> models.JobRunsData:
@@ -209,6 +210,7 @@ class AsyncOperations:
                 "source": source,
                 "q": q,
                 "ids": ids,
+                "sort": sort,
                 "cursor": cursor,
                 "pageSize": page_size,
             },
@@ -832,6 +834,7 @@ class AsyncOperations:
         outcome: Literal["DONE", "REFUSED"] | None = None,
         from_: str | None = None,
         to: str | None = None,
+        sort: Literal["newest", "oldest"] | None = None,
     ) -> models.AuditData:
         """List audit entries: `GET /v1/audit`."""
         answer = await self._transport.json(
@@ -846,6 +849,7 @@ class AsyncOperations:
                 "outcome": outcome,
                 "from": from_,
                 "to": to,
+                "sort": sort,
             },
             repeatable=True,
         )

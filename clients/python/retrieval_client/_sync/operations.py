@@ -179,6 +179,7 @@ class Operations:
         source: str | None = None,
         q: str | None = None,
         ids: str | None = None,
+        sort: Literal["longest", "newest", "oldest", "status"] | None = None,
         cursor: str | None = None,
         page_size: int | None = None,
     ) -> models.JobRunsData:
@@ -193,6 +194,7 @@ class Operations:
                 "source": source,
                 "q": q,
                 "ids": ids,
+                "sort": sort,
                 "cursor": cursor,
                 "pageSize": page_size,
             },
@@ -794,6 +796,7 @@ class Operations:
         outcome: Literal["DONE", "REFUSED"] | None = None,
         from_: str | None = None,
         to: str | None = None,
+        sort: Literal["newest", "oldest"] | None = None,
     ) -> models.AuditData:
         """List audit entries: `GET /v1/audit`."""
         answer = self._transport.json(
@@ -808,6 +811,7 @@ class Operations:
                 "outcome": outcome,
                 "from": from_,
                 "to": to,
+                "sort": sort,
             },
             repeatable=True,
         )
