@@ -257,8 +257,8 @@ async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer
 async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQuery]) -> AuditAnswer:
     """List audit entries.
 
-    One entry for each write, refused writes included. Newest first unless `sort` says otherwise, 50 per page by
-    default. An entry must match all filters.
+    One entry for each write, refused writes included. In the order of `sort`, newest first by default;
+    50 per page. An entry must match all filters.
     """
     db, organization, wanted = request.services.db, request.caller.organization, params.wanted()
     part = Part(params.page_size or PAGE, await request.read_cursor(params.cursor))

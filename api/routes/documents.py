@@ -136,7 +136,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
 
     Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not
     embedded again. With `ocrConfig` the documents are read with this, and so are their later resyncs.
-    `dryRun` tells the cost first. `password` opens protected files, and is deleted when the runs have ended.
+    `dryRun` answers the cost first. `password` opens protected files, and is deleted when the runs have ended.
     """
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()

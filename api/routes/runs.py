@@ -31,7 +31,7 @@ _NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQuery]) -> wire.JobRunsAnswer:
-    """List ingestion job runs. Newest first unless `sort` says otherwise, 50 per page by default."""
+    """List ingestion job runs. In the order of `sort`, newest first by default; 50 per page by default."""
     services = request.services
     scope = request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)

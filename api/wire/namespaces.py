@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -150,33 +151,45 @@ class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
 
     name: Annotated[Name | None, Meta(description="A part of the name, ignoring case.")] = None
     sort: Annotated[
-        Literal["newest", "name", "documents"] | None,
-        Meta(description="The order. Default: newest first. `documents`: the one with the most documents first."),
+        Literal["newest", "name", "documents", "searches"] | None,
+        Meta(description="The order. Default: newest first. `documents`, `searches`: the one with the most first."),
     ] = None
     counts: Annotated[
-        bool | None, Meta(description="Whether to return `documentCount` and `failedCount`; `sort=documents` does.")
+        bool | None,
+        Meta(description="Whether to return `documentCount` and the other numbers of its use; these orders do."),
     ] = None
 
     def listing(self, only: str | None, tenant: str | None, *, may_count: bool) -> queries.Listing:
         """Return the listing. Who may not see all documents gets neither counts nor their order."""
         sort = self.sort or "newest"
-        has_counts = may_count and (bool(self.counts) or sort == "documents")
-        order: queries.Order = "newest" if sort == "documents" and not may_count else sort
+        by_use = sort in ("documents", "searches")
+        has_counts = may_count and (bool(self.counts) or by_use)
+        order: queries.Order = "newest" if by_use and not may_count else sort
         return queries.Listing(order, self.name, only, has_counts, tenant)
 
 
 class Namespace(_Shown, kw_only=True):
-    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the counts of its documents."""
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the numbers of its use."""
 
     created_at: Annotated[Timestamp | UnsetType, Meta(description="Time of creation.")] = UNSET
     updated_at: Annotated[Timestamp | UnsetType, Meta(description="Time of the last change.")] = UNSET
     document_count: Annotated[int | UnsetType, Meta(description="Number of documents, if requested.")] = UNSET
     failed_count: Annotated[int | UnsetType, Meta(description="Number of failed documents, if requested.")] = UNSET
+    chunk_count: Annotated[int | UnsetType, Meta(description="Number of chunks, if requested.")] = UNSET
+    stored_bytes: Annotated[int | UnsetType, Meta(description="Size of the documents as sent, if requested.")] = UNSET
+    search_count: Annotated[int | UnsetType, Meta(description="Searches of the last 30 days, if requested.")] = UNSET
+    last_document_change: Annotated[
+        Timestamp | UnsetType | None,
+        Meta(description="Time of the last change of a document, if requested; null without documents."),
+    ] = UNSET
 
     def count(self, namespace: NamespaceConfig) -> Namespace:
-        """Set the numbers of its documents, if they were counted."""
-        if namespace.document_count is not None and namespace.failed_count is not None:
-            self.document_count, self.failed_count = namespace.document_count, namespace.failed_count
+        """Set the numbers of its use, if they were counted."""
+        if use := namespace.use:
+            for name in ("document_count", "failed_count", "chunk_count", "stored_bytes", "search_count"):
+                setattr(self, name, use[name])
+            last = use["last_change"]
+            self.last_document_change = last and Timestamp.of(datetime.fromisoformat(last))
         return self
 
     @classmethod

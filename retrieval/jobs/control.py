@@ -163,7 +163,7 @@ async def retry_run(
 ) -> str:
     """Queue the failed documents of a run again as a new run of the same job; return its id.
 
-    Content comes from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
+    Content is read from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
     lists again. `changes`: to the configuration of the job, by the keys of `job_config`; the new run then has a job of
     its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: the next listing
     would use the old configuration. `causes`: only documents that failed by one of these. `seal`: of

@@ -59,7 +59,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "schedules": Owned("an import repeats nothing by itself"),
     "oauth_states": Owned("an authorization is not carried on elsewhere"),
     "sweeps": Owned("what is garbage does not travel"),
-    "search_times": Owned("of the machine that it was measured on", "forgotten after two days"),
+    "search_times": Owned("of the machine that it was measured on", "forgotten after a month"),
     "token_usage": Owned("was spent here", "what was spent stays spent"),
     "deletions": Owned("a receipt is signed by this installation", "a receipt outlives what it is about"),
     "deletion_stores": Owned("part of a receipt", "part of a receipt"),

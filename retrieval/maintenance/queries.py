@@ -145,9 +145,22 @@ def take_sweep(db: Executor, partition: int) -> Sweep | None:
     return db.fetch_one(Sweep, TAKE, {"partition": partition})
 
 
+_ADD_UP_SEARCHES: LiteralString = """
+    with old as (
+        delete from search_times where hour < now() - interval '2 days'
+            and (bucket >= 0 or hour < now() - interval '33 days') returning *
+    )
+    insert into search_times as s (namespace_id, tenant, hour, bucket, searches)
+    select namespace_id, tenant, date_trunc('day', hour, 'UTC'), -1, sum(searches) from old
+    where bucket >= 0 and hour > now() - interval '31 days' group by 1, 2, 3
+    on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
+"""
+"""Searches of a day get the bucket -1: how long each took is known for two days."""
+
+
 def delete_expired(db: Executor, limit: int) -> None:
-    """Delete answers of idempotency keys after a day, request counts of addresses after a minute and times of searches
-    after two days."""
+    """Delete answers of idempotency keys after a day, request counts of addresses after a minute, times of searches
+    after two days and their numbers after a month."""
     db.execute(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
@@ -158,4 +171,4 @@ def delete_expired(db: Executor, limit: int) -> None:
         " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
         {},
     )
-    db.execute("delete from search_times where hour < now() - interval '2 days'", {})
+    db.execute(_ADD_UP_SEARCHES, {})

@@ -71,9 +71,8 @@ class NamespaceConfig:
     """As the client named the one that all documents are read in for their keywords; None: each in its own."""
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
-    document_count: int | None = None
-    """Set, with `failed_count`, in a listing that counts."""
-    failed_count: int | None = None
+    use: Mapping[str, Any] | None = None
+    """Numbers of its documents, chunks, bytes and searches, in a listing that counts (`queries`)."""
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -107,10 +106,9 @@ class NamespaceRow:
 
 @dataclass(frozen=True, slots=True)
 class ListedRow(NamespaceRow):
-    """A row with the numbers of its documents, if they were counted."""
+    """A row with its use, if that was counted."""
 
-    document_count: int | None
-    failed_count: int | None
+    use: dict[str, Any] | None
 
 
 _CONFIG_COLUMNS = frozenset({"config", "secrets"})

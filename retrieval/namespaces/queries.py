@@ -10,21 +10,31 @@ from retrieval.database import pagination
 from retrieval.database.pagination import Aged, Page, Part
 from retrieval.database.rows import AsyncExecutor, Params
 
-Order = Literal["newest", "oldest", "name", "documents"]
+Order = Literal["newest", "oldest", "name", "documents", "searches"]
 R = TypeVar("R")
 A = TypeVar("A", bound=Aged)
 
 _ORDERS: Mapping[Order, LiteralString] = {
     "name": "lower(name), id",
     "documents": "document_count desc, created_at desc, id desc",
+    "searches": "search_count desc, created_at desc, id desc",
 }
 """Orders whose cursor is a number of namespaces; the others go by age."""
 _COUNTED: LiteralString = """
-    select count(*) as document_count, count(*) filter (where d.status = 'FAILED') as failed_count
-    from partitions p join documents d on d.partition_id = p.id
-    where p.namespace_id = n.id and d.deleted_at is null and (%(tenant)s::text is null or p.tenant = %(tenant)s)
+    cross join lateral (
+        select count(*) as document_count, count(*) filter (where d.status = 'FAILED') as failed_count,
+               coalesce(sum(document_size(d.properties, d.accepted_bytes)), 0)::bigint as stored_bytes,
+               max(d.updated_at) as last_change,
+               (select coalesce(sum(p.chunks), 0)::bigint from partitions p
+                where p.namespace_id = n.id and (%(tenant)s::text is null or p.tenant = %(tenant)s)) as chunk_count,
+               (select coalesce(sum(s.searches), 0)::bigint from search_times s
+                where s.namespace_id = n.id and s.hour > now() - interval '30 days'
+                  and (%(tenant)s::text is null or s.tenant = %(tenant)s)) as search_count
+        from partitions p join documents d on d.partition_id = p.id
+        where p.namespace_id = n.id and d.deleted_at is null and (%(tenant)s::text is null or p.tenant = %(tenant)s)
+    ) c
 """
-_UNCOUNTED: LiteralString = "select null::bigint as document_count, null::bigint as failed_count"
+"""The use of a namespace `n`."""
 _MATCHED: LiteralString = (
     "from namespaces where organization_id = %(organization)s and deleted_at is null"
     " and (%(only)s::text is null or id = %(only)s)"
@@ -34,8 +44,8 @@ _MATCHED: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Namespaces whose names contain `name`, in an order; `only`: none but this one. `has_counts`: with the numbers of
-    their documents, of one tenant if it is named."""
+    """Namespaces whose names contain `name`, in an order; `only`: none but this one. `has_counts`: with their use, that
+    by one tenant if it is named."""
 
     order: Order = "newest"
     name: str | None = None
@@ -62,7 +72,7 @@ async def list_namespaces(
     listing: Listing,
 ) -> list[R]:
     """List a page of namespaces, and one more if another page follows."""
-    counts = _COUNTED if listing.has_counts else _UNCOUNTED
+    use, counted = ("to_jsonb(c)", _COUNTED) if listing.has_counts else ("null::jsonb", "")
     values = _parameters(organization, listing)
     if listing.order in _ORDERS:
         ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(after)s limit %(limit)s"
@@ -70,8 +80,8 @@ async def list_namespaces(
     else:
         ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
         values |= pagination.part_by_age(part)
-    listed: LiteralString = "select " + columns + ", document_count, failed_count from (select * " + _MATCHED + ") n"
-    return await db.async_fetch(row_type, listed + " cross join lateral (" + counts + ") c where true" + ending, values)
+    listed: LiteralString = "select " + columns + ", " + use + " as use from (select * " + _MATCHED + ") n" + counted
+    return await db.async_fetch(row_type, listed + " where true" + ending, values)
 
 
 async def count_namespaces(db: AsyncExecutor, organization: str, listing: Listing) -> int:

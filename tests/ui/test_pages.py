@@ -209,7 +209,8 @@ def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space
     seen = app(bound.api_key, "namespaces", namespace=space)
     assert not seen.exception
     assert "New namespace" not in [button.label for button in seen.button]
-    assert list(seen.dataframe[0].value.columns) == ["Name", "Documents", "Failed", "Id"]
+    use = ["Documents", "Failed", "Chunks", "Storage", "Last change", "Searches, 30 days"]
+    assert list(seen.dataframe[0].value.columns) == ["Name", *use, "Id"]
     seen.query_params["open"] = "yes"
     seen.run()
     assert not seen.exception

@@ -101,7 +101,7 @@ def show_causes(
 
 
 def _ask_password(label: str, key: str) -> str:
-    """Show the button that asks for a password. Return it once it is sent, "" before."""
+    """Show the button with the form of a password. Return the password when it is sent, else ""."""
     with st.popover(label, icon=":material/key:"), st.form(key, clear_on_submit=True, border=False):
         password = st.text_input(
             "Password of the file", type="password", key=f"{key}-field", autocomplete="off", max_chars=255

@@ -16,9 +16,7 @@ WAYS = (
     ("documents", "Documents", "description", "documents:read"),
     ("search", "Search lab", "search", "search"),
 )
-ORDERS = {"documents": "Most documents", "name": "Name", "newest": "Newest"}
-NO_USAGE: Json = {"storedBytes": 0, "tokens": 0}
-"""Of a namespace that the usage does not name: it is empty."""
+ORDERS = {"documents": "Most documents", "searches": "Most searches", "name": "Name", "newest": "Newest"}
 AT_REST = ["SUCCESS", "FAILED", "CANCELLED"]
 """Statuses of the documents that can be indexed again; those in the backlog were not chosen."""
 AREAS = {
@@ -75,17 +73,7 @@ def _list(person: session.Person) -> None:
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
-    usage = _usage_by_namespace(person)
-    rows = [
-        {
-            "Name": space["name"],
-            "Documents": space.get("documentCount"),
-            "Failed": space.get("failedCount"),
-            **_summary(space, usage.get(space["id"], NO_USAGE) if usage else None),
-            "Id": space["id"],
-        }
-        for space in spaces
-    ]
+    rows = [{"Name": space["name"], **_use(space), **_summary(space), "Id": space["id"]} for space in spaces]
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
         session.set_parameters(namespace=chosen, open="yes")
@@ -93,28 +81,25 @@ def _list(person: session.Person) -> None:
     widgets.show_pager(data)
 
 
-def _usage_by_namespace(person: session.Person) -> dict[str, Json]:
-    """Return what each namespace holds, and embedded this month, by its id; nothing for keys that may not ask."""
-    if not person.may("admin") or person.tenant:
+def _use(space: Json) -> Json:
+    """Return the numbers of a row; none for a person who may not see all documents."""
+    if "documentCount" not in space:
         return {}
-    usage = person.api.get("/v1/usage", by="namespace")["usage"]
-    return {entry["namespaceId"]: entry for entry in usage}
+    return {
+        "Documents": space["documentCount"],
+        "Failed": space["failedCount"],
+        "Chunks": space["chunkCount"],
+        "Storage": format_size(space["storedBytes"]),
+        "Last change": time_ago(space["lastDocumentChange"]),
+        "Searches, 30 days": space["searchCount"],
+    }
 
 
-def _summary(space: Json, usage: Json | None) -> Json:
-    """Use and model in a row; nothing for a bound key, which is shown ids and names."""
+def _summary(space: Json) -> Json:
+    """Model and age in a row; nothing for a bound key, which is shown ids, names and use."""
     if "createdAt" not in space:
         return {}
-    used = (
-        {
-            "Storage": format_size(usage["storedBytes"]),
-            "Tokens this month": usage["tokens"],
-        }
-        if usage
-        else {}
-    )
     return {
-        **used,
         "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
         "Created": time_ago(space["createdAt"]),
     }

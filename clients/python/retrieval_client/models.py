@@ -1817,7 +1817,7 @@ class ModelUsage(Record):
 
 
 class Namespace(Record):
-    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the counts of its documents."""
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the numbers of its use."""
 
     id: str
     identifier: str
@@ -1840,9 +1840,14 @@ class Namespace(Record):
     updated_at: Timestamp | None
     document_count: int | None
     failed_count: int | None
+    chunk_count: int | None
+    stored_bytes: int | None
+    search_count: int | None
+    last_document_change: Timestamp | None
     _fields = frozenset(
         [
             "boxConfig",
+            "chunkCount",
             "createdAt",
             "documentCount",
             "dropboxConfig",
@@ -1853,13 +1858,16 @@ class Namespace(Record):
             "id",
             "identifier",
             "keywordLanguage",
+            "lastDocumentChange",
             "name",
             "notionConfig",
             "onedriveConfig",
             "organization",
             "parserConfig",
             "rerankConfig",
+            "searchCount",
             "sharepointConfig",
+            "storedBytes",
             "updatedAt",
             "vectorStorageConfig",
             "webScraperConfig",
@@ -1881,6 +1889,7 @@ class Namespace(Record):
         "boxConfig": "ConnectorAppView",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
+        "lastDocumentChange": "Timestamp",
     }
 
 

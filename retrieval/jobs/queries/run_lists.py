@@ -51,7 +51,7 @@ _MATCHES: LiteralString = (
     )), lower(%(about)s)) > 0)
 """
 )
-"""What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
+"""Condition on run `r` of job `j`: its outcome, and a piece of its id, address, account or first name."""
 
 _OFFSET: LiteralString = " offset coalesce(%(after)s, 0)"
 _OF_SCOPE: LiteralString = (
@@ -88,7 +88,7 @@ _COLUMNS: LiteralString = (
 
 
 def _list_statement(sort: Sort) -> LiteralString:
-    """What is told of a run is read for those of the page alone; the scope is found before any run is looked at."""
+    """Return the statement of a page: it reads details of the runs of that page alone."""
     follows, order, offset = _SORTS[sort]
     listed = "select r.id" + _OF_SCOPE + " and (%(after)s::bigint is null or " + follows + ") and " + _MATCHES
     joined: LiteralString = (

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from retrieval.maintenance import queries
 from retrieval.ports import Scope
 from tests.api.support import EMBEDDED, assert_error
 from tests.library import Library
@@ -357,6 +358,9 @@ def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
     first, data = listed(sort="documents", pageSize=1)
     assert (first, data["totalCount"]) == (["customer manuals"], 4)
     assert (data["namespaces"][0]["documentCount"], data["namespaces"][0]["failedCount"]) == (2, 1)
+    use = data["namespaces"][0]
+    assert (use["chunkCount"], use["storedBytes"], use["searchCount"]) == (1, 0, 0)
+    assert use["lastDocumentChange"]["isoString"] > use["createdAt"]["isoString"]
     second, rest = listed(sort="documents", pageSize=1, cursor=data["nextCursor"])
     assert second == ["Manuals"]
     assert listed(sort="documents", pageSize=5, cursor=rest["nextCursor"])[0] == ["Other", "100% wool"]
@@ -370,6 +374,28 @@ def test_namespaces_are_found_by_name_and_ordered_by_documents(org):
     assert counts == {"customer manuals": 2, "Manuals": 0, "100% wool": 0, "Other": 0}
     behalf = listed(sort="documents", headers={"X-On-Behalf-Of": "ada"})[1]["namespaces"]
     assert [set(space) for space in behalf] == [{"id", "identifier", "name"}] * 4
+
+
+def test_namespaces_are_ordered_by_the_searches_of_thirty_days(org):
+    """Single hours are kept for two days, days for a month; each search counts once."""
+    names = {name: org.namespace(name=name) for name in ("busy", "quiet")}
+    for name, hours, searches in (("busy", 1, 2), ("busy", 75, 3), ("busy", 76, 4), ("busy", 900, 99), ("quiet", 1, 1)):
+        org.db.rows(
+            "insert into search_times (namespace_id, tenant, hour, bucket, searches)"
+            " values (%(space)s, '', date_trunc('hour', now()) - make_interval(hours => %(hours)s), 7, %(searches)s)",
+            {"space": names[name], "hours": hours, "searches": searches},
+        )
+    for _ in range(2):
+        queries.delete_expired(org.db, 100)
+        params = {"sort": "searches", "pageSize": 2}
+        listed = org.client.get("/v1/namespaces", params=params).json()["data"]["namespaces"]
+        assert [(space["name"], space["searchCount"]) for space in listed] == [("busy", 9), ("quiet", 1)]
+    kept = org.db.rows(
+        "select bucket, sum(searches)::int as searches from search_times where namespace_id = %(space)s"
+        " group by bucket order by bucket",
+        {"space": names["busy"]},
+    )
+    assert [(row["bucket"], row["searches"]) for row in kept] == [(-1, 7), (7, 2)]
 
 
 def test_a_model_left_to_the_service_is_chosen_by_the_documents_that_are_there(org):

@@ -35,7 +35,7 @@ class AsyncOperations:
         cursor: str | None = None,
         page_size: int | None = None,
         name: str | None = None,
-        sort: Literal["documents", "name", "newest"] | None = None,
+        sort: Literal["documents", "name", "newest", "searches"] | None = None,
         counts: bool | None = None,
     ) -> models.NamespacesData:
         """List namespaces: `GET /v1/namespaces`."""
