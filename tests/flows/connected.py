@@ -132,4 +132,5 @@ def lead_to(monkeypatch, account) -> None:
         json.dumps({k: v.model_dump(mode="json") for k, v in there.oauth_endpoints.items()}),
     )
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", ",".join(map(str, there.fetch_allow)))
+    monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", json.dumps([str(folder) for folder in there.source_folders]))
     settings.load_settings.cache_clear()

@@ -1,0 +1,110 @@
+"""A worker that is killed before and after each page of a listing is recorded, for sources without an app: another one
+goes on from there, and each item becomes one document.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors.sources.objects import tree
+from retrieval.ingestion import discover
+from retrieval.settings import Settings
+from tests.standins import described_services
+from tests.standins.accounts import serving_account
+
+
+class Killed(BaseException):
+    """The worker's process ends here."""
+
+
+class Folder:
+    """A folder of this machine with a file for each item."""
+
+    connector = "OBJECTS"
+
+    def __init__(self, path):
+        self.path = path
+        self.config = {"url": f"file://{path}"}
+        self.settings = Settings(_env_file=None, source_folders=[path])
+
+    def put(self, title, text):
+        name = f"{title}.txt".replace(" ", "-")
+        (self.path / name).write_text(text)
+        return name
+
+    def locate(self, key):
+        return f"file://{self.path}/{key}"
+
+    def change(self, key, text):
+        (self.path / key).write_text(text)
+
+    def delete(self, key):
+        (self.path / key).unlink()
+
+
+AT_LENGTH = [pytest.param(name, marks=pytest.mark.slow) for name in described_services.SERVICES]
+"""The engine is the same for all."""
+
+
+@pytest.fixture(params=["OBJECTS", "GITHUB", *AT_LENGTH])
+def account(request, tmp_path, monkeypatch):
+    if request.param == "OBJECTS":
+        monkeypatch.setattr(tree, "BATCH", 2)
+        yield Folder(tmp_path)
+        return
+    with serving_account(request.param) as made:
+        made.page = 2
+        yield made
+
+
+def kill_at_each_page(space, monkeypatch):
+    """Ingest; each page is lost before it is recorded, then its worker after that."""
+    record, calls = discover._record, []
+
+    def recording(*given):
+        calls.append(given)
+        if len(calls) % 2:
+            raise Killed
+        recorded = record(*given)
+        if len(calls) % 4:
+            raise Killed
+        return recorded
+
+    run = space.request()
+    with monkeypatch.context() as patch:
+        patch.setattr(discover, "_record", recording)
+        for _ in range(40):
+            try:
+                space.take_up() if calls else space.work()
+                break
+            except Killed:
+                space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
+    return space.run(run), len(calls)
+
+
+def documents(space):
+    rows = space.db.rows(
+        "select external_id, status, active_generation from documents where connection_id = %(id)s"
+        " and deleted_at is null",
+        {"id": space.connection},
+    )
+    assert {row["status"] for row in rows} == {"SUCCESS"}
+    return {row["external_id"]: row["active_generation"] for row in rows}
+
+
+def test_a_worker_that_is_killed_at_any_page_loses_and_doubles_nothing(space, account, monkeypatch):
+    keys = [account.put(f"Title {number}", f"The lighthouse number {number} is lit.") for number in range(5)]
+    run, calls = kill_at_each_page(space, monkeypatch)
+    assert (run.status, run.failed) == ("COMPLETED", [])
+    assert calls >= 6
+    before = documents(space)
+    assert {account.locate(key) for key in keys} <= before.keys()
+    account.change(keys[1], "The observatory is dark.")
+    account.delete(keys[4])
+    space.db.rows("update connections set cursor = null where id = %(id)s", {"id": space.connection})
+    run, _ = kill_at_each_page(space, monkeypatch)
+    assert (run.status, run.failed) == ("COMPLETED", [])
+    after = documents(space)
+    assert before.keys() - after.keys() <= {account.locate(keys[4])}
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {account.locate(keys[1])}
