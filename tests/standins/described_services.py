@@ -104,10 +104,23 @@ class DescribedService(Served):
 class Jira(DescribedService):
     """https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-search/ (nextPageToken, null at the
     end; bounded JQL) and https://docs.atlassian.com/software/jira/docs/api/REST/9.17.0/#api/2/search (startAt, total)
+
+    Of permissions: https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-user-search/ (users who may
+    browse an issue, its security level included; nobody without "Browse users and groups"). `readers`: addresses by
+    issue.
     """
 
     connector, config_url = "JIRA", "https://acme.atlassian.net/browse/HAND"
     names = ("user", "token")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: dict[str, list[str]] = {}
+        self.hidden_addresses: set[str] = set()
+        self.may_browse_users = True
+
+    def show_to(self, key: str, *users: str) -> None:
+        self.readers[key] = list(users)
 
     def make_key(self, number: int) -> str:
         return f"HAND-{number}"
@@ -121,7 +134,14 @@ class Jira(DescribedService):
             return handler.reply(200, self._search(query))
         if area == "issue" and key in self.items:
             return handler.reply(200, self._describe(key))
+        if path == "/rest/api/2/user/viewissue/search":
+            names = self.readers.get(query["issueKey"], []) if self.may_browse_users else []
+            return handler.reply(200, [*map(self._user, names), {"accountId": "app", "accountType": "app"}])
         return handler.reply(404, {"errorMessages": ["Issue does not exist or you do not have permission to see it."]})
+
+    def _user(self, name: str) -> dict[str, Any]:
+        address = {} if name in self.hidden_addresses else {"emailAddress": name}
+        return {"accountId": f"id-{name}", "accountType": "atlassian", "active": True, "displayName": "Ann", **address}
 
     def _search(self, query: dict[str, str]) -> dict[str, Any]:
         assert 'project = "HAND"' in query["jql"]
@@ -138,7 +158,10 @@ class Jira(DescribedService):
     def _describe(self, key: str) -> dict[str, Any]:
         item, comment = self.items[key], {"author": {"displayName": "Bob"}, "body": "<p>A comment.</p>"}
         about = {"summary": item.title, "created": _stamp(item.created), "updated": item.updated.isoformat()}
-        rendered = {"description": f"<p>{item.text}</p>", "comment": {"comments": [comment]}}
+        restricted = {**comment, "body": "SECRET", "visibility": {"type": "role", "value": "Administrators"}}
+        internal = {**comment, "body": "SECRET", "jsdPublic": False}
+        comments = [comment, restricted, internal]
+        rendered = {"description": f"<p>{item.text}</p>", "comment": {"comments": comments}}
         return {"key": key, "fields": about, "renderedFields": rendered}
 
 

@@ -213,3 +213,41 @@ def test_a_message_has_the_version_of_the_list_again(account):
         items[account.locate(key)] for key in keys
     ]
     assert connector.version(tokens, account.locate("1.000001")) == ""
+
+
+@pytest.mark.parametrize("account", ["JIRA"], indirect=True)
+def test_an_issue_is_for_those_who_may_browse_it(account):
+    key, secret = account.put("Issue", "text"), account.put("Secret", "text")
+    account.show_to(key, ADA, BOB)
+    account.show_to(secret, BOB)
+    account.hidden_addresses = {ADA}
+    assert names_of(read(account, account.locate(key))) == {f"jira:user:id-{ADA}", BOB}
+    assert names_of(read(account, account.locate(secret))) == {BOB}
+    account.may_browse_users = False
+    assert "Browse users and groups" in read(account, account.locate(key)).unknown
+
+
+@pytest.mark.parametrize("account", ["JIRA_DATA_CENTER"], indirect=True)
+def test_an_issue_of_data_center_is_nobodys(account):
+    """It tells a hundred users at most, and none without a part of their name."""
+    account.put("Issue", "text")
+    assert read(account).unknown
+
+
+@pytest.mark.parametrize("account", ["JIRA", "JIRA_DATA_CENTER"], indirect=True)
+def test_comments_that_not_all_readers_of_an_issue_see_are_left_out(account, tmp_path):
+    key = account.put("Issue", "text")
+    connector, tokens = opened(account)
+    (item,) = [item for page in connector.iter_changes(tokens, None) for item in page.items]
+    assert item.external_id == account.locate(key)
+    text = connector.fetch(tokens, item, tmp_path / "a").path.read_text()
+    assert "A comment." in text
+    assert "SECRET" not in text
+
+
+@pytest.mark.parametrize("account", ["JIRA", "CONFLUENCE", "CONFLUENCE_DATA_CENTER"], indirect=True)
+def test_the_version_of_an_item_is_known_without_a_listing(account):
+    account.put("Item", "text")
+    connector, tokens = opened(account)
+    (item,) = [item for page in connector.iter_changes(tokens, None) for item in page.items]
+    assert connector.version(tokens, item.external_id) == item.version

@@ -7,7 +7,7 @@ import pytest
 from connectors import registry
 from retrieval.principals import Access
 
-SERVICES = ["GITHUB", *(pytest.param(name, marks=pytest.mark.slow) for name in ("CONFLUENCE", "SLACK"))]
+SERVICES = ["GITHUB", *(pytest.param(name, marks=pytest.mark.slow) for name in ("CONFLUENCE", "JIRA", "SLACK"))]
 """One of each service that tells permissions."""
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
