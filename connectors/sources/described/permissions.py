@@ -94,7 +94,7 @@ class AccessReader:
         prefix = self.service.name.lower()
         unaddressed = [f"{prefix}:user:{key}" for key, address in users.items() if not address]
         names = sorted(f"{prefix}:{name}" for name in groups if not name.startswith("user:"))
-        return SourceAccess(tuple(sorted(filter(None, users.values()))), (*names, *sorted(unaddressed)))
+        return SourceAccess(tuple(sorted(set(filter(None, users.values())))), (*names, *sorted(unaddressed)))
 
     def _limits(self, values: dict[str, str]) -> Iterator[Limit]:
         for layer in self.about.layers:
@@ -106,10 +106,11 @@ class AccessReader:
             for path in layer.within:
                 for part in _split(documents, path):
                     limit = self._limit(layer, part)
-                    if limit.users or limit.groups:
-                        yield limit
-                    elif not layer.optional:
+                    is_empty = not (limit.users or limit.groups)
+                    if is_empty and not layer.optional:
                         raise self._untold()
+                    if not is_empty or any(self._lists(layer.users, part)) or any(self._lists(layer.groups, part)):
+                        yield limit
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
     def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
@@ -120,14 +121,20 @@ class AccessReader:
         return Limit(users, frozenset(key for key, _ in self._entries(layer.groups, documents)))
 
     def _entries(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        for entries in self._lists(principals, documents):
+            for entry in entries:
+                key = read_field(entry, principals.id) if principals else ""
+                is_id = isinstance(key, str | int) and not isinstance(key, bool) and key != ""
+                if is_id and principals and is_kept(entry, principals.keep, {}):
+                    yield str(key), entry
+
+    def _lists(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[list[Any]]:
+        """Yield the lists of users or groups. Skippable where an answer has none."""
         for document in documents if principals else ():
             entries = read_field(document, principals.items) if principals else ()
             if not isinstance(entries, list):
                 raise self._untold()
-            for entry in entries:
-                key = read_field(entry, principals.id) if principals else ""
-                if isinstance(key, str | int) and key != "" and principals and is_kept(entry, principals.keep, {}):
-                    yield str(key), entry
+            yield entries
 
     def _find_address(self, principals: Principals, key: str, entry: Any) -> str | None:
         """Return the e-mail address of a user, "" where the service does not tell it; None for one that is not

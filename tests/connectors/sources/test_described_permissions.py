@@ -172,6 +172,15 @@ def test_a_page_whose_restrictions_are_not_told_is_nobodys(account, field):
 
 
 @CONFLUENCE
+@pytest.mark.parametrize("entry", [None, "ada", 7, {}, {"accountId": None, "userKey": None}, {"accountId": True}, []])
+def test_a_restriction_to_users_that_cannot_be_read_is_not_none(account, entry):
+    page = account.put("Page", "text")
+    limits = {"user": {"results": [entry]}, "group": {"results": []}}
+    account._limit = lambda _key: {"restrictions": {"read": {"restrictions": limits}}}
+    assert names_of(read(account, account.locate(page))) == set()
+
+
+@CONFLUENCE
 def test_members_that_are_not_told_pass_no_limit(account):
     key = account.put("Page", "text")
     account.show_to(key, ADA)

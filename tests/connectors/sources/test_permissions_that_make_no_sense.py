@@ -18,12 +18,16 @@ from connectors.microsoft_graph.client import GraphResponse
 from connectors.microsoft_graph.items import Drive as GraphDrive
 from connectors.sources.box import sharing as box_sharing
 from connectors.sources.box.client import BoxSession
+from connectors.sources.described import description
+from connectors.sources.described.permissions import AccessReader, Answers
+from connectors.sources.described.service import open_site
 from connectors.sources.dropbox import sharing as dropbox_sharing
 from connectors.sources.google_drive import connector
 from connectors.sources.google_drive.client import Drive as GoogleDrive
 from connectors.sources.notion.connector import read_access
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import SourceAccess
+from retrieval.settings import Settings
 
 LATER = "2100-01-01T00:00:00Z"
 TOKENS = SimpleNamespace(connection_id="conn_1", token=lambda: "token")
@@ -257,7 +261,92 @@ def notion(told):
     return read_access(lambda _: next(pages))
 
 
+def described(name, external_id):
+    """Access of an item of a described service, whose answers are named by the paths of their requests."""
+    about = description.read_description(name)
+    site = open_site(name, about, about.example, Settings(_env_file=None))
+    stream, values = next(
+        (stream, values) for stream in about.streams if (values := stream.parse_id(external_id, site.location))
+    )
+
+    def access(told):
+        service = SimpleNamespace(
+            name=name,
+            about=about,
+            get=lambda _tokens, address: told.get(
+                path := address.removeprefix(site.base), told.get(path.partition("?")[0])
+            ),
+            read_json=lambda answer: answer,
+            next_page=lambda *_: "",
+        )
+        reader = AccessReader(service, TOKENS, site, stream.permissions, frozenset(stream.fields), Answers())
+        return reader.read(values)
+
+    return access
+
+
+REPOSITORY = "/repos/octo-org/handbook"
+GITHUB = {
+    REPOSITORY: {"private": True, "visibility": "private"},
+    f"{REPOSITORY}/collaborators": [
+        {"login": "ada", "permissions": {"pull": True}},
+        {"login": "bob", "permissions": {"pull": True}},
+    ],
+    "/users/ada": {"login": "ada", "email": "ada@example.com", "suspended_at": None},
+    "/users/bob": {"login": "bob", "email": "bob@example.com", "suspended_at": None},
+}
+
+
+def limit_of(users, groups):
+    told = {
+        "user": {"results": [{"type": "known", "accountId": name, "email": f"{name}@example.com"} for name in users]},
+        "group": {"results": [{"type": "group", "id": name} for name in groups]},
+    }
+    return {"restrictions": {"read": {"operation": "read", "restrictions": told}}}
+
+
+CONFLUENCE = {
+    "/rest/api/content/1": {
+        "id": "1",
+        "space": {"id": 77},
+        **limit_of(["ada", "bob", "cyd"], []),
+        "ancestors": [limit_of(["ada", "bob"], ["board"]), limit_of([], ["staff"])],
+    },
+    "/api/v2/spaces/77/permissions": {
+        "results": [
+            {"principal": {"type": "group", "id": "staff"}, "operation": {"key": "read", "targetType": "space"}},
+            {"principal": {"type": "user", "id": "bob"}, "operation": {"key": "read", "targetType": "space"}},
+            {"principal": {"type": "user", "id": "cyd"}, "operation": {"key": "delete", "targetType": "page"}},
+        ]
+    },
+    "/rest/api/user": {"accountId": "bob", "email": "bob@example.com"},
+    "/rest/api/group/staff/membersByGroupId": {
+        "results": [{"accountId": name, "email": f"{name}@example.com"} for name in ("ada", "bob")]
+    },
+    "/rest/api/group/board/membersByGroupId": {"results": [{"accountId": "dan", "email": "dan@example.com"}]},
+}
+JIRA = {
+    "/rest/api/2/user/viewissue/search": [
+        {"accountId": "ada", "accountType": "atlassian", "active": True, "emailAddress": "ada@example.com"},
+        {"accountId": "bob", "accountType": "atlassian", "active": True, "emailAddress": "bob@example.com"},
+        {"accountId": "gone", "accountType": "atlassian", "active": False, "emailAddress": "gone@example.com"},
+    ]
+}
+SLACK = {
+    "/conversations.info": {"ok": True, "channel": {"is_private": True}},
+    "/conversations.members": {"ok": True, "members": ["U1", "U2"]},
+    "/users.info?user=U1": {"ok": True, "user": {"deleted": False, "profile": {"email": "ada@example.com"}}},
+    "/users.info?user=U2": {"ok": True, "user": {"deleted": False, "profile": {"email": "bob@example.com"}}},
+}
+
 VENDORS = {
+    "github": (described("GITHUB", "https://github.com/octo-org/handbook/issues/1"), GITHUB),
+    "confluence": (
+        described("CONFLUENCE", "https://acme.atlassian.net/wiki/pages/viewpage.action?pageId=1"),
+        CONFLUENCE,
+    ),
+    "jira": (described("JIRA", "https://acme.atlassian.net/browse/HAND-1"), JIRA),
+    "slack": (described("SLACK", "https://acme.slack.com/archives/C0123456789/p1.0"), SLACK),
     "google": (google, GOOGLE),
     "graph": (graph, GRAPH),
     "box": (box, BOX),
@@ -266,15 +355,20 @@ VENDORS = {
 }
 NAMES = {
     *("emailAddress", "domain", "email", "userPrincipalName", "loginName", "login", "id", "group_id", "account_id"),
-    *("display_name", "@odata.nextLink"),
+    *("display_name", "@odata.nextLink", "accountId", "emailAddress", "members"),
 }
 """Fields that hold a name, or where to go on: another text would be another one."""
-SAME = {"group microsoft:42", "group microsoft:43", "group microsoft:site:drive:3"}
+SAME = {
+    *("group microsoft:42", "group microsoft:43", "group microsoft:site:drive:3"),
+    *("group github:user:ada", "group github:user:bob", "group confluence:user:ada", "group confluence:user:bob"),
+    *("group jira:user:ada", "group jira:user:bob", "group slack:user:U1", "group slack:user:U2"),
+    *(f"group slack:user:{member}" for member in ("unheardOf", "7", "\x00")),  # a member that Slack names, without more
+}
 """Groups that the whole answer names by an address, or by another of their names."""
 LIMITS = {
     *("deleted", "expirationTime", "view", "inheritedPermissionsDisabled", "permissionDetails", "inherited"),
     *("expirationDateTime", "hasPassword", "link", "expires_at", "unshared_at", "expiry", "password_protected"),
-    *("is_password_enabled", "access_level"),
+    *("is_password_enabled", "access_level", "private", "visibility", "is_private", "restrictions", "ancestors"),
 }
 """Fields that take something away: without one there is nothing to take, as the vendors have it."""
 STRANGE = [None, "", "unheardOf", 7, -1.5, True, False, [], {}, ["unheardOf"], [None], {"a": None}, [[]], "\x00"]
