@@ -136,7 +136,11 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "one")) is None
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
     given = Settings(
-        home=tmp_path / "two", database_url=own_db.url, secret_key=key, prefect_api_url="http://127.0.0.1:9"
+        home=tmp_path / "two",
+        database_url=own_db.url,
+        secret_key=key,
+        prefect_api_url="http://127.0.0.1:9",
+        api_port=process.free_port(),
     )
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):

@@ -56,7 +56,7 @@ def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
     assert answer.status_code == 200, answer.text
     assert at_process.client.get("/v1/nothing", headers={"X-Request-Id": "my-own-id"}).status_code == 404
     server = max(family(started.pid), key=megabytes)
-    assert megabytes(server) <= MOST_MEGABYTES + 20
+    assert megabytes(server) <= MOST_MEGABYTES + 10
     started.send_signal(signal.SIGTERM)
     assert started.wait(60) == 0
     said = log.read_text()

@@ -57,5 +57,8 @@ def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp
         capsys.readouterr()
         assert cli.main(["migrate", "--check"]) == 0
         assert capsys.readouterr().out == "The database has the newest schema.\n"
+        with psycopg.connect(empty_url) as connection:
+            row = connection.execute("select version_num from alembic_version").fetchone()
+        assert row == (revisions.newest_revision(),)
     finally:
         settings.load_settings.cache_clear()
