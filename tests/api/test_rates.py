@@ -107,6 +107,7 @@ def _ask_for(org, addresses: tuple[str, ...], clients: int, each: int) -> list[h
         return [answer for found in pool.map(client, range(clients)) for answer in found]
 
 
+@pytest.mark.slow
 def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database, ring, tmp_path):
     limit = 600
     org = organization(requests_per_minute=limit)

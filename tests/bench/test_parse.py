@@ -6,6 +6,7 @@ import pytest
 
 from bench.parse import drawn, engines
 from bench.parse.measures import Score, Table, score_tables, score_words, words
+from tests.nightly import nightly_except
 
 PRICES = Table.of_rows([["Berth", "Summer", None], ["", "Days", "Price"], ["North", "12", "340"], ["South", "", "95"]])
 WRITTEN = "| Berth | Summer | |\n|---|---|---|\n| | Days | Price |\n| North | 12 | 340 |\n| South | | 95 |\n"
@@ -38,8 +39,11 @@ def test_words_in_another_order_are_all_found_and_not_in_order():
     assert score.figures() | {"recall": 1, "order": 0.5} == score.figures()
 
 
+KINDS = ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"]
+
+
 @pytest.mark.service
-@pytest.mark.parametrize("kind", ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages", "languages"])
+@pytest.mark.parametrize("kind", nightly_except(KINDS, "tables"))
 def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
     made = list(getattr(drawn, kind)(tmp_path, Random(7)))
     assert len({path for path, _ in made}) >= 4

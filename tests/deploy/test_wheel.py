@@ -32,6 +32,7 @@ def wheel(tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 def test_the_wheel_has_one_package_with_all_that_a_checkout_runs(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

@@ -101,6 +101,7 @@ def test_a_lever_of_prefect_holds_work_and_every_place_says_so(service, prefect,
     service.until(lambda: not any(effect in reason for reason in queue_of(service)["reasons"]), seconds=SECONDS)
 
 
+@pytest.mark.slow
 def test_a_paused_deployment_holds_its_own_source_alone(service, prefect):
     pull, release = LEVERS["deployment `ingest-text` is paused"]
     pull(prefect)

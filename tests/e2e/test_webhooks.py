@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 
+import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -51,6 +52,7 @@ def _delivered(service, path):
     return statuses
 
 
+@pytest.mark.slow
 def test_a_language_model_asks_over_stdin_and_stdout(service):
     service.wait(service.text("Owls hunt at night and sleep by day.", name="owls")["ingestJobRunId"])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}

@@ -16,6 +16,7 @@ from prefect.states import Pending
 from local import environment
 from local.environment import Resolved
 from retrieval.settings import Settings
+from tests.nightly import nightly_except
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def restarting_server(refusals):
         server.server_close()
 
 
-@pytest.mark.parametrize("role", ["worker", "dispatcher"])
+@pytest.mark.parametrize("role", nightly_except(["worker", "dispatcher"], "worker"))
 def test_a_role_asks_again_while_the_database_of_prefect_restarts(tmp_path, role):
     """A flow run that was being submitted stayed Pending, and its batch waited for the end of a lease."""
     with restarting_server(1) as (url, statuses):

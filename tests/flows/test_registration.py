@@ -120,6 +120,7 @@ def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):
     settings.load_settings.cache_clear()
 
 
+@pytest.mark.slow
 def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool):
     async def story():
         await register.register_deployments()

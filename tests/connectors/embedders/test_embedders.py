@@ -176,6 +176,7 @@ def test_a_broken_graph_is_named(tmp_path: Path, runtime: RuntimeChoice) -> None
         local.MiniLM(tmp_path, runtime=runtime).embed(["one"], "query")
 
 
+@pytest.mark.slow
 def test_several_processes_build_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from connectors.embedders import local\n"

@@ -107,6 +107,7 @@ def sign_in(page: Page, place: SimpleNamespace, who: str, path: str = "") -> Non
     page.get_by_role("link", name=f"Continue as {who}").click()
 
 
+@pytest.mark.slow
 def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: SimpleNamespace) -> None:
     sign_in(page, place, "ada")
     expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()

@@ -9,11 +9,12 @@ from retrieval.connections import connected_source
 from retrieval.principals import Access
 from tests.flows.ingestion.test_unpack import leased, packed
 from tests.library import viewer_of
+from tests.nightly import nightly_except
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
 
-GRANTING = ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
+GRANTING = nightly_except(["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"], "BOX", "SHAREPOINT")
 
 
 @pytest.fixture

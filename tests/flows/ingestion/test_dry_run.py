@@ -30,6 +30,7 @@ from tests.flows.crawling import accept as crawl_request
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_sitemap import pages, xml
 from tests.flows.crawls.test_url_list import answer
+from tests.nightly import nightly_except
 from tests.standins.accounts import ACCOUNTS, serving_account
 
 allowed, site = lists.allowed, lists.site
@@ -247,7 +248,7 @@ def test_one_that_cannot_look_says_why(space, site):
     assert seen.progress.get("report") is None
 
 
-@pytest.fixture(params=sorted(ACCOUNTS))
+@pytest.fixture(params=nightly_except(sorted(ACCOUNTS), "BOX", "NOTION"))
 def account(request):
     with serving_account(request.param) as made:
         yield made

@@ -14,9 +14,8 @@ PLACES = 2
 """Of each edit, each on top of those before it."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "prose" else pytest.mark.slow) for name in KINDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
 def test_an_edit_costs_at_most_three_embeddings_of_two_hundred_and_a_move_five(house, name):  # noqa: F811
     house.model.max_tokens = 254
     kind, chance = KINDS[name], Random(name)

@@ -178,6 +178,7 @@ def searched(space):
     return [space.search(f"valley{number}x3", semantic_weight=0.0, keyword_weight=1.0)[:1] for number in range(5)]
 
 
+@pytest.mark.slow
 def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     space = Configured(quiet)
     documents = filled(space)

@@ -34,6 +34,7 @@ from retrieval.settings import PROJECT
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_unpack import packed
 from tests.library import viewer_of
+from tests.nightly import nightly_except
 
 QUERIES = ("owl 3 in valley", "mice", "who sleeps under water", "valley7x3", "bats and moths")
 MODES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
@@ -212,7 +213,10 @@ def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
     assert checked(two[0], space.ring) == []
 
 
-@pytest.mark.parametrize("step", ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show"])
+STEPS = ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show"]
+
+
+@pytest.mark.parametrize("step", nightly_except(STEPS, "_read_files", "_show"))
 def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, monkeypatch, step):
     home("old")
     space = filled(two[0], 2)

@@ -14,6 +14,7 @@ from retrieval.principals import Access
 from retrieval.search import selectivity
 from tests.flows.configured import Configured
 from tests.library import viewer_of
+from tests.nightly import nightly_except
 from tests.standins.pinecone import cut, reset, status
 
 DIMENSIONS = 256
@@ -61,7 +62,7 @@ def marks(space, index):
     return sorted(mark for record in records(space, index).values() for mark in record["metadata"]["marks"])
 
 
-@pytest.mark.parametrize("metric", ["cosine", "dotproduct", "euclidean"])
+@pytest.mark.parametrize("metric", nightly_except(["cosine", "dotproduct", "euclidean"], "cosine"))
 def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pinecone_index, space, metric):
     index = pinecone_index(dimension=DIMENSIONS, metric=metric)
     space = Configured(db, vectorStorageConfig=index.config())

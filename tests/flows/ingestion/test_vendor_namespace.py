@@ -11,6 +11,7 @@ from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from tests.flows.configured import Configured
+from tests.nightly import nightly_except
 from tests.standins import embedding_server, faults, pinecone, s3_server
 
 WORDS = "SECRET VENDOR WORDS"
@@ -108,7 +109,11 @@ def test_a_refused_key_fails_the_run_with_the_reason(space, openai):
     assert len(openai.times) == 1, "a key that is refused is not tried again"
 
 
-@pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fault",
+    nightly_except([faults.status(500), faults.reset, faults.cut, faults.html], faults.cut),
+    ids=lambda fault: fault.__name__,
+)
 def test_trouble_that_passes_loses_and_doubles_nothing(space, openai, fault):
     openai.faults += [fault, fault]
     for number in range(20):

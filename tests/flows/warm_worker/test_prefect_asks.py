@@ -26,6 +26,7 @@ def final(shop, run):
     return state if state.is_final() else None
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_cancelled_there_is_cancelled_here(shop, site):
     texts = [shop.space.text(f"text {number}", f"text {number}").job_run_id for number in range(3)]

@@ -300,7 +300,9 @@ def test_a_killed_fork_server_is_replaced_and_nothing_of_it_stays(pool: Pool) ->
     assert worker.poll() is None
 
 
-@pytest.mark.parametrize(("flow", "parameters"), [("wait", {"seconds": 60}), ("stubborn", {})])
+@pytest.mark.parametrize(
+    ("flow", "parameters"), [("wait", {"seconds": 60}), pytest.param("stubborn", {}, marks=pytest.mark.slow)]
+)
 def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
     warm: Pool, flow: str, parameters: dict[str, Any]
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
     assert warm.state(run) == "Cancelled"
 
 
+@pytest.mark.slow
 def test_a_suspended_run_stops_soon_and_begins_again_when_it_is_resumed(warm: Pool) -> None:
     run = warm.submit("steps", count=60)
     warm.wait_for_lines(3)
