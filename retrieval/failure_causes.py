@@ -17,7 +17,7 @@ PATTERNS: Mapping[LiteralString, LiteralString] = {
     "CONNECTION": "authorize (the connection|it|again)|connection is not ACTIVE",
     "PAGE_MISSING": "site answers (404|410)|no page to ingest",
     "NOT_ANSWERING": "cannot be reached|did not answer|not answered|broke off|site answers (429|5..)",
-    "UNREADABLE": "upload that|Upload|Kinds that are taken|cannot be read|is damaged|ingest that",
+    "UNREADABLE": "[Uu]pload|Kinds that are taken|cannot be read|is damaged|ingest that|No text was recognised",
 }
 """Cause to a regular expression of Python and PostgreSQL alike; the first that matches counts."""
 CAUSES = (*PATTERNS, OTHER)

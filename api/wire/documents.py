@@ -107,6 +107,9 @@ class NamespaceReference(Struct):
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
 
 
+Hidden = Literal["DOCUMENT", "PASSAGES"]
+
+
 class Document(Struct, rename="camel", kw_only=True):
     """An ingested unit."""
 
@@ -183,6 +186,10 @@ class Document(Struct, rename="camel", kw_only=True):
         Meta(description="UNKNOWN if permissions could not be read. No user sees the document."),
     ] = UNSET
     access_reason: Annotated[str | UnsetType, Meta(description="The reason and a remedy.")] = UNSET
+    hidden: Annotated[
+        Hidden | UnsetType,
+        Meta(description="What is hidden from search; absent for nothing, and in requests on behalf of a user."),
+    ] = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
@@ -247,6 +254,7 @@ class Surroundings:
             access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
             next_access=Access.of(row.next_access) if row.next_access is not None and self.tells_access else UNSET,
             access_inherited=True if row.inherits_access and self.tells_access else UNSET,
+            hidden=msgspec.convert(row.hidden, Hidden) if row.hidden and self.tells_access else UNSET,
             access_status="UNKNOWN" if row.access_reason and self.tells_access else UNSET,
             access_reason=row.access_reason if row.access_reason and self.tells_access else UNSET,
         )

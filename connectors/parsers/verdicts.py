@@ -18,7 +18,7 @@ _ONLY_PICTURES = (
     f"{_RECOGNISE}."
 )
 _BLANK = "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
-_NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only."
+_NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only. Upload a file with text in it."
 
 
 def judge_reply(reply: Reply) -> Reply:

@@ -18,7 +18,7 @@ from retrieval.database.pagination import Page
 from retrieval.database.statements import LoopConnection
 from retrieval.documents import metadata, vector_metadata
 from retrieval.documents.metadata import KEPT, Change, serialize_change
-from retrieval.documents.queries import archive_members, connection_documents, counts, deletion
+from retrieval.documents.queries import archive_members, connection_documents, counts, deletion, hidden_passages
 from retrieval.documents.queries import receipts as receipt_queries
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -68,6 +68,8 @@ class DocumentRow:
     """The list is that of the document which it is packed into."""
     access_reason: str | None = None
     """Why its content service's access is not known."""
+    hidden: str | None = None
+    """What of it is hidden from search: DOCUMENT, PASSAGES, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ _FIELDS: LiteralString = (
     + filters.AWAITS_REMOVAL
     + " as awaiting_removal, "
     + connection_documents.CONNECTIONS
-    + " as connection_ids"
+    + " as connection_ids, "
+    + hidden_passages.EXTENT
+    + " as hidden"
 )
 
 IN_SCOPE: LiteralString = """

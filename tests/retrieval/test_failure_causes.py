@@ -17,6 +17,8 @@ from retrieval.jobs import resync
     [
         (verdicts._ONLY_PICTURES, "NO_TEXT"),
         (verdicts._BLANK, "UNREADABLE"),
+        (verdicts._NOT_RECOGNISED, "UNREADABLE"),
+        ("No text was recognised: the file shows pictures or blank pages only.", "UNREADABLE"),
         (str(detect.locked_file("The PDF")), "PASSWORD"),
         (str(detect.locked_file("The PDF", "wrong")), "PASSWORD"),
         (detect.NOT_OPENED, "UNREADABLE"),

@@ -344,6 +344,8 @@ def test_a_bucket_is_connected_and_ingested(app, org):
     assert {"Account key", "Host key"}.isdisjoint(fields)
     click(seen, "Connect source")
     assert not seen.error, shown(seen)
+    assert "Connected: s3" in seen.toast[0].value
+    assert "canary-secret" not in [field.value for field in seen.text_input]
     seen.run()
     assert "Reconnect" not in {button.label for button in seen.button}
     click(seen, "Ingest now")

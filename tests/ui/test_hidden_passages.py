@@ -35,6 +35,7 @@ def test_a_passage_is_hidden_with_a_reason_listed_and_shown_again(app, org, spac
     assert "Hide" not in [button.label for button in seen.button]
 
     listing = app(org.api_key, "documents", namespace=space)
+    assert "Passages" in list(listing.dataframe[0].value["Hidden"])
     listing.session_state["hidden_passages"] = True
     listing.run()
     assert "old prices" in shown(listing)

@@ -12,6 +12,10 @@ from ui import session
 from ui.client import Json
 from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import INTERVALS, name_of
+from ui.parts.widgets import escape_markdown
+
+_ADDED = "storages_added"
+"""Number of sources that were connected, so that each closes the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,9 @@ class Field:
 
 def show_storage_form(person: session.Person, namespace: str) -> None:
     """Show the form of a new connection without authorization; the fields are those of the source."""
-    with st.expander("Connect a folder, bucket or service by its URL", icon=":material/database:"):
+    added = st.session_state.get(_ADDED, 0)
+    title = "Connect a folder, bucket or service by its URL"
+    with st.expander(title, icon=":material/database:", key=f"storage-form-{added}"):
         sources = api_schema.sources_without_app()
         source = st.selectbox("Source", list(sources), format_func=lambda name: sources[name]["title"])
         with st.form("storage", border=False):
@@ -51,6 +57,10 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
         body |= {"syncIntervalMinutes": interval} if interval else {}
         with frame.shown_refusal():
             widgets.post_once(person, "/v1/connections", body)
+            st.session_state[_ADDED] = added + 1
+            for key in [key for key in st.session_state if str(key).startswith("storage-")]:
+                del st.session_state[key]
+            st.toast(f"Connected: {escape_markdown(body['name'])}. Ingest it from its card.", icon=":material/check:")
             st.rerun()
 
 

@@ -34,6 +34,8 @@ from ui.parts.labels import (
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
+HIDDEN = {"DOCUMENT": "All of it", "PASSAGES": "Passages", None: ""}
+"""What of a document is hidden from search, in words."""
 
 
 def main() -> None:
@@ -156,6 +158,8 @@ def _table(namespace: str, data: Json) -> None:
     is_check = session.read_parameter("quality") == "check"
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
     rows = [_row(document, errors=errors, is_check=is_check, why=reasons.get(document["id"])) for document in documents]
+    if any("hidden" in document for document in documents):
+        rows = [row | {"Hidden": HIDDEN[document.get("hidden")]} for row, document in zip(rows, documents, strict=True)]
     chosen = widgets.clicked_row(
         rows,
         "documents_table",

@@ -743,6 +743,7 @@ class Document(Record):
     access_inherited: bool | None
     access_status: Literal["UNKNOWN"] | None
     access_reason: str | None
+    hidden: Literal["DOCUMENT", "PASSAGES"] | None
     raw_file_url: str | None
     parsed_text_file_url: str | None
     _fields = frozenset(
@@ -761,6 +762,7 @@ class Document(Record):
             "embeddingConfig",
             "externalId",
             "failureCause",
+            "hidden",
             "id",
             "ingestJob",
             "ingestJobRun",

@@ -25,6 +25,10 @@ class HidingDocument:
     content: str | None = None
 
 
+EXTENT: LiteralString = """
+    case when d.hidden @> '[{"contentHash": null}]' then 'DOCUMENT' when d.hidden <> '[]' then 'PASSAGES' end
+"""
+"""What of a document `d` is hidden: all of it, passages, or nothing (null)."""
 _IN_SCOPE: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s

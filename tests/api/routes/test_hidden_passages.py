@@ -42,6 +42,12 @@ def hidden(org, space, **params):
     return answer.json()["data"]["hiddenPassages"]
 
 
+def extent(org, space, headers=None):
+    """What the list of documents says of each that is hidden."""
+    answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers=headers or {})
+    return [document.get("hidden") for document in answer.json()["data"]["documents"]]
+
+
 def show(org, space, document, passage):
     path = f"/v1/documents/{document}/hidden-passages/{passage}"
     return org.client.delete(path, params={"namespaceId": space})
@@ -56,6 +62,8 @@ def test_a_hidden_passage_is_in_no_search_until_it_is_shown_again(org, library, 
     assert search(org, space, filter={"documents": {"documentIds": [document]}}) == [NEW]
     answer = org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space})
     assert [chunk["hidden"] for chunk in answer.json()["data"]["chunks"]] == [True, False]
+    assert extent(org, space) == ["PASSAGES"]
+    assert extent(org, space, {"X-On-Behalf-Of": "ada"}) == [None]
     assert hidden(org, space) == [passage]
     assert show(org, space, document, passage["id"]).status_code == 200
     assert sorted(search(org, space)) == sorted([OLD, NEW])
