@@ -34,7 +34,7 @@ from connectors.sources.described.description import (
     read_description,
     read_field,
 )
-from connectors.sources.described.permissions import AccessReader, Answers
+from connectors.sources.described.permissions import AccessReader, Answers, share_answers
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network.service_urls import require_url
@@ -133,7 +133,7 @@ class Described:
     max_bytes: int
     authorizer: Authorizer = field(default_factory=NoAuthorizer)
     choice: Choice = EVERYTHING
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = field(default_factory=share_answers)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         site = self.service.find_site(tokens.token())
@@ -141,6 +141,7 @@ class Described:
         position = _read_position(cursor, site.location["url"])
         position = (position if position.stream < len(streams) else Position(position.url)).begin()
         resumed, ids = bool(position.next), set[str]()
+        self.answers.forget(tokens.connection_id)
         while True:
             stream = streams[position.stream]
             url = position.next or _list_url(stream, site, position.changed_after)

@@ -5,8 +5,11 @@ An item is open only where an answer has the fields that say so; all else is den
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from connectors.sources.described.service import Service, Site
     from retrieval.ports import TokenSource
 
+FRESH_SECONDS: Final = 300.0
+"""Age of answers that the fetches of a run still use; its listing requests all of them anew."""
 PAGES: Final = 100
 """Pages that one list of users or groups may have."""
 
@@ -43,22 +48,35 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers, and refusals, that are the same for all items; each is requested once, by one thread."""
+    """Answers, and refusals, that are the same for all items of a connection: each is requested by one thread, and
+    again after FRESH_SECONDS and for a new listing."""
 
-    values: dict[tuple[str, str], Any] = field(default_factory=dict)
+    values: dict[tuple[str, str], tuple[float, Any]] = field(default_factory=dict)
     locks: dict[tuple[str, str], Lock] = field(default_factory=dict)
 
     def keep(self, connection: str, url: str, load: Callable[[], Any]) -> Any:
         key = connection, url
         with self.locks.setdefault(key, Lock()):
-            if key not in self.values:
+            read_at, value = self.values.get(key, (-inf, None))
+            if time.monotonic() - read_at >= FRESH_SECONDS:
                 try:
-                    self.values[key] = load()
+                    value = load()
                 except Skippable as refusal:
-                    self.values[key] = refusal
-            if isinstance(self.values[key], Skippable):
-                raise self.values[key]
-            return self.values[key]
+                    value = refusal
+                self.values[key] = time.monotonic(), value
+            if isinstance(value, Skippable):
+                raise value
+            return value
+
+    def forget(self, connection: str) -> None:
+        for key in [key for key in self.values if key[0] == connection]:
+            self.values.pop(key, None)
+
+
+@lru_cache(maxsize=1)
+def share_answers() -> Answers:
+    """Answers of this process: a connector is made anew for each step and window of a run."""
+    return Answers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +142,8 @@ class AccessReader:
         for entries in self._lists(principals, documents):
             for entry in entries:
                 key = read_field(entry, principals.id) if principals else ""
-                is_id = isinstance(key, str | int) and not isinstance(key, bool) and key != ""
-                if is_id and principals and is_kept(entry, principals.keep, {}):
-                    yield str(key), entry
+                if isinstance(key, str) and key and principals and is_kept(entry, principals.keep, {}):
+                    yield key, entry
 
     def _lists(self, principals: Principals | None, documents: Sequence[Any]) -> Iterator[list[Any]]:
         """Yield the lists of users or groups. Skippable where an answer has none."""

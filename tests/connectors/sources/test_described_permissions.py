@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connectors.http import retries
+from connectors.sources.described import permissions
 from retrieval.connections.connected_source import read_access
 from retrieval.ports import SourceAccess
 from tests.connectors.sources.test_described import opened
@@ -30,8 +31,16 @@ def hub(monkeypatch):
         yield account
 
 
+@pytest.fixture(autouse=True)
+def answers():
+    """As of another process."""
+    permissions.share_answers.cache_clear()
+
+
 def read(account, external_id=None):
+    """Of a run that begins now."""
     connector, tokens = opened(account)
+    connector.answers.forget(tokens.connection_id)
     return read_access(connector, tokens, external_id or account.locate(next(iter(account.items))))
 
 
@@ -95,6 +104,21 @@ def test_a_collaborator_whose_account_is_suspended_or_not_there_is_nobody(hub):
         (lambda handler: handler.reply(200, suspended) or True) if "/users/" in request else None
     )
     assert read_repository(hub).unknown
+
+
+def test_collaborators_are_requested_once_for_the_windows_of_a_run_and_again_by_the_next_listing(hub, monkeypatch):
+    connector, tokens = opened(hub)
+    assert read_access(connector, tokens, hub.locate("1")).users == (ADA,)
+    hub.show_to("1", BOB)
+    connector, _ = opened(hub)
+    requests = len(hub.requests)
+    assert read_access(connector, tokens, hub.locate("1")).users == (ADA,)
+    assert len(hub.requests) == requests
+    list(connector.iter_changes(tokens, None))
+    assert read_access(connector, tokens, hub.locate("1")).users == (BOB,)
+    hub.show_to("1", ADA)
+    monkeypatch.setattr(permissions, "FRESH_SECONDS", 0.0)
+    assert read_access(connector, tokens, hub.locate("1")).users == (ADA,)
 
 
 def test_another_version_is_known_without_a_listing(hub):
