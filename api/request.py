@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import random
 import re
 import time
@@ -191,7 +192,7 @@ class ApiRequest(Request[Caller, None, State]):
         if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
             await tenants.make_known(self.services.db, self.caller.organization, self.tenant)
 
-    def identify(self, content: bytes) -> IdempotentRequest | None:
+    async def identify(self, content: bytes) -> IdempotentRequest | None:
         """Return the request as stored under its Idempotency-Key, or None without the header.
 
         Two tenants, two API keys and two users never see each other's answers.
@@ -204,18 +205,19 @@ class ApiRequest(Request[Caller, None, State]):
             raise ServiceError(self.operation.invalid, message, field=HEADER, reason="invalid_idempotency_key")
         scope = self.scope
         parts = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
-        digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+        plain = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+        keyed = hmac.digest(await self.services.cursor_secret.read(), plain, hashlib.sha256)
         owner = f"{self.caller.key_id}/{self.tenant}" + ("" if self.principal is None else f"/{self.principal}")
-        return IdempotentRequest(owner, keys[0].decode("ascii"), digest)
+        return IdempotentRequest(owner, keys[0].decode("ascii"), keyed, plain)
 
     async def recall(self, content: bytes) -> bytes | None:
         """Return the stored answer to a request with this content and Idempotency-Key, if there is one."""
-        idempotent, services = self.identify(content), self.services
+        idempotent, services = await self.identify(content), self.services
         return None if idempotent is None else await idempotency.stored_answer(services.db, services.ring, idempotent)
 
     async def once(self, act: Callable[[], Awaitable[A]], content: bytes) -> A | bytes:
         """Run a write within the quotas, and only once for each Idempotency-Key."""
-        run = partial(self._once, act, self.identify(content))
+        run = partial(self._once, act, await self.identify(content))
         return await (self._within_quotas(run) if self.caller.counted else run())
 
     async def _once(self, act: Callable[[], Awaitable[A]], idempotent: IdempotentRequest | None) -> A | bytes:

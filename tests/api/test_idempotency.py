@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import msgspec
 import pytest
 
 from api.app import HANDLERS
@@ -203,6 +205,24 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
     org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
     garbage.delete_expired(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
+
+
+def test_a_stored_hash_is_keyed_and_one_of_the_release_before_still_counts(org, key):
+    """Who reads the table cannot try the passwords that a body may hold."""
+    content = msgspec.json.encode(text_body(org.namespace()))
+    parts = [b"POST", b"/v1/ingest/text", b"", content]
+    plain = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+
+    def ingest():
+        headers = {**key, "Content-Type": "application/json"}
+        return org.client.post("/v1/ingest/text", content=content, headers=headers).json()["data"]["ingestJobRunId"]
+
+    first = ingest()
+    stored = "select request_hash from idempotent_answers where key = %(key)s"
+    assert org.db.row(stored, {"key": key["Idempotency-Key"]})["request_hash"] != plain
+    update = "update idempotent_answers set request_hash = %(hash)s where key = %(key)s"
+    org.db.rows(update, {"hash": plain, "key": key["Idempotency-Key"]})
+    assert ingest() == first
 
 
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
