@@ -130,10 +130,11 @@ def use_embedding_process(address: str | None) -> None:
 
 
 def import_local() -> None:
-    """Import the connectors that run on this machine, for processes that are forked from this one."""
+    """Import the connectors that run on this machine, with their tables, for processes forked from this one."""
     for target in (EMBEDDERS["LOCAL"], VECTOR_STORES["PGVECTOR"], FILE_STORES["LOCAL"]):
         importlib.import_module(target.partition(":")[0])
     importlib.import_module("connectors.parsers.parser")
+    importlib.import_module("connectors.parsers.trust").rate_plausibility("")
 
 
 def make_reranker(config: NamespaceConfig) -> Reranker:
