@@ -19,8 +19,8 @@ from xdist.scheduler import LoadScopeScheduling
 from local import postgres
 from retrieval import ids
 from retrieval.database import revisions
-from retrieval.database.database import Database
 from retrieval.ports import Scope
+from tests.loops import close_database, open_database
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script: Prefect's workers need it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -170,12 +170,12 @@ def fresh_database(database_url):
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def db(database_url):
-    """A pool for one test."""
-    opened = Database(database_url)
+    """Pools of the session: a pool for each test would take 17 ms of CPU of it and of PostgreSQL."""
+    opened = open_database(database_url)
     yield opened
-    opened.close()
+    close_database(opened)
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +25,7 @@ from retrieval.ports import Scope
 from retrieval.search import search
 from retrieval.search.search import Query
 from retrieval.security.secrets import KeyRing
+from tests.loops import run_coroutine
 
 STEPS = (steps.fetch, steps.parse, steps.chunk, steps.embed, steps.upsert)
 EMBEDDED = {
@@ -52,14 +51,7 @@ class Configured:
         self.call(namespaces.create(db, self.ring, draft, limit=10))
 
     def call(self, coroutine):
-        async def run():
-            try:
-                return await coroutine
-            finally:
-                await self.db.async_close()
-
-        with ThreadPoolExecutor(1) as thread:  # a loop may already run in this one
-            return thread.submit(asyncio.run, run()).result()
+        return run_coroutine(self.db, coroutine)
 
     @property
     def config(self) -> NamespaceConfig:

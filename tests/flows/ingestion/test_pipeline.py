@@ -1,6 +1,5 @@
 """The steps on a real database and file store, with a model that counts its work."""
 
-import asyncio
 import hashlib
 
 import numpy as np
@@ -18,6 +17,7 @@ from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
+from tests.loops import run_coroutine
 
 MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
 
@@ -53,13 +53,7 @@ class House:
         )
 
     def run_async(self, coroutine):
-        async def call():
-            try:
-                return await coroutine
-            finally:
-                await self.db.async_close()
-
-        return asyncio.run(call())
+        return run_coroutine(self.db, coroutine)
 
     def lease(self):
         batches.form_batches(self.db, size=64, batches=8)
