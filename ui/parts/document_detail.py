@@ -77,34 +77,39 @@ STYLE = """<style>
 
 
 def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
-    linked = _linked()
-    start = linked // CHUNK_PAGE * CHUNK_PAGE
-    data = person.api.get(
-        f"/v1/documents/{document['id']}/chunks",
-        namespaceId=namespace,
-        firstIndex=max(0, start - 1),
-        pageSize=CHUNK_PAGE + 2,
-    )
-    read = data["chunks"]
-    chunks = [chunk for chunk in read if start <= chunk["index"] < start + CHUNK_PAGE]
-    if not chunks:
+    linked = session.read_parameter("chunk") or ""
+    index = min(int(linked), 2**31 - CHUNK_PAGE - 1) if linked.isdecimal() and len(linked) < 11 else 0
+    start = index // CHUNK_PAGE * CHUNK_PAGE
+    query = {"namespaceId": namespace, "firstIndex": max(0, start - 1), "pageSize": CHUNK_PAGE + 2}
+    chunks = person.api.get(f"/v1/documents/{document['id']}/chunks", **query)["chunks"]
+    by_index = {chunk["index"]: chunk for chunk in chunks}
+    pages = {index: f" · page {chunk['page']}" if chunk["page"] else "" for index, chunk in by_index.items()}
+    titles = {
+        str(index): f"{index}{pages[index]} · {' '.join(chunk['content'].split())[:90]}"
+        for index, chunk in by_index.items()
+        if start <= index < start + CHUNK_PAGE
+    }
+    if not titles:
         widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
-    by_index = {str(chunk["index"]): chunk for chunk in chunks}
-    label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)"
-    titles = {index: _chunk_title(chunk) for index, chunk in by_index.items()}
-    choice: Json = {"default": next(iter(titles)), "options": titles, "format_func": titles.__getitem__}
-    choice["always"] = True
+    label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(titles):,} in all)"
+    choice: Json = {"default": next(iter(titles)), "options": titles, "format_func": titles.__getitem__, "always": True}
     prefix = f"chunk-{document['id']}-{start}"
-    chosen = by_index[url_state.bind_field(st.selectbox, "chunk", label, prefix=prefix, **choice)]
-    _more_chunks(start, further=read[-1]["index"] >= start + CHUNK_PAGE)
-    neighbours = {chunk["index"]: chunk for chunk in read}
+    chosen = by_index[int(url_state.bind_field(st.selectbox, "chunk", label, prefix=prefix, **choice))]
+    with st.container(horizontal=True):
+        if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
+            session.go_to(chunk=str(start - CHUNK_PAGE))
+        end = start + CHUNK_PAGE
+        if chunks[-1]["index"] >= end and st.button(f"Chunks from {end}", icon=":material/chevron_right:"):
+            session.go_to(chunk=str(end))
     left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
     with left_column:
-        st.html(STYLE + mark_chunk(_chunk_text(person, document), chosen, neighbours))
+        content = person.api.file(document.get("parsedTextFileUrl"))
+        text = content.decode("utf-8", "replace") if content is not None else None
+        st.html(STYLE + mark_chunk(text, chosen, by_index))
         st.caption(
             f"characters {chosen['start']:,} to {chosen['end']:,} · {format_count(chosen['tokens'], 'token')}"
-            + (f" · page {chosen['page']}" if chosen["page"] else "")
+            + pages[chosen["index"]]
             + " · orange: shared with the chunk before or after"
         )
         if chosen["hidden"]:
@@ -134,31 +139,6 @@ def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
     )
     spans = [f'<span class="{name}">{html.escape(part)}</span>' for name, part in parts]
     return f'<div class="chunk-text">{spans[0]}<mark>{"".join(spans[1:4])}</mark>{spans[4]}</div>'
-
-
-def _linked() -> int:
-    parameter = session.read_parameter("chunk") or ""
-    return min(int(parameter), 2**31 - CHUNK_PAGE - 1) if parameter.isdecimal() and len(parameter) < 11 else 0
-
-
-def _chunk_title(chunk: Json) -> str:
-    page = f" · page {chunk['page']}" if chunk["page"] else ""
-    return f"{chunk['index']}{page} · {' '.join(chunk['content'].split())[:90]}"
-
-
-def _more_chunks(start: int, *, further: bool) -> None:
-    if not start and not further:
-        return
-    with st.container(horizontal=True):
-        if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
-            session.go_to(chunk=str(start - CHUNK_PAGE))
-        if further and st.button(f"Chunks from {start + CHUNK_PAGE}", icon=":material/chevron_right:"):
-            session.go_to(chunk=str(start + CHUNK_PAGE))
-
-
-def _chunk_text(person: session.Person, document: Json) -> str | None:
-    content = person.api.file(document.get("parsedTextFileUrl"))
-    return content.decode("utf-8", "replace") if content is not None else None
 
 
 TITLE = "Pages to check"
@@ -212,10 +192,8 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     document_actions.show_outcome()
     documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINKS)["documents"]
     if not documents:
-        widgets.show_empty(
-            "There is no such document here.",
-            "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it.",
-        )
+        advice = "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it."
+        widgets.show_empty("There is no such document here.", advice)
         for reason in document_actions.explain_access(namespace, [document_id]).values():
             st.info(escape_markdown(reason), icon=":material/lock:")
         return
@@ -227,17 +205,16 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
         if retry and (result := failures.retry_documents(person, namespace, retry, config)):
             document_actions.rerun_with(result)
     _links(person, namespace, document)
-    versions = {} if frame.viewer_name() else {"Versions": partial(show_history, person, namespace, document)}
-    to_check = document["documentProperties"]["pagesToCheck"]
     pages = {
-        "Chunks": partial(show_chunks, person, namespace, document),
-        **({TITLE: partial(show_pages_to_check, person, namespace, document)} if to_check else {}),
-        **versions,
-        "Access": partial(document_actions.show_access, person, namespace, document),
-        "Properties": partial(_properties, document),
-        "Edit": partial(document_actions.show_actions, person, namespace, document),
+        "Chunks": show_chunks,
+        **({TITLE: show_pages_to_check} if document["documentProperties"]["pagesToCheck"] else {}),
+        **({} if frame.viewer_name() else {"Versions": show_history}),
+        "Access": document_actions.show_access,
+        "Properties": _properties,
+        "Edit": document_actions.show_actions,
     }
-    widgets.show_tabs("document_tabs", pages)
+    tabs = {name: partial(show, person, namespace, document) for name, show in pages.items()}
+    widgets.show_tabs("document_tabs", tabs)
 
 
 def _head(document: Json) -> None:
@@ -246,9 +223,8 @@ def _head(document: Json) -> None:
     if document["ingestionError"]:
         st.error(escape_markdown(document["ingestionError"]), icon=":material/error:")
     chunks = document["documentProperties"]["embeddingCount"]
-    indexed = (
-        f" {format_count(chunks, 'chunk')}." if chunks is not None and document["ingestionStatus"] == "SUCCESS" else ""
-    )
+    is_indexed = chunks is not None and document["ingestionStatus"] == "SUCCESS"
+    indexed = f" {format_count(chunks, 'chunk')}." if is_indexed else ""
     synced = f" Last synced {time_ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
     st.caption(f"{WORDS.get(document['ingestionStatus'], '')}{indexed}{synced}")
     if "access" in document or "accessStatus" in document:
@@ -288,7 +264,7 @@ def source_of(document: Json) -> str | None:
     return next((address for address in addresses if address and re.match(r"https?://[^/]", address)), None)
 
 
-def _properties(document: Json) -> None:
+def _properties(_person: session.Person, _namespace: str, document: Json) -> None:
     facts: dict[str, Any] = {
         "ID": document["id"],
         "External ID": document["externalId"],

@@ -129,11 +129,11 @@ def show_sets(person: session.Person, namespace: str) -> None:
     cursor = session.read_parameter("cursor")
     data = person.api.get("/v1/evaluations", namespaceId=namespace, pageSize=SETS, cursor=cursor)
     if not data["evaluations"]:
-        widgets.show_empty(
-            "No question set yet.",
+        advice = (
             "A question set holds questions with the documents that answer them. Upload one, or mark hits as right in"
-            " the search lab; then compare search settings over all of its questions.",
+            " the search lab; then compare search settings over all of its questions."
         )
+        widgets.show_empty("No question set yet.", advice)
         widgets.link_page("search", "Open the search lab")
         return
     rows = [

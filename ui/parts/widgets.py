@@ -103,16 +103,15 @@ def show_empty(what: str, advice: str, *, go: tuple[str, str] | None = None) -> 
     the button that leads there, in the same namespace."""
     st.info(f"**{what}**  \n{advice}", icon=":material/lightbulb:")
     if go and st.button(go[1], icon=":material/arrow_forward:", key=f"go-{go[0]}"):
-        namespace = session.read_parameter("namespace")
-        st.switch_page(f"views/{go[0]}.py", query_params={"namespace": namespace} if namespace else None)
+        open_page(go[0])
 
 
 def add_content(what: str) -> None:
-    advice = "Files, texts, pages of the web and content services come in by one page."
-    may = session.current_person().may("ingest:write")
-    show_empty(
-        what, advice if may else "This key may not add content.", go=("add_content", "Add content") if may else None
-    )
+    if session.current_person().may("ingest:write"):
+        advice = "Files, texts, pages of the web and content services come in by one page."
+        show_empty(what, advice, go=("add_content", "Add content"))
+    else:
+        show_empty(what, "This key may not add content.")
 
 
 T = TypeVar("T")
