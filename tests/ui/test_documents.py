@@ -14,7 +14,7 @@ from tests.ui.conftest import shown
 from tests.ui.test_actions import click
 from tests.ui.test_addresses import address
 from ui.client import Api
-from ui.parts import metadata_filter
+from ui.parts import document_filters
 
 FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
 
@@ -62,7 +62,7 @@ def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org
 def test_what_is_typed_before_the_page_is_complete_is_looked_for(app, org, pages, monkeypatch):
     """Typing ends a run of the page that is under way: here the first one, between the fields and what they find."""
     with monkeypatch.context() as patch:
-        patch.setattr(metadata_filter, "show_filter", lambda name: st.stop())
+        patch.setattr(document_filters, "show_filter", lambda name: st.stop())
         seen = app(org.api_key, "documents", namespace=pages)
         assert "harbour-seal.pdf" not in shown(seen)
     seen.text_input(key="find_q").set_value("SEAL").run()

@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import metadata_filter, url_state
+from ui.parts import document_filters, url_state
 from ui.parts.labels import format_value
 from ui.parts.search_request import RERANK, UNITS
 
@@ -36,8 +36,8 @@ def show_filters(person: session.Person, namespace: str) -> tuple[Json, Json] | 
     with box:
         if box.open and person.may("documents:read"):
             _facets(person, namespace)
-        metadata = metadata_filter.show_filter("filter")
-        condition = metadata_filter.show_object("where", "Condition (JSON)", CONDITION)
+        metadata = document_filters.show_filter("filter")
+        condition = document_filters.show_object("where", "Condition (JSON)", CONDITION)
     return None if metadata is None or condition is None else (metadata, condition)
 
 
@@ -60,7 +60,7 @@ def _facets(person: session.Person, namespace: str) -> None:
         key=_FIELD,
         help=f"Metadata keys of the newest {SAMPLE} documents, and properties that every document has.",
     )
-    counts = metadata_filter.count_facets(person, namespace, {}, [field]).get(field, []) if field else []
+    counts = document_filters.count_facets(person, namespace, {}, [field]).get(field, []) if field else []
     labels = {json.dumps(entry["value"]): f"{format_value(entry['value'])} ({entry['count']:,})" for entry in counts}
     hint = "Choose values" if labels or not field else "No document has a value here"
     choice: Json = {"format_func": labels.__getitem__, "disabled": not labels, "placeholder": hint}
@@ -78,9 +78,9 @@ def _add(field: str | None, chosen: list[str]) -> None:
     field = field or ""
     values = [json.loads(text) for text in chosen]
     key, name = field.removeprefix("metadata."), "filter" if field.startswith("metadata.") else "where"
-    if values and (current := metadata_filter.read_object(name)) is not None:
+    if values and (current := document_filters.read_object(name)) is not None:
         added = {**current, key: values[0] if len(values) == 1 else values}
-        metadata_filter.write_object(name, added if name == "filter" else join_condition(current, field, values))
+        document_filters.write_object(name, added if name == "filter" else join_condition(current, field, values))
     st.session_state[_FIELD] = None
 
 

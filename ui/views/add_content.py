@@ -2,17 +2,165 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import added, additions, frame, ingest_forms, url_state, widgets
+from ui.parts import account_tree, added, additions, frame, url_state, widgets
+from ui.parts.additions import Item
 from ui.parts.api_schema import known_services
-from ui.parts.ingest_forms import Options, Unfit
-from ui.parts.labels import offered_sources, source_title
+from ui.parts.labels import format_count, offered_sources, source_title
 from ui.parts.widgets import escape_markdown
+
+PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
+PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
+FILES = 500
+"""Files of one drop."""
+WHOLE = "add_folder"
+_ROUND = "add_round"
+"""Of the session: counts what was started, so that each start leaves empty fields."""
+
+
+class Unfit(Exception):
+    """Error of a form whose input cannot be sent; the text gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    metadata: str
+    chunks: Json
+
+    def extra(self) -> Json:
+        """Unfit unless the metadata is a JSON object, or empty."""
+        if not self.metadata.strip():
+            return {}
+        try:
+            metadata = json.loads(self.metadata)
+        except ValueError:
+            metadata = None
+        if not isinstance(metadata, dict):
+            raise Unfit('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
+        return {"metadata": metadata}
+
+
+def clear_fields() -> None:
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+
+
+def show_options() -> Options:
+    with st.expander("Metadata and chunks", icon=":material/tune:"):
+        metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
+        left_column, right_column = st.columns(2)
+        size = left_column.number_input("Chunk size (tokens)", 1, 8191, 1000)
+        overlap = right_column.number_input("Chunk overlap (tokens)", 0, 8190, 200)
+    return Options(metadata, {"chunkSize": int(size), "chunkOverlap": int(overlap)})
+
+
+def show_fields(kind: str) -> dict[str, Any]:
+    mark = f"{kind}-{st.session_state.get(_ROUND, 0)}"
+    match kind:
+        case "TEXT":
+            name = st.text_input("Name", help="The same name again replaces the document.", key=f"name-{mark}")
+            return {"name": name, "text": st.text_area("Text", height=160, key=f"text-{mark}")}
+        case "LOCAL_FILE":
+            whole = bool(st.session_state.get(WHOLE))
+            files = st.file_uploader(
+                "Drop a folder here, or choose one" if whole else "Drop files here, or choose them",
+                accept_multiple_files="directory" if whole else True,
+                help="PDF, Office, HTML, mail, images, archives and text. One that fails does not hold up the others.",
+                key=f"files-{mark}-{whole}",
+            )
+            parsing = st.radio("Parsing", list(PARSING), horizontal=True, help=PARSING_HELP)
+            return {"files": files, "parsing": PARSING[parsing or "Text only"]}
+        case "URLS_LIST":
+            return {"urls": st.text_area("URLs, one a line", height=120, key=f"urls-{mark}")}
+        case "SITEMAP":
+            url = st.text_input("Sitemap URL", placeholder="https://docs.example.com/sitemap.xml", key=f"url-{mark}")
+            return {"url": url, **_paths(), "maxLinks": int(st.number_input("Maximum pages", 1, 10_000, 1000))}
+        case _:
+            url = st.text_input("Start URL", placeholder="https://docs.example.com", key=f"url-{mark}")
+            left_column, right_column = st.columns(2)
+            depth = left_column.slider("Maximum depth (links)", 1, 5, 3)
+            links = right_column.number_input("Maximum pages", 1, 10_000, 100)
+            return {"url": url, **_paths(), "maxDepth": depth, "maxLinks": int(links)}
+
+
+def _paths() -> Json:
+    left_column, right_column = st.columns(2)
+    take = left_column.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
+    leave = right_column.text_input("Exclude paths (comma-separated)")
+    split = {"includePaths": take, "excludePaths": leave}
+    return {name: [part.strip() for part in typed.split(",") if part.strip()] for name, typed in split.items() if typed}
+
+
+def make_items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
+    path, extra = f"/v1/ingest/{offered_sources()[kind].path}", chosen.extra()
+    if kind == "LOCAL_FILE":
+        return _files(namespace, path, typed, chosen, extra)
+    config, name = {key: value for key, value in typed.items() if value not in ("", None)}, source_title(kind)
+    if kind == "TEXT":
+        if not typed["text"].strip():
+            raise Unfit("Type a text first.")
+        name = typed["name"] or name
+    elif kind == "URLS_LIST":
+        config = {"urls": [line.strip() for line in typed["urls"].splitlines() if line.strip()]}
+        if not config["urls"]:
+            raise Unfit("Type at least one URL.")
+        name = format_count(len(config["urls"]), "URL")
+    elif "url" in typed:
+        if not typed["url"].strip():
+            raise Unfit("Type the URL first.")
+        name = typed["url"]
+    request = {"source": kind, "config": config | extra, "chunkConfig": chosen.chunks}
+    return [Item(name, path, body={"namespaceId": namespace, "ingestConfig": request})]
+
+
+def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, extra: Json) -> list[Item]:
+    files = typed["files"] or []
+    if not files:
+        raise Unfit("Choose a file first, or drop some.")
+    if len(files) > FILES:
+        raise Unfit(f"{len(files):,} files are too many for one drop; it takes {FILES:,}.")
+    for name, number in Counter(file.name for file in files).items():
+        if number > 1:
+            raise Unfit(
+                f"{number} files are called {name}: one would replace the other. Rename one, or choose their folder"
+                " as a whole."
+            )
+    form = {"namespaceId": namespace, "source": "FILE", "chunkConfig": json.dumps(chosen.chunks)}
+    form |= {"ocrConfig": json.dumps({"strategy": typed["parsing"]})}
+    form |= {"metadata": json.dumps(extra["metadata"])} if extra else {}
+    # Within a folder a file's name is its path: two of one name in different folders are two documents.
+    forms = [form | ({"externalId": file.name} if "/" in file.name else {}) for file in files]
+    return [Item(file.name, path, form=file_form, file=file) for file, file_form in zip(files, forms, strict=True)]
+
+
+def choose_connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
+    """The choice of a connection, and of what of its account is taken.
+
+    None where there is no connection, or its account cannot be listed.
+    """
+    connections: list[Json] = []
+    if person.may("connections:read"):
+        query = {"namespaceId": namespace, "connector": kind, "pageSize": 100}
+        connections = person.api.get("/v1/connections", **query)["connections"]
+    active = {account["id"]: account["name"] for account in connections if account["status"] == "ACTIVE"}
+    if not active:
+        widgets.show_empty(
+            f"No active {source_title(kind)} connection.",
+            "Connect an account first; a person allows the access in the browser.",
+            go=("connections", f"Connect {source_title(kind)}"),
+        )
+        return None
+    choice: Json = {"default": next(iter(active)), "options": active, "format_func": active.__getitem__}
+    chosen = url_state.bind_field(st.selectbox, "connection", "Connection", prefix="add_from", always=True, **choice)
+    selection = account_tree.show_tree(person, namespace, chosen, kind)
+    return None if selection is None else {"connectionId": chosen, **selection}
 
 
 def main() -> None:
@@ -50,21 +198,21 @@ def _choose_source() -> str:
 
 def _from_fields(person: session.Person, namespace: str, kind: str) -> None:
     if kind == "LOCAL_FILE":
-        st.toggle("Choose a whole folder", key=ingest_forms.WHOLE)
+        st.toggle("Choose a whole folder", key=WHOLE)
     with st.form("add", border=False):
-        typed = ingest_forms.show_fields(kind)
-        chosen = ingest_forms.show_options()
+        typed = show_fields(kind)
+        chosen = show_options()
         start, preview = _buttons()
     if start or preview:
         _act(person, namespace, kind, typed, chosen, dry=preview)
 
 
 def _from_connection(person: session.Person, namespace: str, kind: str) -> None:
-    typed = ingest_forms.choose_connection(person, namespace, kind)
+    typed = choose_connection(person, namespace, kind)
     if typed is None:
         return
     with st.form("add", border=False):
-        chosen = ingest_forms.show_options()
+        chosen = show_options()
         start, preview = _buttons()
     if not (start or preview):
         return
@@ -87,7 +235,7 @@ def _act(
     person: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool
 ) -> None:
     try:
-        items = ingest_forms.make_items(namespace, kind, typed, chosen)
+        items = make_items(namespace, kind, typed, chosen)
     except Unfit as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return
@@ -96,7 +244,7 @@ def _act(
         return
     added.forget_previews()
     additions.start_addition(namespace, items)
-    ingest_forms.clear_fields()
+    clear_fields()
     st.rerun()
 
 

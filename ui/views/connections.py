@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import api_schema, authorization, frame, removals, storage_form, widgets
+from ui.parts import api_schema, frame, removals, widgets
 from ui.parts.labels import INTERVALS, due_in, format_count, name_of, source_title, span_until, time_ago, timing_of
 from ui.parts.widgets import escape_markdown
 
@@ -15,6 +20,8 @@ SCHEDULES = 100
 """Newest schedules of the namespace, of which those of connections are shown."""
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
 """What becomes of a revoked connection's documents."""
+_ADDED = "storages_added"
+"""Number of sources that were connected, so that each closes the form."""
 REVOKING = "revoking"
 """Of the session: the connection whose revocation is being asked about."""
 
@@ -24,7 +31,7 @@ def main() -> None:
     namespace = frame.show_head(person, "Connections")
     if person.may("connections:write"):
         _connect(person, namespace)
-        storage_form.show_storage_form(person, namespace)
+        show_storage_form(person, namespace)
     cursor = session.read_parameter("cursor")
     data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=cursor)
     connections = data["connections"]
@@ -63,8 +70,8 @@ def _connect(person: session.Person, namespace: str) -> None:
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": interval} if interval else {}
-                authorization.begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
-    authorization.show_link(person)
+                _begin_authorization(person, lambda: widgets.post_once(person, "/v1/connections", body))
+    _show_link(person)
 
 
 def _card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
@@ -119,7 +126,7 @@ def _actions(person: session.Person, namespace: str, connection: Json, none: str
         return
     is_authorized = connection["config"]["authType"] == "OAUTH2"
     if is_authorized and reconnect_column.button("Reconnect", key=f"again-{key}", width="stretch"):
-        authorization.begin_authorization(
+        _begin_authorization(
             person, lambda: person.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace}), rerun=True
         )
     if revoke_column.button("Revoke", key=f"revoking-{key}", width="stretch"):
@@ -172,6 +179,117 @@ def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
         service = api_schema.known_services().get(connector)
         data = widgets.post_once(person, f"/v1/ingest/{service.path if service else 'source'}", body)
         widgets.open_page("runs", run=data["ingestJobRunId"])
+
+
+LIVE_SECONDS = 3.0
+GOOD_SECONDS = 600.0
+"""How long the API keeps an authorization waiting."""
+_PENDING = "authorization"
+"""Of the session: an authorization that was begun, with its connection's state then, and when."""
+
+
+def _begin_authorization(person: session.Person, request: Callable[[], Json], *, rerun: bool = False) -> None:
+    """Begin one by the request, which answers the connection and the address; show why if it is refused."""
+    with frame.shown_refusal():
+        response = request()
+        connection = response["connection"]["id"]
+        pending = {"url": response["authorizationUrl"], "connection": connection, "begun": time.monotonic()}
+        st.session_state[_PENDING] = pending | {"state": _state(person, connection)}
+        if rerun:
+            st.rerun()
+
+
+def _show_link(person: session.Person) -> None:
+    """Shown while it is waited for; the page is drawn anew once the connection has another state."""
+    if _PENDING not in st.session_state:
+        return
+
+    @frame.live_fragment(LIVE_SECONDS)
+    def waiting() -> None:
+        pending = st.session_state.get(_PENDING)
+        if pending is None:
+            return
+        is_over = time.monotonic() - pending["begun"] > GOOD_SECONDS
+        if is_over or _state(person, pending["connection"]) != pending["state"]:
+            del st.session_state[_PENDING]
+            st.rerun(scope="app")
+        left_column, right_column = st.columns([3, 1], vertical_alignment="center")
+        left_column.info(
+            "Allow the access at the service: the card below follows by itself. The link lasts ten minutes."
+        )
+        right_column.link_button(
+            "Open the service", pending["url"], type="primary", icon=":material/open_in_new:", width="stretch"
+        )
+
+    waiting()
+
+
+def _state(person: session.Person, connection: str) -> Json:
+    details = person.api.get(f"/v1/connections/{connection}")["connection"]
+    return {name: details[name] for name in ("status", "statusReason", "config")}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of `SourceAddress`, or of its credentials, which are entered hidden."""
+
+    name: str
+    help: str
+    is_secret: bool
+    is_multiline: bool
+
+    @property
+    def label(self) -> str:
+        words = re.sub(r"(?=[A-Z])", " ", self.name).lower()
+        return words[0].upper() + words[1:]
+
+
+def show_storage_form(person: session.Person, namespace: str) -> None:
+    """Show the form of a new connection without authorization; the fields are those of the source."""
+    added = st.session_state.get(_ADDED, 0)
+    title = "Connect a folder, bucket or service by its URL"
+    with st.expander(title, icon=":material/database:", key=f"storage-form-{added}"):
+        sources = api_schema.sources_without_app()
+        source = st.selectbox("Source", list(sources), format_func=lambda name: sources[name]["title"])
+        with st.form("storage", border=False):
+            url = st.text_input("URL", placeholder=sources[source]["example"], key=f"storage-url-{source}")
+            name = st.text_input("Name", placeholder="Handbooks", key="storage-name")
+            values = {field: _ask(field, source) for field in list_fields(source)}
+            interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of, key="storage-interval")
+            if not st.form_submit_button("Connect source", type="primary", icon=":material/cable:"):
+                return
+        credentials = {field.name: value for field, value in values.items() if value and field.is_secret}
+        config: Json = {field.name: value for field, value in values.items() if value and not field.is_secret}
+        config |= {"url": f"file://{url}" if url.startswith("/") else url} | (
+            {"credentials": credentials} if credentials else {}
+        )
+        connector = sources[source]["connector"]
+        body: Json = {"namespaceId": namespace, "name": name or url, "connector": connector, "config": config}
+        body |= {"syncIntervalMinutes": interval} if interval else {}
+        with frame.shown_refusal():
+            widgets.post_once(person, "/v1/connections", body)
+            st.session_state[_ADDED] = added + 1
+            for key in [key for key in st.session_state if str(key).startswith("storage-")]:
+                del st.session_state[key]
+            st.toast(f"Connected: {escape_markdown(body['name'])}. Ingest it from its card.", icon=":material/check:")
+            st.rerun()
+
+
+def list_fields(source: str) -> Iterator[Field]:
+    schemas = api_schema.load_schemas()
+    for component, is_secret in (("SourceCredentials", True), ("SourceAddress", False)):
+        for name, schema in schemas[component]["properties"].items():
+            merged = {key: value for part in [*schema.get("anyOf", ()), schema] for key, value in part.items()}
+            if name != "url" and source in merged.get("x-sources", ()):
+                yield Field(name, merged["description"], is_secret, bool(merged.get("x-multiline")))
+
+
+def _ask(field: Field, source: str) -> str:
+    key = f"storage-{source}-{field.name}"
+    if field.is_multiline:
+        return st.text_area(field.label, help=field.help, key=key)
+    is_hidden = field.is_secret and field.name != "user"
+    return st.text_input(field.label, help=field.help, key=key, type="password" if is_hidden else "default")
 
 
 main()

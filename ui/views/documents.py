@@ -15,7 +15,6 @@ from ui.parts import (
     failures,
     frame,
     hidden_passages,
-    metadata_filter,
     url_state,
     waiting,
     widgets,
@@ -73,13 +72,13 @@ def show_listing(person: session.Person, namespace: str) -> None:
         _nothing(person, namespace, config, data)
         return
     st.caption(document_counts(data))
-    keys = metadata_filter.list_keys("metadata", data["documents"])
+    keys = document_filters.list_keys("metadata", data["documents"])
     table_column, facet_column = st.columns([4, 1]) if keys else (st.container(), None)
     with table_column:
         _table(namespace, data)
     if facet_column:
         with facet_column:
-            metadata_filter.show_facets(person, namespace, config, "metadata", keys)
+            document_filters.show_facets(person, namespace, config, "metadata", keys)
     hidden_passages.show_hidden(person, namespace)
     if config:
         document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
