@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ import streamlit as st
 from ui import session
 from ui.client import Api, ApiError, Json
 from ui.parts import failures, frame, widgets
-from ui.parts.labels import document_label, format_cost, format_count, status_word
+from ui.parts.labels import count_documents, document_label, format_cost, format_count, status_word
 from ui.parts.widgets import escape_markdown, format_code
 
 
@@ -48,7 +49,7 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
         for name in names
     ]
     if rows:
-        st.dataframe(rows, hide_index=True, width="stretch")
+        widgets.show_table(rows)
     if person.may("documents:write"):
         _form(person, namespace, document)
 
@@ -62,15 +63,15 @@ def _origin(person: session.Person, namespace: str, document: Json) -> str:
         return f"Its own list: a change of {inside} does not touch it."
     if not document["connection"]:
         return "Set by the request that ingested it, or changed later, here or by the API."
-    try:
-        path = f"/v1/connections/{document['connection']['id']}"
-        connection = person.api.get(path, namespaceId=namespace)["connection"] if person.may("connections:read") else {}
-    except ApiError:
-        connection = {}
+    connection: Json = {}
+    with suppress(ApiError):
+        if person.may("connections:read"):
+            path = f"/v1/connections/{document['connection']['id']}"
+            connection = person.api.get(path, namespaceId=namespace)["connection"]
+    name = escape_markdown(connection.get("name", ""))
     if connection.get("permissions") == "SOURCE":
-        return f"From the sharing at the content service, by the connection “{escape_markdown(connection['name'])}”."
+        return f"From the sharing at the content service, by the connection “{name}”."
     if connection:
-        name = escape_markdown(connection["name"])
         return f"The connection “{name}” does not read the sharing at its service (permissions: IGNORE)."
     return "From the connection's settings, or changed later, here or by the API."
 
@@ -95,16 +96,8 @@ def _form(person: session.Person, namespace: str, document: Json) -> None:
                 "denied": {"users": _list(no_users), "groups": _list(no_groups)},
                 "public": kind == "Every user",
             }
-        body = {
-            "namespaceId": namespace,
-            "filterConfig": {"documentIds": [document["id"]]},
-            "data": {"access": choice},
-        }
-        try:
-            changed = person.api.patch("/v1/documents", body)
-        except ApiError as error:
-            frame.show_error(error)
-        else:
+        with frame.shown_refusal():
+            changed = _patch(person, namespace, document, {"access": choice})
             st.success(f"Set: {summarize_access(changed['documents'][0])}")
 
 
@@ -142,19 +135,14 @@ def explain_access(namespace: str, document_ids: Sequence[str]) -> dict[str, str
     documents = _list_documents(api, namespace, document_ids)
     archives = sorted({entry["archive"]["id"] for entry in documents if entry["archive"]})
     names = {entry["id"]: entry["name"] for entry in _list_documents(api, namespace, archives)} if archives else {}
-    reasons = _Reasons(api, namespace, _compared(user), names)
+    compared = unicodedata.normalize("NFC", user).lower() if "@" in user else user  # as the API compares names
+    reasons = _Reasons(api, namespace, compared, names)
     return {document["id"]: reasons.explain(document) for document in documents}
 
 
 def _list_documents(api: Api, namespace: str, document_ids: Sequence[str]) -> list[Json]:
-    body = {"namespaceId": namespace, "filterConfig": {"documentIds": list(document_ids)}}
-    documents: list[Json] = api.post("/v1/documents", body)["documents"]
-    return documents
-
-
-def _compared(user: str) -> str:
-    """A name as the API compares it."""
-    return unicodedata.normalize("NFC", user).lower() if "@" in user else user
+    config = {"documentIds": list(document_ids)}
+    return list(api.list_documents(namespace, config, size=len(document_ids))["documents"])
 
 
 @dataclass(slots=True)
@@ -201,31 +189,17 @@ class _Reasons:
     def _members(self, group: str) -> Json:
         if group not in self.members:
             self.members[group] = {"users": [], "groups": []}
-            if len(self.members) <= MOST_GROUPS:
-                try:
+            with suppress(ApiError):  # a group that was never created has no members
+                if len(self.members) <= MOST_GROUPS:
                     answer = self.api.get(f"/v1/groups/{quote(group, safe='')}", namespaceId=self.namespace)
                     self.members[group] = answer["group"]["members"]
-                except ApiError:
-                    pass  # a group that was never created has no members
         return self.members[group]
 
 
 NAMES = 8
 """Documents that a preview names."""
-DELETED = "Gone from search at once, and from every store soon after, together with the files inside archives."
-_TOLD = "documents_told"
 _STARTED = "index_again_started"
 """Number of times that documents were indexed again, so that each closes its popover."""
-
-
-def show_outcome() -> None:
-    """Show the result of the last action, once, on the page that follows it."""
-    message = st.session_state.pop(_TOLD, None)
-    if message:
-        kind, text, query_params = message
-        (st.success if kind == "done" else st.warning)(text, icon=":material/check:" if kind == "done" else None)
-        if query_params:
-            st.page_link("views/runs.py", label="Progress", icon=":material/play_circle:", query_params=query_params)
 
 
 def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
@@ -235,19 +209,14 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
     """
     if not person.may("documents:write"):
         return
-    counts = {entry["status"]: entry["totalCount"] for entry in data["statsByStatus"]}
-    total = sum(counts.values())
-    names = [document["name"] for document in data["documents"]]
-    first = not session.read_parameter("cursor")
+    total = count_documents(data)
     with st.container(border=True):
         st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(what)}")
         with st.container(horizontal=True):
             show_index_again(person, namespace, config)
             with st.popover(f"Delete {format_count(total, 'document')}", icon=":material/delete:"):
-                _preview(total, names if first else [], counts)
-                st.caption(DELETED)
-                if st.button("Delete for good", type="primary", key="delete-all"):
-                    _delete(person, namespace, config, total)
+                _show_scope(data, total)
+                _offer_deletion(person, namespace, config, total, "delete-all")
 
 
 def show_actions(person: session.Person, namespace: str, document: Json) -> None:
@@ -257,36 +226,34 @@ def show_actions(person: session.Person, namespace: str, document: Json) -> None
         return
     _metadata(person, namespace, document)
     config = {"documentIds": [document["id"]]}
-    resync, delete = st.columns(2)
-    if resync.button(
-        "Index this document again", icon=":material/sync:", width="stretch", key=f"resync-{document['id']}"
-    ):
+    left_column, right_column = st.columns(2)
+    key = f"resync-{document['id']}"
+    if left_column.button("Index this document again", icon=":material/sync:", width="stretch", key=key):
         _resync(person, namespace, config)
-    with delete.popover("Delete this document", icon=":material/delete:", width="stretch"):
-        st.caption(DELETED)
-        if st.button("Delete for good", type="primary", key=f"delete-{document['id']}"):
-            _delete(person, namespace, config, 1)
+    with right_column.popover("Delete this document", icon=":material/delete:", width="stretch"):
+        _offer_deletion(person, namespace, config, 1, f"delete-{document['id']}")
 
 
-def _preview(total: int, names: Sequence[str], counts: Mapping[str, int]) -> None:
-    """Return the number of affected documents, their states, and the newest by name."""
-    states = ", ".join(f"{many:,} {status_word(status).lower()}" for status, many in counts.items())
-    st.markdown(f"**{format_count(total, 'document')}** ({states})")
-    lines = "\n".join(f"- {escape_markdown(document_label(name))}" for name in names[:NAMES])
-    remainder = f"\n- and {total - min(len(names), NAMES):,} more" if lines and total > min(len(names), NAMES) else ""
-    if lines:
-        st.markdown(lines + remainder)
-
-
-def _delete(person: session.Person, namespace: str, config: Json, expected: int) -> None:
-    try:
-        answer = person.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
-    except ApiError as error:
-        _refused(error, "Some may be deleted by now: look at the list again.")
+def _show_scope(data: Json, total: int) -> None:
+    """Show the number of affected documents, their states, and on the first page the newest by name."""
+    states = (f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in data["statsByStatus"])
+    st.markdown(f"**{format_count(total, 'document')}** ({', '.join(states)})")
+    if session.read_parameter("cursor"):
         return
-    session.set_parameters(document=None, chunk=None, cursor=None)
-    matched = f" {format_count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
-    rerun_with(escape_markdown(f"{answer.message}.{matched}"))
+    lines = [f"- {escape_markdown(document_label(document['name']))}" for document in data["documents"][:NAMES]]
+    remainder = [f"- and {total - len(lines):,} more"] if total > len(lines) else []
+    st.markdown("\n".join(lines + remainder))
+
+
+def _offer_deletion(person: session.Person, namespace: str, config: Json, expected: int, key: str) -> None:
+    st.caption("Gone from search at once, and from every store soon after, together with the files inside archives.")
+    if not st.button("Delete for good", type="primary", key=key):
+        return
+    with _shown_refusal("Some may be deleted by now: look at the list again."):
+        answer = person.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
+        matched = f" {format_count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
+        frame.keep_outcome(escape_markdown(f"{answer.message}.{matched}"))
+        session.go_to(document=None, chunk=None, cursor=None)
 
 
 def show_index_again(person: session.Person, namespace: str, config: Json) -> None:
@@ -300,14 +267,12 @@ def show_index_again(person: session.Person, namespace: str, config: Json) -> No
     with popover:
         queued = 1
         if not st.session_state.get("index-again"):  # the confirmation needs no second estimate
-            try:
+            queued = 0
+            with frame.shown_refusal():
                 body = {"namespaceId": namespace, "filterConfig": config, "dryRun": True}
                 estimate = person.api.post("/v1/documents/resync", body)
-            except ApiError as error:
-                frame.show_error(error)
-                return
-            _show_estimate(estimate)
-            queued = estimate["itemsQueued"]
+                _show_estimate(estimate)
+                queued = estimate["itemsQueued"]
         if st.button("Confirm", type="primary", key="index-again", disabled=not queued):
             _resync(person, namespace, config)
 
@@ -324,45 +289,43 @@ def _show_estimate(estimate: Json) -> None:
 
 
 def _resync(person: session.Person, namespace: str, config: Json) -> None:
+    with _shown_refusal("Some may be queued by now: look at the list again."):
+        body = {"namespaceId": namespace, "filterConfig": config}
+        response = widgets.post_once(person, "/v1/documents/resync", body)
+        st.session_state[_STARTED] = st.session_state.get(_STARTED, 0) + 1
+        text, is_partial = failures.summarize_resync(response), bool(response["itemsSkipped"])
+        frame.keep_outcome(text, response["ingestJobRunIds"], is_partial=is_partial)
+        st.rerun()
+
+
+@contextmanager
+def _shown_refusal(late: str) -> Iterator[None]:
+    """Shows a refusal in its place. `late`: the advice for a request that was not answered in time."""
     try:
-        response = widgets.post_once(person, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
+        yield
     except ApiError as error:
-        _refused(error, "Some may be queued by now: look at the list again.")
-        return
-    st.session_state[_STARTED] = st.session_state.get(_STARTED, 0) + 1
-    runs = response["ingestJobRunIds"]
-    query_params = {"namespace": namespace, **({"run": runs[0]} if len(runs) == 1 else {})}
-    kind = "partly" if response["itemsSkipped"] else "done"
-    rerun_with(failures.summarize_resync(response), kind=kind, query_params=query_params if runs else None)
-
-
-def rerun_with(text: str, *, kind: str = "done", query_params: Json | None = None) -> None:
-    """Show the page anew, with the result of an action on it once. `query_params`: of the runs that it started."""
-    st.session_state[_TOLD] = (kind, text, query_params)
-    st.rerun()
-
-
-def _refused(error: ApiError, late: str) -> None:
-    frame.show_error(error)
-    if error.code == "TIMEOUT":
-        st.caption(late)
+        frame.show_error(error)
+        if error.code == "TIMEOUT":
+            st.caption(late)
 
 
 def _metadata(person: session.Person, namespace: str, document: Json) -> None:
     with st.form("metadata"):
         typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
-        if st.form_submit_button("Set metadata", icon=":material/save:"):
-            try:
-                body = {
-                    "namespaceId": namespace,
-                    "filterConfig": {"documentIds": [document["id"]]},
-                    "data": {"metadata": json.loads(typed)},
-                }
-                changed = person.api.patch("/v1/documents", body)
-            except ValueError:
-                st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
-            except ApiError as error:
-                frame.show_error(error)
-            else:
-                done = changed["itemsUpdated"]
-                rerun_with("Metadata set. Nothing was embedded again." if done else "There was nothing to change.")
+        if not st.form_submit_button("Set metadata", icon=":material/save:"):
+            return
+        try:
+            metadata = json.loads(typed)
+        except ValueError:
+            st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
+            return
+        with frame.shown_refusal():
+            is_changed = _patch(person, namespace, document, {"metadata": metadata})["itemsUpdated"]
+            text = "Metadata set. Nothing was embedded again." if is_changed else "There was nothing to change."
+            frame.keep_outcome(text)
+            st.rerun()
+
+
+def _patch(person: session.Person, namespace: str, document: Json, data: Json) -> Json:
+    config = {"documentIds": [document["id"]]}
+    return person.api.patch("/v1/documents", {"namespaceId": namespace, "filterConfig": config, "data": data})

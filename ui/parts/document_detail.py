@@ -189,7 +189,7 @@ WORDS = {
 
 def show_document(person: session.Person, namespace: str, document_id: str) -> None:
     widgets.link_back("All documents", "document", "chunk", "tab")
-    document_actions.show_outcome()
+    frame.show_outcome()
     documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINKS)["documents"]
     if not documents:
         advice = "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it."
@@ -201,9 +201,10 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     _head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
-        retry = failures.show_causes(person, namespace, {cause: 1}, document["id"], linked=False)
+        retry = failures.show_causes(person, {cause: 1}, document["id"], linked=False)
         if retry and (result := failures.retry_documents(person, namespace, retry, config)):
-            document_actions.rerun_with(result)
+            frame.keep_outcome(result)
+            st.rerun()
     _links(person, namespace, document)
     pages = {
         "Chunks": show_chunks,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
+from ui.client import Json
 from ui.parts import frame, widgets
 from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown
@@ -47,14 +47,9 @@ REMEDIES = {
 
 def count_causes(person: session.Person, namespace: str) -> Json:
     """Return the number of failed documents of the namespace by cause, most first."""
-    body = {
-        "namespaceId": namespace,
-        "filterConfig": {"documentIngestionStatuses": ["FAILED"]},
-        "includeConfig": {"documents": False},
-        "pagination": {"pageSize": 1},
-        "facets": [FIELD],
-    }
-    return {facet["value"]: facet["count"] for facet in person.api.post("/v1/documents", body)["facets"][FIELD]}
+    failed = {"documentIngestionStatuses": ["FAILED"]}
+    data = person.api.list_documents(namespace, failed, facets=[FIELD])
+    return {facet["value"]: facet["count"] for facet in data["facets"][FIELD]}
 
 
 def count_of(failures: list[Json]) -> dict[str, int]:
@@ -64,7 +59,6 @@ def count_of(failures: list[Json]) -> dict[str, int]:
 
 def show_causes(
     person: session.Person,
-    namespace: str,
     counts: Mapping[str, int],
     key: str,
     *,
@@ -80,15 +74,12 @@ def show_causes(
         remedy = REMEDIES[cause]
         with st.container(horizontal=True, vertical_alignment="center"):
             text = f"{count:,} {remedy.singular if count == 1 else remedy.plural}"
-            query = {"namespace": namespace, "status": "FAILED", "cause": cause}
             if linked:
-                st.page_link("views/documents.py", label=text, icon=":material/error:", query_params=query)
+                widgets.link_page("documents", text, "error", status="FAILED", cause=cause)
             else:
                 st.markdown(f":material/error: {text}", width="content")
             if remedy.page:
-                page, label = remedy.page
-                query, icon = {"namespace": namespace}, ":material/arrow_forward:"
-                st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query)
+                widgets.link_page(*remedy.page, "arrow_forward")
             label = (remedy.retry or "").replace("Retry", "Retry all" if count > 1 else "Retry", 1)
             if not label or not person.may(scope):
                 continue
@@ -103,9 +94,8 @@ def show_causes(
 def _ask_password(label: str, key: str) -> str:
     """Show the button with the form of a password. Return the password when it is sent, else ""."""
     with st.popover(label, icon=":material/key:"), st.form(key, clear_on_submit=True, border=False):
-        password = st.text_input(
-            "Password of the file", type="password", key=f"{key}-field", autocomplete="off", max_chars=255
-        )
+        look: Json = {"type": "password", "autocomplete": "off", "max_chars": 255}
+        password = st.text_input("Password of the file", key=f"{key}-field", **look)
         st.caption("It opens the file for this retry, and is deleted afterwards.")
         return password if st.form_submit_button("Retry with this password", icon=":material/replay:") else ""
 
@@ -120,12 +110,9 @@ def retry_documents(person: session.Person, namespace: str, retry: Retry, config
     was refused, which is shown."""
     config = config or {"where": where_cause(retry.cause)}
     body = {"namespaceId": namespace, "filterConfig": config, **retry.changes}
-    try:
-        response = widgets.post_once(person, "/v1/documents/resync", body)
-    except ApiError as error:
-        frame.show_error(error)
-        return None
-    return summarize_resync(response)
+    with frame.shown_refusal():
+        return summarize_resync(widgets.post_once(person, "/v1/documents/resync", body))
+    return None
 
 
 def summarize_resync(response: Json, effect: str = "queued for resync") -> str:

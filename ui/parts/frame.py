@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -274,18 +274,22 @@ def kept_refusal() -> Iterator[None]:
         keep_outcome(error)
 
 
-def keep_outcome(outcome: str | ApiError) -> None:
-    """Keep the result of an action, as Markdown, for the run of the page that follows it."""
-    st.session_state[_OUTCOME] = outcome
+def keep_outcome(outcome: str | ApiError, runs: Sequence[str] = (), *, is_partial: bool = False) -> None:
+    """Keep the result of an action, as Markdown, for the run of the page that follows it. `runs`: those it started."""
+    st.session_state[_OUTCOME] = outcome, runs, is_partial
 
 
 def show_outcome() -> bool:
     """Show the result of the last action, once; False without one."""
-    outcome = st.session_state.pop(_OUTCOME, None)
+    outcome, runs, is_partial = st.session_state.pop(_OUTCOME, (None, (), False))
     if isinstance(outcome, ApiError):
         show_error(outcome)
+    elif is_partial:
+        st.warning(outcome)
     elif outcome:
         st.success(outcome, icon=":material/check:")
+    if runs:
+        widgets.link_page("runs", "Progress", **({"run": runs[0]} if len(runs) == 1 else {}))
     return bool(outcome)
 
 

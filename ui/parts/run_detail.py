@@ -22,7 +22,7 @@ def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], 
     counts: Counter[str] = Counter()
     for run in runs:
         counts.update(failures.count_of(run["failures"]))
-    retry = failures.show_causes(person, namespace, dict(counts.most_common()), key, scope="ingest:write", linked=False)
+    retry = failures.show_causes(person, dict(counts.most_common()), key, scope="ingest:write", linked=False)
     if retry is None:
         return {}
     body = {"namespaceId": namespace, "failureCauses": [retry.cause], **retry.changes}

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def show_listing(person: session.Person, namespace: str) -> None:
-    document_actions.show_outcome()
+    frame.show_outcome()
     count = partial(person.api.list_documents, namespace)
     around = waiting.ask_in_parallel(
         {
@@ -92,9 +92,10 @@ def _attention(config: Json, unknown: int) -> None:
 
 
 def _failures(person: session.Person, namespace: str, counts: Json) -> None:
-    retry = failures.show_causes(person, namespace, counts, "documents")
+    retry = failures.show_causes(person, counts, "documents")
     if retry and (result := failures.retry_documents(person, namespace, retry)):
-        document_actions.rerun_with(result)
+        frame.keep_outcome(result)
+        st.rerun()
 
 
 def _of_cause(config: Json) -> Json:

@@ -123,7 +123,7 @@ def _create(person: session.Person) -> None:
 def _one(person: session.Person, space: Json) -> None:
     session.remember_namespace(person, space["id"])
     _back()
-    document_actions.show_outcome()
+    frame.show_outcome()
     st.header(escape_markdown(space["name"]))
     times = (
         f" · created {time_ago(space['createdAt'])} · changed {time_ago(space['updatedAt'])}"

@@ -147,7 +147,7 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
-        retry = failures.show_causes(person, namespace, causes, "overview") if causes else None
+        retry = failures.show_causes(person, causes, "overview") if causes else None
         if retry and (result := failures.retry_documents(person, namespace, retry)):
             st.toast(result, icon=":material/replay:")
             st.rerun(scope="fragment")
