@@ -13,7 +13,6 @@ from threading import Lock
 from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from ui import sign_ins
 from ui.client import Api, ApiError, Json
@@ -223,27 +222,13 @@ def _is_used(name: str, parameters: Json) -> bool:
     return not name.endswith(POSITION) or name.removesuffix(POSITION) in parameters
 
 
-def go_to_first_page() -> None:
-    set_parameters(cursor=None)
-
-
 def set_parameters(**values: str | None) -> None:
     """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
     updated = {name: value for name, value in updated.items() if _is_used(name, updated)}
-    if updated == previous:
-        return
-    try:
+    if updated != previous:
         st.query_params.from_dict(updated)
-    except StreamlitAPIException:  # parameters of bound widgets cannot be replaced
-        st.query_params.update(
-            {
-                name: updated.get(name) or []
-                for name in {**previous, **values}
-                if previous.get(name) != updated.get(name)
-            }
-        )
 
 
 def go_to(**values: str | None) -> None:

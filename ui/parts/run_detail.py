@@ -123,9 +123,10 @@ _FINAL = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 """Types of a flow run's last state."""
 
 
-def open_parts(run: Json) -> tuple[bool, bool]:
+def count_open_parts(run: Json) -> int:
+    """Return 0 once the run and its flow run have ended."""
     states = (run.get("flowRun") or {}).get("states") or []
-    return run["status"] in MOVING, bool(states) and states[-1]["type"] not in _FINAL
+    return 2 * (run["status"] in MOVING) + (bool(states) and states[-1]["type"] not in _FINAL)
 
 
 _MOST_STATES = 8

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -15,52 +14,6 @@ from ui import session
 WRITTEN = "_written"
 """Ends the names in the session of addresses as their fields last wrote them."""
 _PAGE = "page_of_fields"
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields of a page, or of a part of it: `names` are those of the address, the first one's field always drawn.
-
-    A field has the key `key(name)`, and no value of its own: one whose value came from the address would be another
-    field after each change, and what is typed meanwhile would be lost.
-    """
-
-    page: str
-    names: tuple[str, ...]
-
-    def key(self, name: str) -> str:
-        return f"{self.page}_{name}"
-
-    def follow(self, shown: Mapping[str, Any]) -> None:
-        """Set the fields from the address before they are drawn, if the address is not the one they wrote.
-
-        `shown`: the value of each field for the current address. The address is noted at once: input made before the
-        page is complete starts the next run, which must not take the address for a new one and overwrite the input.
-        """
-        if self.key(self.names[0]) in st.session_state and st.session_state.get(self._written) == self._address():
-            return
-        st.session_state[self._written] = self._address()
-        for name in self.names:
-            st.session_state[self.key(name)] = shown[name]
-
-    def offer(self, name: str, known: Collection[Any]) -> None:
-        """Reset a choice that is not among the options, before it is drawn."""
-        if st.session_state[self.key(name)] not in known:
-            st.session_state[self.key(name)] = next(iter(known))
-
-    def write(self, **values: str | None) -> bool:
-        """Put into the address what they say, now that they are drawn; whether that is another one now."""
-        previous = self._address()
-        session.set_parameters(**values)
-        st.session_state[self._written] = self._address()
-        return previous != self._address()
-
-    @property
-    def _written(self) -> str:
-        return f"{self.page}{WRITTEN}"
-
-    def _address(self) -> dict[str, str | None]:
-        return {name: session.read_parameter(name) for name in self.names}
 
 
 def bind_field(
@@ -126,10 +79,10 @@ def _format(value: Any, word: str) -> str:
     return ",".join(value) if isinstance(value, list) else str(value).strip()
 
 
-def one_of(name: str, known: Sequence[str]) -> str:
-    """A value in the page's address that there is; else the first that there is."""
-    value = session.read_parameter(name) or ""
-    return value if value in known else known[0]
+def choose_order(orders: Mapping[str, str]) -> str:
+    """Show the choice of a list's order. `orders`: labels by the API's words, the default first."""
+    choice: dict[str, Any] = {"options": orders, "default": next(iter(orders)), "format_func": orders.__getitem__}
+    return str(bind_field(st.selectbox, "sort", "Order", prefix="order", **choice))
 
 
 def forget_fields(*pages: str) -> None:

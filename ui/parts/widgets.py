@@ -170,19 +170,6 @@ PLACES = ("cursor", "keys", "tenants", "questions", "sent")
 """Where lists keep their place in the address."""
 
 
-def choose_order(orders: Mapping[str, str]) -> str:
-    """Show the choice of a list's order, kept in the page's address. `orders`: labels by the API's words."""
-    order: str = st.selectbox(
-        "Order",
-        list(orders),
-        format_func=orders.__getitem__,
-        key="sort",
-        bind="query-params",
-        on_change=session.go_to_first_page,
-    )
-    return order
-
-
 def show_pager(data: Json, *, name: str = "cursor", start: str = "First page", further: str = "Next page") -> None:
     """Show the position in a list, and the buttons that this part of it needs. `data`: a page of the API."""
     rows = next((value for value in data.values() if isinstance(value, list)), [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date
 from functools import partial
 from typing import Any
 
@@ -13,34 +12,16 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import api_schema, url_state, waiting, widgets
-from ui.parts.widgets import csv_bytes
 
 PAGE = 100
 KINDS = (
-    "connection",
-    "document",
-    "evaluation",
-    "group",
-    "ingestJobRun",
-    "key",
-    "namespace",
-    "organization",
-    "tenant",
-    "webhook",
+    *("connection", "document", "evaluation", "group", "ingestJobRun"),
+    *("key", "namespace", "organization", "tenant", "webhook"),
 )
 ORDERS = {"newest": "Newest first", "oldest": "Oldest first"}
 OUTCOMES = {"DONE": "Done", "REFUSED": "Refused"}
-FILTERS = {
-    "type": "objectType",
-    "outcome": "outcome",
-    "key_name": "keyName",
-    "object": "object",
-    "since": "from",
-    "until": "to",
-}
-"""Names in the page's address, and the API's."""
-DAYS = ("since", "until")
-FIELDS = url_state.Fields("audit", tuple(FILTERS))
+FILTERS = ("type", "outcome", "key_name", "object", "since", "until")
+"""Names in the page's address."""
 PAST = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send": "Sent", "Set": "Set"}
 """Verbs of the API's summaries whose past tense does not end in -ed alone."""
 NAMED = {"namespace": "/v1/namespaces", "key": "/v1/keys"}
@@ -66,7 +47,8 @@ def main() -> None:
         advice = "Clear the filters to see more." if filters else "Every change made with a key is recorded here."
         widgets.show_empty("No entries.", advice)
         if filters:
-            st.button("Clear filters", on_click=_clear, icon=":material/filter_alt_off:")
+            clear = partial(session.set_parameters, cursor=None, **dict.fromkeys(FILTERS))
+            st.button("Clear filters", on_click=clear, icon=":material/filter_alt_off:")
         return
     names = _object_names(person, entries)
     with_changes = any("changes" in entry for entry in entries)
@@ -75,54 +57,29 @@ def main() -> None:
     clicked = widgets.clicked_row(rows, "audit_rows", entries, Time=time_column)
     if clicked is not None:
         _open(clicked)
-    st.download_button(
-        "Download this page as CSV", csv_bytes(rows, list(rows[0])), "audit.csv", icon=":material/download:"
-    )
+    widgets.download_csv("Download this page as CSV", rows, "audit.csv")
     widgets.show_pager(data)
 
 
 def _filters() -> tuple[dict[str, Any], str]:
-    """Return the chosen filters as the API's parameters, and the order; write them to the page's address."""
-    FIELDS.follow({name: _shown(name) for name in FILTERS})
-    first_column, second_column, third_column, fourth_column = st.columns(4)
-    first_column.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
-    second_column.selectbox(
-        "Outcome", ["", *OUTCOMES], format_func=lambda word: OUTCOMES.get(word, "Any"), key="audit_outcome"
-    )
-    third_column.text_input("Key name", key="audit_key_name")
-    fourth_column.text_input("Object ID", key="audit_object")
-    first_column.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
-    second_column.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
-    with third_column:
-        order = widgets.choose_order(ORDERS)
-    chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
-    if FIELDS.write(**chosen):
-        session.set_parameters(cursor=None)
-    return {FILTERS[name]: value for name, value in chosen.items() if value}, order
-
-
-def _clear() -> None:
-    session.set_parameters(cursor=None, **dict.fromkeys(FILTERS))
-
-
-def _shown(name: str) -> Any:
-    """Return the value of a field from the address."""
-    value = session.read_parameter(name) or ""
-    if name in DAYS:
-        return _day(value)
-    options = {"type": KINDS, "outcome": tuple(OUTCOMES)}.get(name)
-    return value if options is None or value in options else ""
-
-
-def _day(given: str) -> date | None:
-    try:
-        return date.fromisoformat(given)
-    except ValueError:
-        return None
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value or "").strip()
+    """Show the filters and the order, kept in the page's address; return them as the API's parameters."""
+    field = partial(url_state.bind_field, prefix="audit")
+    columns = st.columns(4)
+    kinds, outcomes = {"": "Any"} | dict(zip(KINDS, KINDS, strict=True)), {"": "Any"} | OUTCOMES
+    day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
+    chosen = {
+        "objectType": field(columns[0].selectbox, "type", "Object type", options=kinds, format_func=kinds.__getitem__),
+        "outcome": field(
+            columns[1].selectbox, "outcome", "Outcome", options=outcomes, format_func=outcomes.__getitem__
+        ),
+        "keyName": field(columns[2].text_input, "key_name", "Key name"),
+        "object": field(columns[3].text_input, "object", "Object ID"),
+        "from": field(columns[0].date_input, "since", "From", **day),
+        "to": field(columns[1].date_input, "until", "To", **day),
+    }
+    with columns[2]:
+        order = url_state.choose_order(ORDERS)
+    return {name: str(value) for name, value in chosen.items() if value}, order
 
 
 def _object_names(person: session.Person, entries: list[Json]) -> Mapping[str, str]:
@@ -146,9 +103,7 @@ def _sentence(entry: Json, names: Mapping[str, str]) -> str:
     about = f": {about}" + (f" and {len(ids) - 3:,} more" if len(ids) > 3 else "") if ids else ""
     summary = str((operation or {}).get("summary") or "").partition(":")[0]
     if not summary:
-        return (
-            f"Ran {entry['route']}{about}" if entry["method"] == "CLI" else f"{entry['method']} {entry['route']}{about}"
-        )
+        return f"{'Ran' if entry['method'] == 'CLI' else entry['method']} {entry['route']}{about}"
     if entry["status"] >= 400:
         return f"Tried to {summary[0].lower()}{summary[1:]}{about}"
     verb, _, rest = summary.partition(" ")
@@ -167,13 +122,12 @@ def _open(entry: Json) -> None:
 
 def _change(change: Json) -> str:
     """Return one object's change as text: each field that differs, before and after."""
-    before, after = (
-        change[side] if isinstance(change[side], dict) else {"": change[side]} for side in ("before", "after")
-    )
+    sides = (change["before"], change["after"])
+    old, new = (side if isinstance(side, dict) else {"": side} for side in sides)
     parts = [
-        f"{name or 'value'}: {_value(before.get(name))} → {_value(after.get(name))}"
-        for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name)
+        f"{name or 'value'}: {_value(old.get(name))} → {_value(new.get(name))}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
     ]
     return "; ".join(parts)
 

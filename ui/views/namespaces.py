@@ -5,28 +5,20 @@ from __future__ import annotations
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
-from ui.parts import api_schema, document_actions, frame, namespace_form, widgets
+from ui.client import Json
+from ui.parts import api_schema, document_actions, frame, namespace_form, url_state, widgets
 from ui.parts.labels import format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
 WAYS = (
-    ("runs", "Runs", "play_circle", "ingest:read"),
-    ("documents", "Documents", "description", "documents:read"),
-    ("search", "Search lab", "search", "search"),
+    ("runs", "Runs", "ingest:read"),
+    ("documents", "Documents", "documents:read"),
+    ("search", "Search lab", "search"),
 )
 ORDERS = {"documents": "Most documents", "searches": "Most searches", "name": "Name", "newest": "Newest"}
 AT_REST = ["SUCCESS", "FAILED", "CANCELLED"]
 """Statuses of the documents that can be indexed again; those in the backlog were not chosen."""
-AREAS = {
-    "fileStorageConfig": "File storage",
-    "vectorStorageConfig": "Vector store",
-    "embeddingModelConfig": "Embedding model",
-    "webScraperConfig": "Web scraper",
-    "rerankConfig": "Reranker",
-    "parserConfig": "External parser",
-}
 
 
 def main() -> None:
@@ -46,21 +38,13 @@ def main() -> None:
 
 def _list(person: session.Person) -> None:
     if person.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
-        session.set_parameters(new="yes")
-        st.rerun()
+        session.go_to(new="yes")
     left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
-    name = left_column.text_input(
-        "Find namespaces",
-        key="name",
-        type="search",
-        icon=":material/search:",
-        placeholder="Part of the name",
-        max_chars=200,
-        bind="query-params",
-        on_change=session.go_to_first_page,
-    )
+    hint: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Part of the name"}
+    field = left_column.text_input
+    name = url_state.bind_field(field, "name", "Find namespaces", prefix="namespaces", max_chars=200, **hint)
     with right_column:
-        order = widgets.choose_order(ORDERS)
+        order = url_state.choose_order(ORDERS)
     data = person.api.get(
         "/v1/namespaces", name=name, sort=order, counts=True, pageSize=PAGE, cursor=session.read_parameter("cursor")
     )
@@ -69,15 +53,13 @@ def _list(person: session.Person) -> None:
         widgets.show_empty("No namespace has this in its name.", "Try a shorter part of the name.")
         return
     if not spaces:
-        widgets.show_empty(
-            "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
-        )
+        advice = "Create one: it keeps its content apart, with a storage, an index and a model."
+        widgets.show_empty("No namespace yet.", advice)
         return
     rows = [{"Name": space["name"], **_use(space), **_summary(space), "Id": space["id"]} for space in spaces]
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
-        session.set_parameters(namespace=chosen, open="yes")
-        st.rerun()
+        session.go_to(namespace=chosen, open="yes")
     widgets.show_pager(data)
 
 
@@ -105,32 +87,22 @@ def _summary(space: Json) -> Json:
     }
 
 
-def _back() -> None:
-    if st.button("All namespaces", icon=":material/arrow_back:"):
-        session.set_parameters(new=None, open=None)
-        st.rerun()
-
-
 def _create(person: session.Person) -> None:
-    _back()
+    widgets.link_back("All namespaces", "new", "open")
     st.header("New namespace")
     created = namespace_form.show_form(person, None)
     if created is not None:
-        session.set_parameters(new=None, open="yes", namespace=created["id"])
-        st.rerun()
+        session.go_to(new=None, open="yes", namespace=created["id"])
 
 
 def _one(person: session.Person, space: Json) -> None:
     session.remember_namespace(person, space["id"])
-    _back()
+    widgets.link_back("All namespaces", "new", "open")
     frame.show_outcome()
     st.header(escape_markdown(space["name"]))
-    times = (
-        f" · created {time_ago(space['createdAt'])} · changed {time_ago(space['updatedAt'])}"
-        if "createdAt" in space
-        else ""
-    )
-    st.caption(f"`{space['id']}`{times}")
+    words = {"createdAt": "created", "updatedAt": "changed"}
+    times = [f"{word} {time_ago(space[name])}" for name, word in words.items() if name in space]
+    st.caption(" · ".join([f"`{space['id']}`", *times]))
     configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
     with configuration:
         _configuration(person, space)
@@ -147,19 +119,18 @@ def _one(person: session.Person, space: Json) -> None:
 def _configuration(person: session.Person, space: Json) -> None:
     """Show the configuration of the namespace, and links to its content."""
     with st.container(horizontal=True):
-        query_params = {"namespace": space["id"]}
-        for page, label, icon, _ in (link for link in WAYS if person.may(link[3])):
-            st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=query_params)
+        for page, label, scope in WAYS:
+            if person.may(scope):
+                widgets.link_page(page, label, namespace=space["id"])
         document_actions.show_index_again(person, space["id"], {"documentIngestionStatuses": AT_REST})
+    apps = {service.app: service.title for service in api_schema.known_services().values()}
     rows = [
         {
             "Component": title,
             "Provider": str(config.get("type") or config.get("provider") or "OAuth app"),
             "Settings": _details(config),
         }
-        for area, title in (
-            AREAS | {service.app: service.title for service in api_schema.known_services().values()}
-        ).items()
+        for area, title in (namespace_form.AREAS | apps).items()
         if (config := space.get(area))
     ]
     if not rows:
@@ -167,18 +138,15 @@ def _configuration(person: session.Person, space: Json) -> None:
         return
     if language := space.get("keywordLanguage"):
         rows.append({"Component": "Keyword search", "Provider": "PostgreSQL", "Settings": f"Language {language}"})
-    st.dataframe(rows, hide_index=True, width="stretch")
+    widgets.show_table(rows)
     st.caption("Secrets are absent or masked: the service never shows one again.")
 
 
 def _details(config: Json) -> str:
     flat = {**config, **(config.get("credentials") or {})}
-    figures = (
-        f"{namespace_form.LABELS.get(name, name)} {value}"
-        for name, value in flat.items()
-        if name not in ("type", "provider", "credentials")
-    )
-    return ", ".join(figures)
+    hidden = ("type", "provider", "credentials")
+    labels = {name: namespace_form.LABELS.get(name, name) for name in flat if name not in hidden}
+    return ", ".join(f"{label} {flat[name]}" for name, label in labels.items())
 
 
 def _delete(person: session.Person, space: Json) -> None:
@@ -186,20 +154,13 @@ def _delete(person: session.Person, space: Json) -> None:
         st.caption("This key may not delete namespaces: it lacks the scope namespaces:write, or is bound.")
         return
     st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
-    typed = st.text_input(
-        f"Type the name of the namespace to delete it: {escape_markdown(space['name'])}", key="delete_name"
-    )
-    if st.button(
-        "Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:", key="delete_ns"
-    ):
-        try:
+    label = f"Type the name of the namespace to delete it: {escape_markdown(space['name'])}"
+    is_sure = st.text_input(label, key="delete_name") == space["name"]
+    if st.button("Delete for good", type="primary", disabled=not is_sure, icon=":material/delete:", key="delete_ns"):
+        with frame.shown_refusal():
             person.api.delete(f"/v1/namespaces/{space['id']}")
-        except ApiError as error:
-            frame.show_error(error)
-        else:
-            session.set_parameters(namespace=None, open=None)
             st.toast("Deleted.", icon=":material/check:")
-            st.rerun()
+            session.go_to(namespace=None, open=None)
 
 
 main()

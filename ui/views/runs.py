@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError
 from ui.parts import frame, removals, run_detail, url_state, widgets
 from ui.parts.added import percent_done
 from ui.parts.labels import (
@@ -23,7 +23,6 @@ from ui.parts.labels import (
     status_word,
     time_ago,
 )
-from ui.parts.widgets import csv_bytes
 
 PAGE = 50
 LIVE_SECONDS = 2.0
@@ -41,7 +40,6 @@ ORDERS = {
     "longest": "Longest work first",
     "status": "Unfinished first",
 }
-FIELDS = url_state.Fields("runs", ("q", "source", "status"))
 
 
 def main() -> None:
@@ -82,48 +80,20 @@ def show_listing(person: session.Person, namespace: str) -> None:
 def _filters(person: session.Person) -> tuple[bool, str]:
     """Search by name, source and status, and an order, kept in the page's address. Return whether the table is to move,
     and the order."""
-    kinds = (ALL, *offered_sources())
-    FIELDS.follow(
-        {
-            "q": session.read_parameter("q") or "",
-            "source": url_state.one_of("source", kinds),
-            "status": url_state.one_of("status", STATES),
-        }
-    )
+    field = partial(url_state.bind_field, prefix="runs")
     name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
-    q = name.text_input("Search", placeholder="Name, URL, account or id", key="runs_q", max_chars=200)
-    chosen = source.selectbox(
-        "Source",
-        kinds,
-        format_func=lambda one: "all sources" if one == ALL else source_title(one),
-        key="runs_source",
-    )
+    field(name.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
+    words = {ALL: "all sources"} | {kind: source_title(kind) for kind in offered_sources()}
+    field(source.selectbox, "source", "Source", default=ALL, options=words, format_func=words.__getitem__)
     with sort:
-        order = widgets.choose_order(ORDERS)
+        order = url_state.choose_order(ORDERS)
     moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        selected = st.pills(
-            "Status",
-            STATES,
-            key="runs_status",
-            format_func=_said,
-        )
+        words = {state: status_word(state) if state in STATUS else state.capitalize() for state in STATES}
+        field(st.pills, "status", "Status", default=ALL, options=STATES, format_func=words.__getitem__)
         if person.may("ingest:write"):
-            st.page_link(
-                "views/add_content.py",
-                label="Add content",
-                icon=":material/add_circle:",
-                query_params={"namespace": session.read_parameter("namespace") or ""},
-            )
-    if FIELDS.write(
-        status=None if selected in (None, ALL) else selected, source=None if chosen == ALL else chosen, q=q.strip()
-    ):
-        session.set_parameters(cursor=None)
+            widgets.link_page("add_content", "Add content")
     return bool(moves), order
-
-
-def _said(state: str) -> str:
-    return status_word(state) if state in STATUS else state.capitalize()
 
 
 def _table(data: dict[str, Any]) -> None:
@@ -132,9 +102,8 @@ def _table(data: dict[str, Any]) -> None:
         if any(session.read_parameter(name) for name in ("q", "source")):
             widgets.show_empty("No run matches.", "Search for less, or choose all sources and every status.")
         elif status := session.read_parameter("status"):
-            widgets.show_empty(
-                f"No run has the status “{status_word(status)}” now.", "Choose “All” above to see every run."
-            )
+            text = f"No run has the status “{status_word(status)}” now."
+            widgets.show_empty(text, "Choose “All” above to see every run.")
         else:
             widgets.add_content("No runs here.")
         widgets.show_pager(data)
@@ -158,13 +127,11 @@ def _table(data: dict[str, Any]) -> None:
         Prefect=st.column_config.LinkColumn(display_text="open"),
     )
     if chosen is not None:
-        session.set_parameters(run=chosen)
-        st.rerun(scope="app")
-    rows_with_id = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
+        session.go_to(run=chosen)
+    rows_with_id = [{"Id": run["id"], **row} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
         widgets.show_pager(data)
-        file = csv_bytes(rows_with_id, ["Id", *rows[0]])
-        st.download_button("Table as CSV", file, "runs.csv", "text/csv", icon=":material/download:")
+        widgets.download_csv("Table as CSV", rows_with_id, "runs.csv")
 
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:
@@ -193,56 +160,29 @@ def _span(began: dict[str, Any] | None, ended: dict[str, Any] | None) -> str:
 
 def show_run(person: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
-    fetched = [run_detail.fetch_run(person, namespace, run_id)]
-    first = fetched[0]
-    _actions(person, namespace, first)
-    if first["connection"]:
-        removals.show_link(person, namespace, first["connection"]["id"])
-    open_parts = run_detail.open_parts(first)
-
-    @frame.live_fragment(LIVE_SECONDS if any(open_parts) else None)
-    def live() -> None:
-        run = fetched.pop() if fetched else run_detail.fetch_run(person, namespace, run_id)
-        if run_detail.open_parts(run) != open_parts:
-            st.rerun(scope="app")
-        run_detail.show_run(person, namespace, run)
-
-    live()
+    fetch = partial(run_detail.fetch_run, person, namespace, run_id)
+    run = fetch()
+    widgets.link_back("All runs", "run")
+    if person.may("ingest:write"):
+        _actions(person, namespace, run)
+    if run["connection"]:
+        removals.show_link(person, namespace, run["connection"]["id"])
+    frame.follow(run, fetch, run_detail.count_open_parts, partial(run_detail.show_run, person, namespace), LIVE_SECONDS)
 
 
 def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    """The way back, and what can be done about the run; a refusal is shown below the buttons."""
-    confirmed = False
-    with st.container(horizontal=True):
-        if st.button("All runs", icon=":material/arrow_back:"):
-            session.set_parameters(run=None)
+    """What can be done about the run: cancel it, or retry its failed documents, each cause with its remedy."""
+    if run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:"):
+        with frame.shown_refusal():
+            person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
             st.rerun()
-        writes, ended = person.may("ingest:write"), run["status"] not in MOVING
-        if writes and not ended and st.button("Cancel this run", icon=":material/cancel:"):
-            confirmed = True
-    if confirmed:
-        _cancel(person, namespace, run["id"])
-    if writes and run["documents"]["failed"]:
-        _retry(person, namespace, run)
-
-
-def _retry(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    """Show the causes of failed documents, each with its remedy."""
+    if not run["documents"]["failed"]:
+        return
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
         new = run_detail.show_remedies(person, namespace, [run], run["id"])
     if new:
-        session.set_parameters(run=new[run["id"]])
-        st.rerun()
-
-
-def _cancel(person: session.Person, namespace: str, run_id: str) -> None:
-    try:
-        person.api.post(f"/v1/ingest-job-runs/{run_id}/cancel", {"namespaceId": namespace})
-    except ApiError as error:
-        frame.show_error(error)
-        return
-    st.rerun()
+        session.go_to(run=new[run["id"]])
 
 
 main()
