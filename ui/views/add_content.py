@@ -186,12 +186,10 @@ def main() -> None:
 def _choose_source() -> str:
     names = sorted(offered_sources(), key=lambda name: name != "LOCAL_FILE")
     words = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
-    linked = session.read_parameter("source")
+    previous = session.read_parameter("source") or names[0]
     choice: Json = {"default": names[0], "options": names, "format_func": words.__getitem__, "required": True}
-    chosen = url_state.bind_field(
-        st.pills, "source", "Source", prefix="add", clears="connection", always=True, **choice
-    )
-    if linked not in (chosen, None):
+    chosen = url_state.bind_field(st.pills, "source", "Source", prefix="add", clears="connection", **choice)
+    if chosen != previous:
         added.forget_previews()
     return str(chosen)
 
