@@ -162,22 +162,23 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
     fetch = partial(run_detail.fetch_run, person, namespace, run_id)
     run = fetch()
-    widgets.link_back("All runs", "run")
-    if person.may("ingest:write"):
-        _actions(person, namespace, run)
+    may_write = person.may("ingest:write")
+    with st.container(horizontal=True):
+        widgets.link_back("All runs", "run")
+        is_cancelled = may_write and run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:")
+    if is_cancelled:
+        with frame.shown_refusal():
+            person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
+            st.rerun()
+    if may_write and run["documents"]["failed"]:
+        _show_failures(person, namespace, run)
     if run["connection"]:
         removals.show_link(person, namespace, run["connection"]["id"])
     frame.follow(run, fetch, run_detail.count_open_parts, partial(run_detail.show_run, person, namespace), LIVE_SECONDS)
 
 
-def _actions(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    """What can be done about the run: cancel it, or retry its failed documents, each cause with its remedy."""
-    if run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:"):
-        with frame.shown_refusal():
-            person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
-            st.rerun()
-    if not run["documents"]["failed"]:
-        return
+def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
+    """Show the causes of failed documents, each with its remedy."""
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
         new = run_detail.show_remedies(person, namespace, [run], run["id"])
