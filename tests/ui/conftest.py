@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +25,14 @@ def api_database(fresh_database) -> str:
     return str(fresh_database("ui"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _without_components() -> Iterator[None]:
+    """Streamlit reads the metadata of all installed packages at each run of an app: half of the time of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _without_cookies(monkeypatch: pytest.MonkeyPatch) -> None:
     """AppTest has no cookies."""
@@ -40,7 +48,6 @@ def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  
         found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
         for name, value in parameters.items():
             found.query_params[name] = value
-        found.run()
         if page != "overview":
             found.switch_page(f"views/{page}.py")
             for name, value in parameters.items():
