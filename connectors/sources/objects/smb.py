@@ -88,6 +88,7 @@ class Share:
     def describe(self, path: str) -> dict[str, Any]:
         """The file, folder or link at a path. FileNotFoundError, also for a name in other letter case."""
         folder, _, name = path.rstrip("/").rpartition("/")
+        _require_names(name)
         if not folder:
             return {"name": path, "type": "directory"}
         for entry in self.list_folder(folder, name):
@@ -103,6 +104,7 @@ class Share:
 
     @contextmanager
     def _open(self, path: str, access: int, options: int) -> Iterator[Open]:
+        _require_names(path)
         parts = path.removeprefix(f"/{self._name}").strip("/").split("/")
         opened = Open(self._tree, "\\".join([self._above, *parts]).strip("\\"))
         shared = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
@@ -235,6 +237,12 @@ def _sign_in(connection: Connection, location: Location, host: str) -> Share:
         raise Fatal("The SMB server has no such share.") from error
     except exceptions.AccessDenied as error:
         raise Fatal("The share may not be read by this user.") from error
+
+
+def _require_names(path: str) -> None:
+    """Raise FileNotFoundError for a backslash, which no name has: it would lead to another folder."""
+    if "\\" in path:
+        raise FileNotFoundError(path)
 
 
 def _info(folder: str, structure: Any) -> dict[str, Any]:

@@ -62,6 +62,8 @@ class Tree:
         yield Batch(objects, None, links)
 
     def list_folder(self, folder: str, after: str) -> Batch:
+        if not _is_below(folder):
+            raise Skippable("There is no such folder.")
         entries = [entry for entry in self._read_folder(folder or self._prefix) if not isinstance(entry, str)]
         if not entries and not self._exists(folder or self._prefix):
             raise Skippable("There is no such folder.")
@@ -77,6 +79,8 @@ class Tree:
             yield stored, stream
 
     def find(self, key: str) -> StoredObject | None:
+        if not _is_below(key):
+            return None
         try:
             with self._errors():
                 entry = _as_stored(self._files.info(f"/{key}"), key)
@@ -116,6 +120,11 @@ class Tree:
                 return bool(self._files.info(f"/{folder.rstrip('/')}")["type"] == "directory")
         except FileNotFoundError:
             return False
+
+
+def _is_below(key: str) -> bool:
+    """Tell whether a path leads down only, so that one below the prefix stays there: callers send it."""
+    return not {".", ".."} & set(key.split("/"))
 
 
 def _is_in(folder: str, key: str) -> bool:

@@ -306,6 +306,20 @@ def test_a_folder_is_browsed_at_a_time(storage):
         connector.browse(tokens, "nowhere", None)
 
 
+def test_nothing_outside_of_the_folder_of_a_connection_is_listed_or_read(storage, tmp_path):
+    storage.put("plans/a.txt", "some text")
+    if isinstance(storage, Folder):
+        (storage.path.parent / "other").mkdir()
+        (storage.path.parent / "other" / "a.txt").write_text("SECRET")
+    connector, tokens = opened(storage)
+    item = listed(storage)[0]["plans/a.txt"]
+    for outside in ("../other", "..\\other", "..", "plans/../../other", "plans/./.."):
+        with pytest.raises(Skippable, match="no such folder"):
+            connector.browse(tokens, outside, None)
+        with pytest.raises(Skippable):
+            fetched(storage, replace(item, external_id=item.external_id.replace("plans", quote(outside))), tmp_path)
+
+
 @pytest.mark.slow
 def test_a_file_that_is_too_large_is_not_fetched(storage, tmp_path):
     storage.put("large.bin", "x" * (2**20 + 1))
