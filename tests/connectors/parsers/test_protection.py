@@ -94,6 +94,18 @@ def test_the_members_of_a_zip_are_read_with_its_password_alone(read: Read, tmp_p
         read("a.zip", fixture("locked.zip"), "wrong")
 
 
+@pytest.mark.parametrize("name", ["locked_cp850.zip", "locked_cp1252.zip"])
+def test_a_zip_opens_with_a_password_in_the_code_page_of_the_program_that_packed_it(read: Read, name: str) -> None:
+    (member,) = read("a.zip", fixture(name), "Öffne dich, Tür").members
+    assert member.file.read_text() == "The tide turns at noon in the harbour."
+
+
+def test_a_wrong_password_that_seems_to_open_a_member_of_a_zip_is_refused(read: Read) -> None:
+    """A member has one byte to check passwords by: this one passes, and the content is noise."""
+    with pytest.raises(Skippable, match="The ZIP archive is protected by a password, and the one that was given"):
+        read("a.zip", fixture("locked.zip"), "wrong 72")
+
+
 def test_what_no_password_opens_is_to_be_uploaded_without_protection(read: Read) -> None:
     """An archive under WinZip's AES and an OpenDocument text: no password is asked for."""
     data = bytearray(fixture("locked.zip"))

@@ -192,14 +192,19 @@ _AES = 99
 """How an entry is packed that WinZip's AES protects."""
 _OTHER_DOS = ("cp932", "gb18030", "cp949", "cp950", "cp866", "cp1251")
 """Encodings of names that programs of the countries write without saying so."""
+_PASSWORDS = ("utf-8", "cp437", "cp850", "cp1252")
+"""Encodings of passwords: the format names none."""
+_TRIED = 20
+"""Members that an encoding of the password is tried with."""
 
 
 def unpack_zip(path: Path, account: Ledger, password: str = "") -> None:
     """Account for every file of the archive. Skippable if it is damaged, locked, empty or too large."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if password:
-                archive.setpassword(password.encode())
+            locked = [entry for entry in archive.infolist() if entry.flag_bits & _LOCKED]
+            if password and locked:
+                archive.setpassword(_encode_password(archive, locked[:_TRIED], password))
             account.take(_zip_parts(archive))
     except BROKEN as error:
         raise Skippable(
@@ -207,10 +212,12 @@ def unpack_zip(path: Path, account: Ledger, password: str = "") -> None:
             "Pack it again with an ordinary program and upload that."
         ) from error
     reasons = {member.reason for member in account.members}
-    if reasons == {LOCKED}:
-        raise detect.locked_file("The ZIP archive", password)
-    if reasons == {detect.NOT_OPENED}:
-        raise Skippable(detect.NOT_OPENED)
+    if locked and reasons and "" not in reasons:
+        raise (
+            Skippable(detect.NOT_OPENED)
+            if detect.NOT_OPENED in reasons
+            else detect.locked_file("The ZIP archive", password)
+        )
     if not account.members:
         raise Skippable(f"The ZIP archive holds no files. Kinds that are taken: {detect.TAKEN}.")
 
@@ -242,17 +249,27 @@ def _zip_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
             yield Part(name, content=member_content(archive, entry))
 
 
-def _lock_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
-    """Return why the entry is not opened; "" without a lock, or if the archive's password opens it."""
+def _lock_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, password: bytes | None = None) -> str:
+    """Return why the entry is not opened; "" without a lock, or if this password or else the archive's opens it."""
     if not entry.flag_bits & _LOCKED:
         return ""
     if entry.compress_type == _AES:
         return detect.NOT_OPENED
     try:
-        archive.open(entry).close()
+        archive.open(entry, pwd=password).close()
+    except NotImplementedError:  # another kind of protection or compression
+        return detect.NOT_OPENED
     except RuntimeError:  # no password, or another one
         return LOCKED
+    except BROKEN:  # as its reader says
+        return ""
     return ""
+
+
+def _encode_password(archive: zipfile.ZipFile, locked: Iterable[zipfile.ZipInfo], password: str) -> bytes:
+    """Return the password in the encoding that opens most members, in UTF-8 if none does."""
+    encoded = dict.fromkeys(password.encode(name, "replace") for name in _PASSWORDS)
+    return max(encoded, key=lambda word: sum(not _lock_of(archive, entry, word) for entry in locked))
 
 
 def _spelled(member: zipfile.ZipInfo) -> str:
