@@ -181,7 +181,9 @@ class Confluence(DescribedService):
     https://developer.atlassian.com/server/confluence/rest/v1010/api-group-space-permissions/
 
     `readers`: users and groups that read the space, `members`: of groups, `restrictions`: users and groups by page,
-    `parents`: of pages; users by their addresses.
+    `parents`: of pages; users by their addresses. `folders`: of `parents`, which only
+    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-ancestors/ lists, and whose restrictions no answer
+    has (https://jira.atlassian.com/browse/CONFCLOUD-82920). `posts`: of the blog.
     """
 
     connector, config_url = "CONFLUENCE", "https://acme.atlassian.net/wiki/spaces/HAND"
@@ -194,6 +196,8 @@ class Confluence(DescribedService):
         self.members: dict[str, list[str]] = {"everyone": []}
         self.restrictions: dict[str, tuple[list[str], list[str]]] = {}
         self.parents: dict[str, str] = {}
+        self.folders: set[str] = set()
+        self.posts: set[str] = set()
         self.hidden_addresses: set[str] = set()
 
     def show_to(self, key: str, *users: str) -> None:
@@ -229,6 +233,12 @@ class Confluence(DescribedService):
             kinds = [*(("user", name) for name in users), *(("group", name) for name in groups)]
             permissions = [self._permission(kind, name, key) for kind, name in kinds for key in ("read", "export")]
             return handler.reply(200, permissions if self.hosted else {"results": permissions, "_links": {}})
+        if path.startswith("/api/v2/pages/"):
+            key = path.removeprefix("/api/v2/pages/").removesuffix("/ancestors")
+            above = [{"id": name, "type": "folder" if name in self.folders else "page"} for name in self._above(key)]
+            if key in self.posts:
+                return handler.reply(404, {"errors": [{"status": 404, "title": "Not Found"}]})
+            return handler.reply(200, {"results": above, "_links": {"base": "https://acme.atlassian.net/wiki"}})
         group = path.removeprefix("/rest/api/group/").partition("/")[0]
         part, following = self.cut(self.members.get(group, []), int(query.get("start", 0)), int(query["limit"]))
         links = {} if following is None else {"next": f"{path}?{urlencode({**query, 'start': following})}"}
@@ -247,10 +257,14 @@ class Confluence(DescribedService):
         return {"type": "known", "accountId": f"id-{name}", "email": "" if name in self.hidden_addresses else name}
 
     def _describe_limits(self, key: str) -> dict[str, Any]:
-        above, ancestors = self.parents.get(key), list[dict[str, Any]]()
-        while above:
-            ancestors, above = [self._limit(above), *ancestors], self.parents.get(above)
+        ancestors = [self._limit(name) for name in self._above(key) if name not in self.folders]
         return {**self._limit(key), "ancestors": ancestors}
+
+    def _above(self, key: str) -> list[str]:
+        above, names = self.parents.get(key), list[str]()
+        while above:
+            names, above = [above, *names], self.parents.get(above)
+        return names
 
     def _limit(self, key: str) -> dict[str, Any]:
         users, groups = self.restrictions.get(key, ([], []))
@@ -263,7 +277,8 @@ class Confluence(DescribedService):
     def _describe(self, key: str) -> dict[str, Any]:
         item = self.items[key]
         number = int(item.updated.timestamp() * 1000)
-        about = {"id": key, "title": item.title, "status": "current", "space": {"id": 77, "key": "HAND"}}
+        kind = "blogpost" if key in self.posts else "page"
+        about = {"id": key, "type": kind, "title": item.title, "status": "current", "space": {"id": 77, "key": "HAND"}}
         body = {"export_view": {"value": f"<p>{item.text}</p>"}}
         return about | {"version": {"number": number, "when": _stamp(item.updated)}, "body": body}
 

@@ -128,15 +128,28 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: str = ""
 
 
+class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request for what is above an item, unless the layer's answer has the fields `unless`. An entry of the list `items`
+    without the fields `keep` limits in a way that is not told: the access is unknown, for the reason `why`."""
+
+    get: str
+    unless: Mapping[str, str]
+    items: str
+    keep: Mapping[str, str]
+    why: str
+
+
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for those who pass one of the limits of an item: `users` and `groups`. `within`: fields whose objects,
-    one or a list, are a limit each, "" for the answer itself; `optional`: a limit that names nobody limits nothing;
-    `fields`: names for the requests of further layers, and their fields of the answer."""
+    one or a list, are a limit each, "" for the answer itself; `above`: limits that the answer does not have; `optional`: a
+    limit that names nobody limits nothing; `fields`: names for the requests of further layers, and their fields of the
+    answer."""
 
     get: str
     paging: Paging = Paging()
     open: Open | None = None
     within: tuple[str, ...] = ("",)
+    above: Above | None = None
     users: Principals | None = None
     groups: Principals | None = None
     optional: bool = False
@@ -261,7 +274,7 @@ def _check_names(about: Description, stream: Stream) -> None:
         content.comments.get if content.comments else "",
     ]
     layers = stream.permissions.layers if stream.permissions else ()
-    templates += [text for layer in layers for text in (layer.get, layer.open.get if layer.open else "")]
+    templates += [text.get for layer in layers for text in (layer, layer.open, layer.above) if text]
     names = set[str]().union(*map(find_names, (*templates, stream.list)))
     names -= {name for layer in layers for name in layer.fields}
     for edition in about.editions:

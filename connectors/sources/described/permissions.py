@@ -121,6 +121,7 @@ class AccessReader:
                     yield Limit({}, frozenset({fill_text(layer.open.group, values)}))
                 continue
             documents = self._documents(layer.get, layer, values)
+            self._check_above(layer, documents[0], values)
             for path in layer.within:
                 for part in _split(documents, path):
                     limit = self._limit(layer, part)
@@ -130,6 +131,18 @@ class AccessReader:
                     if not is_empty or any(self._lists(layer.users, part)) or any(self._lists(layer.groups, part)):
                         yield limit
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
+
+    def _check_above(self, layer: Layer, document: Any, values: Mapping[str, str]) -> None:
+        """Skippable where what is above an item limits it in a way that is not told."""
+        above = layer.above
+        if above is None or is_kept(document, above.unless, {}):
+            return
+        for answer in self._documents(above.get, layer, values):
+            entries = read_field(answer, above.items)
+            if not isinstance(entries, list):
+                raise self._untold()
+            if not all(is_kept(entry, above.keep, {}) for entry in entries):
+                raise Skippable(above.why)
 
     def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
         users = dict[str, str]()

@@ -175,6 +175,30 @@ def test_a_restricted_page_is_for_those_whom_page_ancestors_and_space_allow(acco
 
 
 @pytest.mark.parametrize("account", ["CONFLUENCE"], indirect=True)
+def test_a_page_below_a_folder_is_nobodys_for_restrictions_of_folders_are_not_told(account):
+    top, page, deep, post = (account.put(name, "text") for name in ("Top", "Page", "Deep", "Post"))
+    account.parents, account.folders, account.posts = {page: "7", "7": top, deep: page}, {"7"}, {post}
+    for key in (page, deep):
+        access = read(account, account.locate(key))
+        assert not (access.users or access.groups or access.public)
+        assert "folder" in access.unknown
+    for key in (top, post):
+        assert names_of(read(account, account.locate(key))) == {"confluence:everyone"}
+    account.fault = lambda request: faults.status(403) if "/ancestors" in request else None
+    assert read(account, account.locate(top)).unknown
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"results": None}, {"results": [{"id": "1"}]}, {"results": [None]}])
+@pytest.mark.parametrize("account", ["CONFLUENCE"], indirect=True)
+def test_a_page_is_nobodys_where_what_is_above_it_cannot_be_read(account, answer):
+    account.put("Page", "text")
+    account.fault = lambda request: (
+        (lambda handler: handler.reply(200, answer) or True) if "/ancestors" in request else None
+    )
+    assert read(account).unknown
+
+
+@pytest.mark.parametrize("account", ["CONFLUENCE"], indirect=True)
 def test_a_user_whose_address_is_hidden_is_named_by_id(account):
     key = account.put("Page", "text")
     account.show_to(key, ADA, BOB)

@@ -308,10 +308,12 @@ def limit_of(users, groups):
 CONFLUENCE = {
     "/rest/api/content/1": {
         "id": "1",
+        "type": "page",
         "space": {"id": 77},
         **limit_of(["ada", "bob", "cyd"], []),
         "ancestors": [limit_of(["ada", "bob"], ["board"]), limit_of([], ["staff"])],
     },
+    "/api/v2/pages/1/ancestors": {"results": [{"id": "3", "type": "page"}, {"id": "2", "type": "page"}]},
     "/api/v2/spaces/77/permissions": {
         "results": [
             {"principal": {"type": "group", "id": "staff"}, "operation": {"key": "read", "targetType": "space"}},
