@@ -182,8 +182,8 @@ class Confluence(DescribedService):
 
     `readers`: users and groups that read the space, `members`: of groups, `restrictions`: users and groups by page,
     `parents`: of pages; users by their addresses. `folders`: of `parents`, which only
-    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-ancestors/ lists, and whose restrictions no answer
-    has (https://jira.atlassian.com/browse/CONFCLOUD-82920). `posts`: of the blog.
+    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-ancestors/ lists, and whose restrictions no
+    answer has (https://jira.atlassian.com/browse/CONFCLOUD-82920). `posts`: of the blog.
     """
 
     connector, config_url = "CONFLUENCE", "https://acme.atlassian.net/wiki/spaces/HAND"

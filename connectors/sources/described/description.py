@@ -129,8 +129,8 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for what is above an item, unless the layer's answer has the fields `unless`. An entry of the list `items`
-    without the fields `keep` limits in a way that is not told: the access is unknown, for the reason `why`."""
+    """Request for what is above an item, unless the layer's answer has the fields `unless`. An entry of the list
+    `items` without the fields `keep` limits in a way that is not told: the access is unknown, for the reason `why`."""
 
     get: str
     unless: Mapping[str, str]
@@ -141,7 +141,7 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for those who pass one of the limits of an item: `users` and `groups`. `within`: fields whose objects,
-    one or a list, are a limit each, "" for the answer itself; `above`: limits that the answer does not have; `optional`: a
+    one or a list, are a limit each, "" for the answer itself; `above`: limits that it does not have; `optional`: a
     limit that names nobody limits nothing; `fields`: names for the requests of further layers, and their fields of the
     answer."""
 

@@ -180,7 +180,7 @@ def test_a_page_below_a_folder_is_nobodys_for_restrictions_of_folders_are_not_to
     account.parents, account.folders, account.posts = {page: "7", "7": top, deep: page}, {"7"}, {post}
     for key in (page, deep):
         access = read(account, account.locate(key))
-        assert not (access.users or access.groups or access.public)
+        assert (access.users, access.groups, access.public) == ((), (), False)
         assert "folder" in access.unknown
     for key in (top, post):
         assert names_of(read(account, account.locate(key))) == {"confluence:everyone"}
