@@ -121,7 +121,7 @@ class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request whose answer has the fields `when` if everybody passes, or everybody in the `group`."""
+    """Request whose answer has the fields `when` if everybody passes, or everybody in the `group` if it has a name."""
 
     get: str
     when: Mapping[str, str]

@@ -117,8 +117,8 @@ class AccessReader:
     def _limits(self, values: dict[str, str]) -> Iterator[Limit]:
         for layer in self.about.layers:
             if layer.open and is_kept(self._documents(layer.open.get, layer, values)[0], layer.open.when, values):
-                if layer.open.group:
-                    yield Limit({}, frozenset({fill_text(layer.open.group, values)}))
+                if group := fill_text(layer.open.group, values):
+                    yield Limit({}, frozenset({group}))
                 continue
             documents = self._documents(layer.get, layer, values)
             self._check_above(layer, documents[0], values)
@@ -198,7 +198,8 @@ class AccessReader:
         return self._request(url, paged) if self.item_fields & find_names(template) else self._load(url, paged)
 
     def _load(self, url: str, layer: Layer | None) -> list[Any]:
-        documents: list[Any] = self.answers.keep(self.tokens.connection_id, url, lambda: self._request(url, layer))
+        name = self.site.base + url  # another after a PATCH of the connection
+        documents: list[Any] = self.answers.keep(self.tokens.connection_id, name, lambda: self._request(url, layer))
         return documents
 
     def _request(self, url: str, layer: Layer | None) -> list[Any]:

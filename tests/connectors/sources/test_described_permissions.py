@@ -59,6 +59,15 @@ def test_a_public_repository_is_for_everybody(hub):
     assert read_repository(hub) == SourceAccess(public=True)
 
 
+def test_a_public_repository_of_an_enterprise_server_is_for_the_users_of_that_server(hub):
+    """Private mode of GitHub Enterprise Server: who has no account may read none of its repositories."""
+    hub.visibility = "public"
+    hub.config["url"] = f"{hub.base}/{github.REPOSITORY}"
+    connector, tokens = opened(hub)
+    access = read_access(connector, tokens, f"{hub.base}/{github.REPOSITORY}/issues/1")
+    assert access == SourceAccess(groups=(f"github:{hub.base.removeprefix('http://')}",))
+
+
 @pytest.mark.parametrize("visibility", ["private", "internal"])
 def test_a_private_repository_is_for_its_collaborators(hub, visibility):
     hub.visibility, hub.page = visibility, 2
