@@ -107,7 +107,7 @@ class Jira(DescribedService):
 
     Of permissions: https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-user-search/ (users who may
     browse an issue, its security level included; nobody without "Browse users and groups"). `readers`: addresses by
-    issue.
+    issue. Comments: https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/.
     """
 
     connector, config_url = "JIRA", "https://acme.atlassian.net/browse/HAND"
@@ -134,6 +134,9 @@ class Jira(DescribedService):
             return handler.reply(200, self._search(query))
         if area == "issue" and key in self.items:
             return handler.reply(200, self._describe(key))
+        if area == "issue" and key.removesuffix("/comment") in self.items:
+            part, _ = self.cut(self._comments(), int(query.get("startAt", 0)), 2)
+            return handler.reply(200, {"comments": part, "startAt": query.get("startAt", 0), "total": 3})
         if path == "/rest/api/2/user/viewissue/search":
             names = self.readers.get(query["issueKey"], []) if self.may_browse_users else []
             return handler.reply(200, [*map(self._user, names), {"accountId": "app", "accountType": "app"}])
@@ -156,13 +159,21 @@ class Jira(DescribedService):
         return {"issues": [self._describe(key) for key in part], **(paging if self.hosted else token)}
 
     def _describe(self, key: str) -> dict[str, Any]:
-        item, comment = self.items[key], {"author": {"displayName": "Bob"}, "body": "<p>A comment.</p>"}
+        item = self.items[key]
         about = {"summary": item.title, "created": _stamp(item.created), "updated": item.updated.isoformat()}
-        restricted = {**comment, "body": "SECRET", "visibility": {"type": "role", "value": "Administrators"}}
-        internal = {**comment, "body": "SECRET", "jsdPublic": False}
-        comments = [comment, restricted, internal]
-        rendered = {"description": f"<p>{item.text}</p>", "comment": {"comments": comments}}
-        return {"key": key, "fields": about, "renderedFields": rendered}
+        rendered = [{"author": comment["author"], "body": comment["renderedBody"]} for comment in self._comments()]
+        return {
+            "key": key,
+            "fields": {**about, "comment": {"comments": self._comments(), "total": 3}},
+            "renderedFields": {"description": f"<p>{item.text}</p>", "comment": {"comments": rendered}},
+        }
+
+    def _comments(self) -> list[dict[str, Any]]:
+        """With limits as documented of a list of comments; of `renderedFields` none are."""
+        author = {"author": {"displayName": "Bob"}}
+        restricted = {"renderedBody": "SECRET", "visibility": {"type": "role", "value": "Administrators"}}
+        internal = {"renderedBody": "SECRET", "jsdPublic": False}
+        return [author | restricted, author | internal, author | {"renderedBody": "<p>A comment.</p>"}]
 
 
 class JiraDataCenter(Jira):
