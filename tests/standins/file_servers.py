@@ -165,15 +165,20 @@ class _Files(paramiko.SFTPServerInterface):
 
 @contextmanager
 def serve_ftp(
-    folder: Path, keys: Path | None = None, *, commands: AbstractSet[str] = frozenset(), closed: Sequence[str] = ()
+    folder: Path,
+    keys: Path | None = None,
+    *,
+    commands: AbstractSet[str] = frozenset(),
+    closed: Sequence[str] = (),
+    bytes_a_second: int = 0,
 ) -> Iterator[FileServer]:
     """The folder at / for one user, and for anonymous ones; as behind NAT it names an address of its own network.
 
     `keys`: where to put a certificate, for TLS alone; `commands`: that it does not have; `closed`: folders that may not
-    be read.
+    be read; `bytes_a_second`: at which it sends files.
     """
     from pyftpdlib.authorizers import DummyAuthorizer
-    from pyftpdlib.handlers import FTPHandler, TLS_FTPHandler
+    from pyftpdlib.handlers import FTPHandler, ThrottledDTPHandler, TLS_FTPHandler
     from pyftpdlib.ioloop import IOLoop
     from pyftpdlib.servers import FTPServer
 
@@ -192,6 +197,8 @@ def serve_ftp(
         values |= {"tls_control_required": True, "tls_data_required": True}
     base = TLS_FTPHandler if keys else FTPHandler
     values["proto_cmds"] = {name: about for name, about in base.proto_cmds.items() if name not in commands}
+    if bytes_a_second:
+        values["dtp_handler"] = type("Slow", (ThrottledDTPHandler,), {"write_limit": bytes_a_second})
     handler = type("Handler", (base,), values)
     logging.getLogger("pyftpdlib").setLevel(logging.WARNING)
     loop = IOLoop()

@@ -220,7 +220,7 @@ class FtpFiles:
             except ftplib.error_perm as error:
                 _require_path_error(error)
                 raise Skippable(REFUSED) from error
-            with connection, connection.makefile("rb") as stream:
+            with connection, connection.makefile("rb", buffering=0) as stream:  # as it arrives
                 yield cast("BinaryIO", stream)
             session.voidresp()
 

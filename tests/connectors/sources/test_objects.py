@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import time
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -531,6 +532,19 @@ def test_a_file_of_a_share_in_other_letter_case_is_another(smb):
     smb.delete("Plan.txt")
     connector, tokens = opened(smb)
     assert connector.gone(tokens, item.external_id)
+
+
+def test_a_file_that_ftp_sends_slowly_is_given_up_in_time(tmp_path, quick, monkeypatch):
+    """Not only once a piece of a megabyte is complete, which takes a slow server any time."""
+    with file_servers.serve_ftp(tmp_path, bytes_a_second=50_000) as server:
+        storage = Served(tmp_path, server, "ftp", "files")
+        storage.put("a.txt", "x" * 1_000_000)
+        item = listed(storage)[0]["a.txt"]
+        monkeypatch.setattr("connectors.sources.objects.connector.SECONDS", 0.2)
+        began = time.monotonic()
+        with pytest.raises(Retryable, match="did not send"):
+            fetched(storage, item, tmp_path)
+        assert time.monotonic() - began < 15
 
 
 def test_connections_that_a_server_closed_are_replaced(tmp_path, quick):
