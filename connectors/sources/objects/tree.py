@@ -124,7 +124,7 @@ class Tree:
 
 def _is_below(key: str) -> bool:
     """Tell whether a path leads down only, so that one below the prefix stays there: callers send it."""
-    return not {".", ".."} & set(key.split("/"))
+    return "\0" not in key and not {".", ".."} & set(key.split("/"))
 
 
 def _is_in(folder: str, key: str) -> bool:
@@ -161,24 +161,34 @@ def make_folder(location: Location, _settings: Settings) -> Tree:
     folder = f"/{location.prefix.rstrip('/')}"
     real_folder = os.path.realpath(folder)
 
-    def open_file(path: str) -> AbstractContextManager[BinaryIO]:
-        return open_local(real_folder.rstrip("/") + path.removeprefix(folder.rstrip("/")))
+    def find_place(path: str) -> str:
+        return (real_folder.rstrip("/") + path.removeprefix(folder.rstrip("/"))) or "/"
 
-    return Tree(_LocalFiles(), location.prefix, open_file, local_errors)
+    def open_file(path: str) -> AbstractContextManager[BinaryIO]:
+        return open_local(find_place(path))
+
+    return Tree(_LocalFiles(find_place), location.prefix, open_file, local_errors)
 
 
 class _LocalFiles:
-    """Files of this machine."""
+    """Files of this machine. `find_place`: their paths without the links on the way to the folder of a connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_place: Callable[[str], str]) -> None:
         from fsspec.implementations.local import LocalFileSystem
 
         self._files = LocalFileSystem(skip_instance_cache=True)
+        self._find_place = find_place
 
     def ls(self, path: str) -> Sequence[Mapping[str, Any]]:
+        place = self._find_place(path)
+        if os.path.realpath(place) != place:  # behind a link
+            raise FileNotFoundError(path)
         return cast("Sequence[Mapping[str, Any]]", self._files.ls(path, detail=True))
 
     def info(self, path: str) -> Mapping[str, Any]:
+        place = self._find_place(path)
+        if os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):  # noqa: PTH120
+            raise FileNotFoundError(path)
         return cast("Mapping[str, Any]", self._files.info(path))
 
 

@@ -314,11 +314,21 @@ def test_nothing_outside_of_the_folder_of_a_connection_is_listed_or_read(storage
         (storage.path.parent / "other" / "a.txt").write_text("SECRET")
     connector, tokens = opened(storage)
     item = listed(storage)[0]["plans/a.txt"]
-    for outside in ("../other", "..\\other", "..", "plans/../../other", "plans/./.."):
+    for outside in ("../other", "..\\other", "..", "plans/../../other", "plans/./..", "plans\0"):
         with pytest.raises(Skippable, match="no such folder"):
             connector.browse(tokens, outside, None)
         with pytest.raises(Skippable):
             fetched(storage, replace(item, external_id=item.external_id.replace("plans", quote(outside))), tmp_path)
+
+
+def test_a_folder_behind_a_link_below_that_of_a_connection_is_not_listed(tmp_path):
+    storage, outside = Folder(tmp_path), tmp_path / "outside" / "deep"
+    outside.mkdir(parents=True)
+    (storage.path / "link").symlink_to(outside.parent)
+    connector, tokens = opened(storage)
+    for folder in ("link", "link/deep"):
+        with pytest.raises(Skippable, match="no such folder"):
+            connector.browse(tokens, folder, None)
 
 
 @pytest.mark.slow
