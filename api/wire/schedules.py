@@ -16,7 +16,7 @@ Minutes = Annotated[int, Meta(ge=1, le=525_600, description="Interval in minutes
 Cron = Annotated[
     str,
     Meta(
-        min_length=9,
+        min_length=1,
         max_length=200,
         description="Cron expression of five fields, in `timeZone`; instead of `intervalMinutes`.",
         examples=["0 6 * * MON-FRI"],

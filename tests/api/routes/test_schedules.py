@@ -91,6 +91,12 @@ def test_a_timing_that_never_comes_due_is_refused(org, timing, field):
     assert error["details"]["field"] == field
 
 
+def test_a_cron_expression_of_four_fields_is_told_which_it_needs(org):
+    body = {"namespaceId": org.namespace(**WEB), "ingestJobRunId": "ijr_0", "cron": "0 6 * *"}
+    error = assert_error(org.client.post("/v1/schedules", json=body), 400, "INVALID_REQUEST")["error"]
+    assert "five fields: minute" in error["message"]
+
+
 def test_sent_content_cannot_be_repeated(org):
     space = org.namespace(**WEB)
     run = org.text(space, "A text.")["data"]["ingestJobRunId"]
