@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from streamlit.starlette import App
 
 from ui import accessibility, session, sign_in_page
@@ -61,23 +62,15 @@ class SecurityHeaders:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        secure = scope["type"] == "http" and _by_https(scope)
-
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(self._headers)
-                if secure:
+                if "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto")):
                     _only_by_https(headers)
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
-
-
-def _by_https(scope: Scope) -> bool:
-    """Tell whether the browser connected by https, to this server or to the proxy before it."""
-    protocols = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    return scope["scheme"] == "https" or protocols[:1] == [b"https"]
 
 
 def _only_by_https(headers: MutableHeaders) -> None:
@@ -89,16 +82,8 @@ def _only_by_https(headers: MutableHeaders) -> None:
 
 
 FOR_PAGES = ("httpx", "pandas", "altair")
-"""What the first page with a table and a chart needs beyond Streamlit; to import it takes a second."""
-
-
-def _prepare() -> None:
-    """Beside the start of the server, which answers meanwhile."""
-    for name in FOR_PAGES:
-        importlib.import_module(name)
-
-
-threading.Thread(target=_prepare, name="prepare", daemon=True).start()
+"""What the first table and chart need; to import it takes a second, beside the start of the server."""
+threading.Thread(target=lambda: [importlib.import_module(name) for name in FOR_PAGES], daemon=True).start()
 
 
 class Return:
@@ -110,7 +95,7 @@ class Return:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def led_back(message: Message) -> None:
             leads = message["type"] == "http.response.start" and message["status"] == 302
-            if leads and (address := session.take_address(session.browser_of(scope["headers"]))):
+            if leads and (address := session.take_address(Request(scope).cookies.get(session.COOKIE))):
                 MutableHeaders(scope=message)["Location"] = address
             await send(message)
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from http.cookies import CookieError, SimpleCookie
-from threading import Lock
 from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
@@ -217,16 +213,12 @@ def read_id(name: str) -> str | None:
     return quote(value, safe="") if value else None
 
 
-def _is_used(name: str, parameters: Json) -> bool:
-    """Tell whether a parameter has a meaning beside the others: a number of rows needs its cursor."""
-    return not name.endswith(POSITION) or name.removesuffix(POSITION) in parameters
-
-
 def set_parameters(**values: str | None) -> None:
     """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
-    updated = {name: value for name, value in updated.items() if _is_used(name, updated)}
+    for name in [name for name in updated if name.endswith(POSITION) and name.removesuffix(POSITION) not in updated]:
+        del updated[name]
     if updated != previous:
         st.query_params.from_dict(updated)
 
@@ -255,40 +247,28 @@ def key_has_ended(error: ApiError) -> bool:
 
 COOKIE = "_streamlit_xsrf"
 CALLBACK = "/oauth2callback"
-KEPT_SECONDS = 600.0
+KEPT_SECONDS = 600
 """Seconds that a person has for the sign-in at the provider."""
-KEPT_ADDRESSES = 10_000
 LONGEST = 4_096
 """Characters of an address that is kept."""
 _PATH = re.compile(r"/(?!/)[\w./-]*")
-_kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
-_lock = Lock()
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, max_entries=10_000, show_spinner=False)
+def _kept_addresses(browser: str) -> list[str]:  # noqa: ARG001  (what they are kept by)
+    return []
 
 
 def remember_address(browser: str | None, url: str | None, query: Json) -> None:
     """Keep the address of a page, of this app alone, for the browser with this cookie. Nothing without one."""
     path = urlsplit(url or "").path
     address = quote(path) + (f"?{urlencode(query, doseq=True)}" if query else "")
-    if not browser or not _PATH.fullmatch(path) or len(address) > LONGEST:
-        return
-    with _lock:
-        _kept.pop(browser, None)
-        _kept[browser] = time.monotonic(), address
-        while len(_kept) > KEPT_ADDRESSES:
-            _kept.popitem(last=False)
+    if browser and _PATH.fullmatch(path) and len(address) <= LONGEST:
+        _kept_addresses.clear(browser)
+        _kept_addresses(browser).append(address)
 
 
 def take_address(browser: str | None) -> str | None:
     """The address kept for a browser, once; None if there is none, or it is too old."""
-    with _lock:
-        at, address = _kept.pop(browser or "", (0.0, ""))
-    return address if address and time.monotonic() - at <= KEPT_SECONDS else None
-
-
-def browser_of(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """Return the cookie that identifies a browser, from a request's headers."""
-    try:
-        cookies = SimpleCookie("; ".join(value.decode("latin-1") for name, value in headers if name == b"cookie"))
-    except CookieError:
-        return None
-    return cookies[COOKIE].value if COOKIE in cookies else None
+    addresses = _kept_addresses(browser) if browser else []
+    return addresses.pop() if addresses else None

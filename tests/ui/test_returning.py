@@ -51,11 +51,7 @@ def test_what_is_no_page_of_the_app_is_not_kept(browser, url, query):
     assert landing(browser) == "/"
 
 
-def test_what_is_kept_ends_and_is_bounded(monkeypatch):
-    monkeypatch.setattr(session, "KEPT_ADDRESSES", 2)
-    for browser in ("1", "2", "3"):
-        session.remember_address(browser, PAGE, {})
-    assert [landing(browser) for browser in ("1", "2", "3")] == ["/", "/documents", "/documents"]
+def test_a_browser_returns_to_the_page_that_it_opened_last():
     session.remember_address("1", PAGE, {})
-    monkeypatch.setattr(session, "KEPT_SECONDS", -1.0)
-    assert landing("1") == "/"
+    session.remember_address("1", "http://app.example/runs", {})
+    assert [landing("1"), landing("1")] == ["/runs", "/"]
