@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -145,6 +146,12 @@ def document_label(name: str | None) -> str:
 def format_value(value: object) -> str:
     """A metadata value; in words where it is blank."""
     return str(value).strip() or "(empty)"
+
+
+def format_field(name: str) -> str:
+    """A field of a configuration as people read it: `clientId` is Client ID."""
+    words = "folder" if name == "path" else re.sub(r"(?=[A-Z])", " ", name).lower()
+    return re.sub(r"(?i)\b(id|url|api)\b", lambda word: word[0].upper(), words[0].upper() + words[1:])
 
 
 def status_word(status: str) -> str:

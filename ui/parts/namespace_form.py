@@ -13,6 +13,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, frame, widgets
+from ui.parts.labels import format_field
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -41,26 +42,6 @@ SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
 _SAVES = "namespace_saves"
 MASKED_WITH_TAIL = 12
 """Characters from which on a secret's mask shows its last four."""
-LABELS = {
-    "clientId": "Client ID",
-    "clientSecret": "Client secret",
-    "tenantId": "Tenant ID",
-    "authorizationUrl": "Authorization URL",
-    "apiKey": "API key",
-    "accessKeyId": "Access key ID",
-    "secretAccessKey": "Secret access key",
-    "indexHost": "Index host",
-    "bucket": "Bucket",
-    "region": "Region",
-    "endpoint": "Endpoint",
-    "model": "Model",
-    "queryPrefix": "Query prefix",
-    "passagePrefix": "Passage prefix",
-    "url": "URL",
-    "dimensions": "Dimensions",
-    "path": "Folder",
-}
-"""Fields of configurations as people read them."""
 
 
 def show_form(person: session.Person, space: Json | None) -> Json | None:
@@ -240,7 +221,7 @@ def _show_fields(
     places = columns or [st.container() for _ in fields]
     for column, (path, needed) in zip(places, fields.items(), strict=True):
         part, _, name = path.rpartition(".")
-        key, label = f"{_prefix(stored)}.{area}.{path}", LABELS.get(name, name) + ("" if needed else " (optional)")
+        key, label = f"{_prefix(stored)}.{area}.{path}", format_field(name) + ("" if needed else " (optional)")
         value = str((current.get(part) or {}).get(name, "") if part else current.get(name) or "")
         if name in SECRET:
             hint = "stored; type a new one to replace it" if previous else ""
@@ -250,9 +231,7 @@ def _show_fields(
         is_changed = is_changed or typed != ("" if name in SECRET else value)
         typed = typed or (value if name in SECRET else "")
         if typed or needed:
-            (config.setdefault(part, {}) if part else config)[name] = int(typed) if _is_number(name, typed) else typed
+            (config.setdefault(part, {}) if part else config)[name] = (
+                int(typed) if name == "dimensions" and typed.isdecimal() else typed
+            )
     return {area: config} if is_changed else {}
-
-
-def _is_number(name: str, typed: str) -> bool:
-    return name == "dimensions" and typed.isdecimal()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,17 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import api_schema, frame, removals, widgets
-from ui.parts.labels import INTERVALS, due_in, format_count, name_of, source_title, span_until, time_ago, timing_of
+from ui.parts.labels import (
+    INTERVALS,
+    due_in,
+    format_count,
+    format_field,
+    name_of,
+    source_title,
+    span_until,
+    time_ago,
+    timing_of,
+)
 from ui.parts.widgets import escape_markdown
 
 PAGE = 20
@@ -148,7 +157,6 @@ def _choice(connection_id: str, choice: api_schema.Choice) -> None:
 
 
 def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
-    """Ask how to treat the connection's documents, with their numbers."""
     key, fate = connection["id"], "KEEP"
     documents = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
     st.write("The tokens are wiped and the service is told. This is final.")
@@ -189,7 +197,6 @@ _PENDING = "authorization"
 
 
 def _begin_authorization(person: session.Person, request: Callable[[], Json], *, rerun: bool = False) -> None:
-    """Begin one by the request, which answers the connection and the address; show why if it is refused."""
     with frame.shown_refusal():
         response = request()
         connection = response["connection"]["id"]
@@ -238,11 +245,6 @@ class Field:
     is_secret: bool
     is_multiline: bool
 
-    @property
-    def label(self) -> str:
-        words = re.sub(r"(?=[A-Z])", " ", self.name).lower()
-        return words[0].upper() + words[1:]
-
 
 def show_storage_form(person: session.Person, namespace: str) -> None:
     """Show the form of a new connection without authorization; the fields are those of the source."""
@@ -285,11 +287,11 @@ def list_fields(source: str) -> Iterator[Field]:
 
 
 def _ask(field: Field, source: str) -> str:
-    key = f"storage-{source}-{field.name}"
+    label, key = format_field(field.name), f"storage-{source}-{field.name}"
     if field.is_multiline:
-        return st.text_area(field.label, help=field.help, key=key)
+        return st.text_area(label, help=field.help, key=key)
     is_hidden = field.is_secret and field.name != "user"
-    return st.text_input(field.label, help=field.help, key=key, type="password" if is_hidden else "default")
+    return st.text_input(label, help=field.help, key=key, type="password" if is_hidden else "default")
 
 
 main()

@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import api_schema, document_actions, frame, namespace_form, url_state, widgets
-from ui.parts.labels import format_size, time_ago
+from ui.parts.labels import format_field, format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
@@ -117,7 +117,6 @@ def _one(person: session.Person, space: Json) -> None:
 
 
 def _configuration(person: session.Person, space: Json) -> None:
-    """Show the configuration of the namespace, and links to its content."""
     with st.container(horizontal=True):
         for page, label, scope in WAYS:
             if person.may(scope):
@@ -145,8 +144,7 @@ def _configuration(person: session.Person, space: Json) -> None:
 def _details(config: Json) -> str:
     flat = {**config, **(config.get("credentials") or {})}
     hidden = ("type", "provider", "credentials")
-    labels = {name: namespace_form.LABELS.get(name, name) for name in flat if name not in hidden}
-    return ", ".join(f"{label} {flat[name]}" for name, label in labels.items())
+    return ", ".join(f"{format_field(name)} {value}" for name, value in flat.items() if name not in hidden)
 
 
 def _delete(person: session.Person, space: Json) -> None:
