@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import quote
 
 import streamlit as st
 
 from ui import session
 from ui.client import Api, ApiError, Json
-from ui.parts import failures, frame, widgets
+from ui.parts import failures, frame, search_request, widgets
 from ui.parts.labels import count_documents, document_label, format_cost, format_count, status_word
 from ui.parts.widgets import escape_markdown, format_code
 
@@ -55,7 +55,6 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
 
 
 def _origin(person: session.Person, namespace: str, document: Json) -> str:
-    """Return a sentence on who set the access, as far as the API reports it."""
     if document["archive"]:
         inside = f"the document that it is packed into ({format_code(document['archive']['id'])})"
         if document.get("accessInherited"):
@@ -117,7 +116,6 @@ def _list(typed: str) -> list[str]:
 
 
 def _named(lists: Json) -> str:
-    """Users and groups, some of them by name."""
     names = [*map(format_code, lists["users"]), *(f"group {format_code(group)}" for group in lists["groups"])]
     suffix = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + suffix
@@ -235,7 +233,6 @@ def show_actions(person: session.Person, namespace: str, document: Json) -> None
 
 
 def _show_scope(data: Json, total: int) -> None:
-    """Show the number of affected documents, their states, and on the first page the newest by name."""
     states = (f"{entry['totalCount']:,} {status_word(entry['status']).lower()}" for entry in data["statsByStatus"])
     st.markdown(f"**{format_count(total, 'document')}** ({', '.join(states)})")
     if session.read_parameter("cursor"):
@@ -249,7 +246,7 @@ def _offer_deletion(person: session.Person, namespace: str, config: Json, expect
     st.caption("Gone from search at once, and from every store soon after, together with the files inside archives.")
     if not st.button("Delete for good", type="primary", key=key):
         return
-    with _shown_refusal("Some may be deleted by now: look at the list again."):
+    with frame.shown_refusal(partial(_show_refusal, "Some may be deleted by now: look at the list again.")):
         answer = person.api.delete("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
         matched = f" {format_count(expected, 'document')} matched when the page was shown." if expected > 1 else ""
         frame.keep_outcome(escape_markdown(f"{answer.message}.{matched}"))
@@ -278,7 +275,6 @@ def show_index_again(person: session.Person, namespace: str, config: Json) -> No
 
 
 def _show_estimate(estimate: Json) -> None:
-    """Show the number of documents, what embedding them costs, and why others are left out."""
     report = estimate["report"]
     chunks, tokens = format_count(report["chunks"], "chunk"), format_count(report["tokens"], "token")
     st.markdown(failures.summarize_resync(estimate, "to index again"))
@@ -289,7 +285,7 @@ def _show_estimate(estimate: Json) -> None:
 
 
 def _resync(person: session.Person, namespace: str, config: Json) -> None:
-    with _shown_refusal("Some may be queued by now: look at the list again."):
+    with frame.shown_refusal(partial(_show_refusal, "Some may be queued by now: look at the list again.")):
         body = {"namespaceId": namespace, "filterConfig": config}
         response = widgets.post_once(person, "/v1/documents/resync", body)
         st.session_state[_STARTED] = st.session_state.get(_STARTED, 0) + 1
@@ -298,15 +294,11 @@ def _resync(person: session.Person, namespace: str, config: Json) -> None:
         st.rerun()
 
 
-@contextmanager
-def _shown_refusal(late: str) -> Iterator[None]:
-    """Shows a refusal in its place. `late`: the advice for a request that was not answered in time."""
-    try:
-        yield
-    except ApiError as error:
-        frame.show_error(error)
-        if error.code == "TIMEOUT":
-            st.caption(late)
+def _show_refusal(advice: str, error: ApiError) -> None:
+    """`advice`: for a request that was not answered in time."""
+    frame.show_error(error)
+    if error.code == "TIMEOUT":
+        st.caption(advice)
 
 
 def _metadata(person: session.Person, namespace: str, document: Json) -> None:
@@ -314,9 +306,8 @@ def _metadata(person: session.Person, namespace: str, document: Json) -> None:
         typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
         if not st.form_submit_button("Set metadata", icon=":material/save:"):
             return
-        try:
-            metadata = json.loads(typed)
-        except ValueError:
+        metadata = search_request.parse_object(typed)
+        if metadata is None:
             st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
             return
         with frame.shown_refusal():

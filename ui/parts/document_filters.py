@@ -45,10 +45,10 @@ def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int
     site = None
     if options:
         names = {host: f"{host} ({sites[host]:,})" if host in sites else host for host in options}
-        choice: Json = {"default": None, "options": names, "format_func": names.__getitem__, "placeholder": "All sites"}
+        choice: Json = {"default": None, "options": names, "placeholder": "All sites"}
         site = _field(next(columns).selectbox, "site", "Site", **choice)
     words = {status: STATUS[status][0].capitalize() for status in STATES}
-    choice = {"default": [], "options": STATES, "format_func": words.__getitem__, "placeholder": "All statuses"}
+    choice = {"default": [], "options": words, "placeholder": "All statuses"}
     states = _field(next(columns).multiselect, "status", "Status", **choice)
     about = "Documents with pages whose text may be wrong or missing."
     is_check = _field(next(columns).toggle, "quality", "Pages to check", default=False, word="check", help=about)
@@ -74,12 +74,12 @@ def clear_filters() -> None:
 
 def _more(person: session.Person, namespace: str) -> Json | None:
     columns = st.columns(3)
-    choice: Json = {"default": [], "options": offered_sources(), "format_func": source_title}
-    sources = _field(columns[0].multiselect, "source", "Source", **choice)
+    titles = {name: source.title for name, source in offered_sources().items()}
+    sources = _field(columns[0].multiselect, "source", "Source", default=[], options=titles)
     kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
     types = _field(columns[1].multiselect, "type", "Type", default=[], options=kinds, format_func=_kind)
     names = _connection_names(person, namespace)
-    choice = {"default": None, "options": names, "format_func": names.__getitem__, "placeholder": "All connections"}
+    choice: Json = {"default": None, "options": names, "placeholder": "All connections"}
     connection = _field(columns[2].selectbox, "connection", "Connection", **choice)
     cells = st.columns(4)
     day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
@@ -145,27 +145,19 @@ def show_filter(name: str) -> Json | None:
 def show_object(name: str, label: str, example: str) -> Json | None:
     """Show a field for a JSON object, kept in the page's address; None, with a message, if it is no object."""
     typed = url_state.bind_field(st.text_input, name, label, prefix="filter", placeholder=example)
-    parsed = _parse_object(typed)
+    parsed = search_request.parse_object(typed)
     if parsed is None:
         st.error(f"{label}: this is not a JSON object, such as {example}.")
     return parsed
 
 
 def read_object(name: str) -> Json | None:
-    return _parse_object(session.read_parameter(name) or "")
+    return search_request.parse_object(session.read_parameter(name) or "")
 
 
 def write_object(name: str, value: Json) -> None:
     """Put an object into the address, before its field is drawn."""
     session.set_parameters(cursor=None, **{name: search_request.address_text(value)})
-
-
-def _parse_object(typed: str) -> Json | None:
-    try:
-        parsed = json.loads(typed) if typed.strip() else {}
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def list_keys(name: str, documents: Sequence[Json]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -30,84 +28,63 @@ class Unreadable(ValueError):
 def read_questions(files: Mapping[str, bytes]) -> tuple[list[Json], int]:
     """Questions as the API takes them, and how many were left out for want of a judgement. `files`: content by name.
 
-    A name that ends in `.tsv` or `.txt` holds judgements, any other questions.
+    A name that ends in `.tsv`, `.txt` or `.qrels` holds judgements, any other questions.
     """
     grades: Grades = {}
+    questions = {}
     for name, content in files.items():
-        if is_judgements(name):
-            for query, judged in _judgements(name, _file_text(name, content)).items():
-                grades.setdefault(query, {}).update(judged)
-    parsed = [
-        _file_question(row, grades, f"{name}, line {number}")
-        for name, content in files.items()
-        if not is_judgements(name)
-        for number, row in _lines(name, _file_text(name, content))
-    ]
+        try:
+            lines = content.decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise Unreadable(f"{name} is not text in UTF-8.") from error
+        if name.lower().endswith((".tsv", ".txt", ".qrels")):
+            _read_judgements(name, lines, grades)
+        else:
+            questions[name] = lines
+    parsed = [question for name, lines in questions.items() for question in _parse(f"{name}, line", lines, grades)]
     with_relevant = [question for question in parsed if question["relevant"] is not None]
     return with_relevant, len(parsed) - len(with_relevant)
 
 
-def is_judgements(name: str) -> bool:
-    return name.lower().endswith((".tsv", ".txt", ".qrels"))
-
-
 def parse_typed(text: str) -> list[Json]:
-    parsed = [_file_question(row, {}, f"line {number}") for number, row in _lines("", text)]
+    parsed = _parse("Line", text.splitlines(), {})
     return [{**question, "relevant": question["relevant"] or []} for question in parsed]
 
 
-def _file_text(name: str, content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"{name} is not text in UTF-8.") from error
-
-
-def _lines(name: str, text: str) -> Iterator[tuple[int, Json]]:
-    for position, line in enumerate(text.splitlines(), 1):
+def _parse(place: str, lines: list[str], grades: Grades) -> Iterator[Json]:
+    """Questions; `relevant` is None without a judgement, and empty where the line says that nothing answers."""
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            at = f"{name}, line {position}" if name else f"Line {position}"
-            raise Unreadable(f"{at} is not a JSON object, such as {EXAMPLE.splitlines()[0]}")
-        yield position, row
+        row = search_request.parse_object(line)
+        if row is None:
+            raise Unreadable(f"{place} {number} is not a JSON object, such as {EXAMPLE.splitlines()[0]}")
+        query = row.get("query", row.get("text"))
+        if not isinstance(query, str) or not query.strip():
+            raise Unreadable(f'{place} {number}: a question needs its text under "query" (or "text", as BEIR has it).')
+        relevant = row.get("relevant", grades.get(str(row.get("_id"))))
+        if isinstance(relevant, dict):
+            relevant = [
+                {"externalId": document, "grade": min(grade, GRADES[-1])}
+                for document, grade in relevant.items()
+                if isinstance(grade, int) and grade >= GRADES[0]
+            ]
+        if relevant is not None and not isinstance(relevant, list):
+            raise Unreadable(f'{place} {number}: "relevant" is a list of documents, or grades by external id.')
+        narrow = {"filter": row["filter"]} if isinstance(row.get("filter"), dict) else {}
+        yield {"query": query, "relevant": relevant if relevant or row.get("relevant") in ([], {}) else None, **narrow}
 
 
-def _file_question(row: Json, grades: Grades, at: str) -> Json:
-    """A question; `relevant` is None without a judgement, and empty where the line says that nothing answers."""
-    query = row.get("query", row.get("text"))
-    if not isinstance(query, str) or not query.strip():
-        raise Unreadable(f'{at}: a question needs its text under "query" (or "text", as BEIR has it).')
-    relevant = row.get("relevant", grades.get(str(row.get("_id"))))
-    if isinstance(relevant, dict):
-        relevant = [
-            {"externalId": document, "grade": min(grade, GRADES[-1])}
-            for document, grade in relevant.items()
-            if isinstance(grade, int) and grade >= GRADES[0]
-        ]
-    if relevant is not None and not isinstance(relevant, list):
-        raise Unreadable(f'{at}: "relevant" is a list of documents, or grades by external id.')
-    narrow = {"filter": row["filter"]} if isinstance(row.get("filter"), dict) else {}
-    return {"query": query, "relevant": relevant if relevant or row.get("relevant") in ([], {}) else None, **narrow}
-
-
-def _judgements(name: str, text: str) -> Grades:
-    """By query and document: three columns between tabs, or four as trec_eval has them; a first line may be titles."""
-    grades: Grades = {}
-    rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]
-    for position, row in enumerate(rows, 1):
-        parts = row if len(row) > 1 else row[0].split()
-        grade = parts[-1].strip().lstrip("-")
-        if position == 1 and not grade.isdecimal():
+def _read_judgements(name: str, lines: list[str], grades: Grades) -> None:
+    """Add the grades of three columns between tabs, or four as trec_eval has them; a first line may be titles."""
+    for number, line in enumerate(filter(None, lines), 1):
+        parts = line.split("\t") if "\t" in line else line.split()
+        grade = parts[-1].strip().lstrip("-") if parts else ""
+        if number == 1 and not grade.isdecimal():
             continue
         if len(parts) not in {3, 4} or not grade.isdecimal():
-            raise Unreadable(f"{name}, line {position}: not the ids of query and document and a grade between tabs.")
+            raise Unreadable(f"{name}, line {number}: not the ids of query and document and a grade between tabs.")
         grades.setdefault(parts[0], {})[parts[-2]] = int(parts[-1])
-    return grades
 
 
 LINES = "question_set_lines"
@@ -321,7 +298,7 @@ def show_editor(person: session.Person, namespace: str, evaluation: Json) -> Non
 
 
 def _change(person: session.Person, namespace: str, evaluation: str, change: Json, said: str) -> None:
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         updated = person.api.patch(f"/v1/evaluations/{evaluation}", {"namespaceId": namespace, **change})["evaluation"]
         count = format_count(updated["questionCount"], "question")
         frame.keep_outcome(f"{said} “{escape_markdown(updated['name'])}”: {count}.")

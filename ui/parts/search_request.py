@@ -78,5 +78,14 @@ def _common(wanted: Wanted, mode: str) -> Json:
     return body
 
 
+def parse_object(text: str) -> Json | None:
+    """Return the object of a JSON text, empty for a blank one; None if it is no object."""
+    try:
+        parsed = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
 def address_text(wanted: Json) -> str | None:
     return json.dumps(wanted, ensure_ascii=False) if wanted else None

@@ -15,6 +15,7 @@ from ui.parts import account_tree, added, additions, frame, url_state, widgets
 from ui.parts.additions import Item
 from ui.parts.api_schema import known_services
 from ui.parts.labels import format_count, offered_sources, source_title
+from ui.parts.search_request import parse_object
 from ui.parts.widgets import escape_markdown
 
 PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
@@ -37,15 +38,10 @@ class Options:
 
     def extra(self) -> Json:
         """Unfit unless the metadata is a JSON object, or empty."""
-        if not self.metadata.strip():
-            return {}
-        try:
-            metadata = json.loads(self.metadata)
-        except ValueError:
-            metadata = None
-        if not isinstance(metadata, dict):
+        metadata = parse_object(self.metadata)
+        if metadata is None:
             raise Unfit('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
-        return {"metadata": metadata}
+        return {"metadata": metadata} if metadata else {}
 
 
 def clear_fields() -> None:
@@ -157,7 +153,7 @@ def choose_connection(person: session.Person, namespace: str, kind: str) -> dict
             go=("connections", f"Connect {source_title(kind)}"),
         )
         return None
-    choice: Json = {"default": next(iter(active)), "options": active, "format_func": active.__getitem__}
+    choice: Json = {"default": next(iter(active)), "options": active}
     chosen = url_state.bind_field(st.selectbox, "connection", "Connection", prefix="add_from", always=True, **choice)
     selection = account_tree.show_tree(person, namespace, chosen, kind)
     return None if selection is None else {"connectionId": chosen, **selection}
@@ -187,7 +183,7 @@ def _choose_source() -> str:
     names = sorted(offered_sources(), key=lambda name: name != "LOCAL_FILE")
     words = {name: "Files" if name == "LOCAL_FILE" else source_title(name) for name in names}
     previous = session.read_parameter("source") or names[0]
-    choice: Json = {"default": names[0], "options": names, "format_func": words.__getitem__, "required": True}
+    choice: Json = {"default": names[0], "options": words, "required": True}
     chosen = url_state.bind_field(st.pills, "source", "Source", prefix="add", clears="connection", **choice)
     if chosen != previous:
         added.forget_previews()
