@@ -19,10 +19,7 @@ PAGES = {
         ("documents", "Documents", "description", "documents:read"),
         ("runs", "Runs", "play_circle", "ingest:read"),
     ),
-    "Search": (
-        ("search", "Search lab", "search", "search"),
-        ("evaluations", "Evaluations", "balance", "search"),
-    ),
+    "Search": (("search", "Search lab", "search", "search"), ("evaluations", "Evaluations", "balance", "search")),
     "Sources": (
         ("namespaces", "Namespaces", "database", "namespaces:read"),
         ("connections", "Connections", "cable", "connections:read"),

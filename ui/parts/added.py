@@ -161,13 +161,7 @@ def _whole(person: session.Person, namespace: str, run: Json) -> Json:
 
 
 _PREVIEWS = "preview"
-COUNTS = {
-    "create": "Created",
-    "update": "Updated",
-    "unchanged": "Unchanged",
-    "remove": "Removed",
-    "failed": "Failed",
-}
+COUNTS = {"create": "Created", "update": "Updated", "unchanged": "Unchanged", "remove": "Removed", "failed": "Failed"}
 
 
 def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
@@ -249,8 +243,7 @@ def show_planned(documents: list[Json]) -> None:
     ]
     if not rows:
         return
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
-    widgets.show_table([{name: row[name] for name in columns} for row in rows])
+    widgets.show_table(widgets.drop_empty(rows))
     widgets.download_csv("List as CSV", rows, "preview.csv", key="preview_csv")
 
 

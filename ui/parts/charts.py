@@ -187,8 +187,7 @@ def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
     names = dict.fromkeys(str(row["setting"]) for row in rows)
     colors = dict(zip(names, cycle(_SERIES), strict=False))
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)),
-        color=_color("setting", colors, None),
+        x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)), color=_color("setting", colors, None)
     )
     tooltip = [alt.Tooltip("time:T", format="%d %b %Y %H:%M"), "setting:N", *_EXACT]
     spans = base.mark_rule(opacity=0.4, strokeWidth=2).encode(

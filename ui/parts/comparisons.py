@@ -56,7 +56,7 @@ def start_comparison(person: session.Person, namespace: str, evaluation: Json) -
 
 
 def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
         run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
         session.set_parameters(run=run["id"], tab="Results")
@@ -92,13 +92,13 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
     labels = {run["id"]: _label(run) for run in runs}
     if linked := session.read_id("run"):
         labels.setdefault(linked, f"Run {linked[-6:]}")
-    choice: Json = {"default": runs[0]["id"], "options": labels, "format_func": labels.__getitem__, "always": True}
+    choice: Json = {"default": runs[0]["id"], "options": labels, "always": True}
     run_id = url_state.bind_field(st.selectbox, "run", "Run", prefix="measured", **choice)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
         fetch = partial(person.api.get, path, namespaceId=namespace, questionLimit=0)
-        frame.follow({"run": run}, fetch, _is_open, _show_progress, LOOK_SECONDS)
+        frame.follow({"run": run}, fetch, lambda data: data["run"]["status"] in OPEN, _show_progress, LOOK_SECONDS)
     elif run["status"] == "FAILED":
         st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
@@ -117,10 +117,6 @@ def _label(run: Json) -> str:
     # A label that is another a second later is not found.
     created = f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"
     return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
-
-
-def _is_open(data: Json) -> bool:
-    return data["run"]["status"] in OPEN
 
 
 def _show_progress(data: Json) -> None:
@@ -166,7 +162,6 @@ def _choose_metric(names: list[str], key: str) -> str:
 
 
 def _calibration(run: Json) -> None:
-    """Show how well the probability of an answer tells questions with an answer from those that nothing answers."""
     settings = [setting for setting in run["settings"] if setting.get("calibration")]
     if not settings:
         return
@@ -237,7 +232,6 @@ def _told(measured: Json | None) -> str:
 
 
 def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
-    """Wins and losses of a setting against the first, question by question."""
     names = [setting["name"] for setting in run["settings"]]
     st.header("Wins and losses")
     against = names[1:] or names

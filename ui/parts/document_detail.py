@@ -93,7 +93,7 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
         widgets.show_empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
     label = f"Chunk ({document['documentProperties']['embeddingCount'] or len(titles):,} in all)"
-    choice: Json = {"default": next(iter(titles)), "options": titles, "format_func": titles.__getitem__, "always": True}
+    choice: Json = {"default": next(iter(titles)), "options": titles, "always": True}
     prefix = f"chunk-{document['id']}-{start}"
     chosen = by_index[int(url_state.bind_field(st.selectbox, "chunk", label, prefix=prefix, **choice))]
     with st.container(horizontal=True):
@@ -201,8 +201,7 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
     _head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
-        retry = failures.show_causes(person, {cause: 1}, document["id"], linked=False)
-        if retry and (result := failures.retry_documents(person, namespace, retry, config)):
+        if result := failures.offer_retries(person, namespace, {cause: 1}, document["id"], config):
             frame.keep_outcome(result)
             st.rerun()
     _links(person, namespace, document)
@@ -281,11 +280,7 @@ def _properties(_person: session.Person, _namespace: str, document: Json) -> Non
         "Updated": document["updatedAt"],
         "Last synced": document["lastSyncedAt"],
     }
-    rows = [{"Property": name, "Value": _shown(value)} for name, value in facts.items() if value is not None]
-    widgets.show_table(rows)
+    texts = {name: value.get("isoString", value) if isinstance(value, dict) else value for name, value in facts.items()}
+    widgets.show_table([{"Property": name, "Value": str(text)} for name, text in texts.items() if text is not None])
     st.markdown("**Metadata**")
     st.json(document["metadata"])
-
-
-def _shown(value: object) -> str:
-    return str(value.get("isoString", value) if isinstance(value, dict) else value)

@@ -58,12 +58,7 @@ def count_of(failures: list[Json]) -> dict[str, int]:
 
 
 def show_causes(
-    person: session.Person,
-    counts: Mapping[str, int],
-    key: str,
-    *,
-    scope: str = "documents:write",
-    linked: bool = True,
+    person: session.Person, counts: Mapping[str, int], key: str, *, scope: str = "documents:write", linked: bool = True
 ) -> Retry | None:
     """Show a line for each cause with its remedy. Return the retry whose button is pressed.
 
@@ -105,11 +100,15 @@ def where_cause(cause: str) -> Json:
     return {"field": FIELD, "op": "eq", "value": cause}
 
 
-def retry_documents(person: session.Person, namespace: str, retry: Retry, config: Json | None = None) -> str | None:
-    """Ingest the documents that match again, without a filter all of the cause. Return the result in words; None if it
-    was refused, which is shown."""
-    config = config or {"where": where_cause(retry.cause)}
-    body = {"namespaceId": namespace, "filterConfig": config, **retry.changes}
+def offer_retries(
+    person: session.Person, namespace: str, counts: Mapping[str, int], key: str, config: Json | None = None
+) -> str | None:
+    """Show the causes. A retry ingests the documents that match again, without a filter all of the cause: return its
+    result in words; None before it, or if it was refused, which is shown."""
+    retry = show_causes(person, counts, key, linked=config is None)
+    if retry is None:
+        return None
+    body = {"namespaceId": namespace, "filterConfig": config or {"where": where_cause(retry.cause)}, **retry.changes}
     with frame.shown_refusal():
         return summarize_resync(widgets.post_once(person, "/v1/documents/resync", body))
     return None

@@ -168,7 +168,6 @@ def show_chooser(
 
 
 def _describe_namespace(space: Json, spaces: list[Json]) -> str:
-    """Return its name, with the end of its id if others have the same, and the numbers of its documents."""
     parts = [escape_markdown(space["name"])]
     if sum(listed_space["name"] == space["name"] for listed_space in spaces) > 1:
         parts.append(f"`{space['id'][-6:]}`")
@@ -244,34 +243,21 @@ def show_error(error: ApiError) -> None:
     st.error(error_text(error), icon=":material/error:")
 
 
-@contextmanager
-def shown_refusal() -> Iterator[None]:
-    """Shows a refusal of the API in its place; what follows on the page is shown, too."""
-    try:
-        yield
-    except ApiError as error:
-        show_error(error)
+def toast_error(error: ApiError) -> None:
+    st.toast(error_text(error), icon=":material/error:")
 
 
 @contextmanager
-def toasted_refusal() -> Iterator[None]:
-    """Shows a refusal of the API for some seconds: what a callback draws has no place on the page."""
+def shown_refusal(show: Callable[[ApiError], None] = show_error) -> Iterator[None]:
+    """Shows a refusal of the API in its place; what follows on the page is shown, too. `show`: for callbacks, whose
+    drawings have no place on the page, `toast_error` or `keep_outcome`."""
     try:
         yield
     except ApiError as error:
-        st.toast(error_text(error), icon=":material/error:")
+        show(error)
 
 
 _OUTCOME = "outcome"
-
-
-@contextmanager
-def kept_refusal() -> Iterator[None]:
-    """Keeps a refusal of the API in a callback for `show_outcome`."""
-    try:
-        yield
-    except ApiError as error:
-        keep_outcome(error)
 
 
 def keep_outcome(outcome: str | ApiError, runs: Sequence[str] = (), *, is_partial: bool = False) -> None:

@@ -34,7 +34,7 @@ def _hide(person: session.Person, namespace: str, document: str, chunk: int, key
         return
     body: Json = {"namespaceId": namespace, "reason": reason}
     body |= {} if st.session_state[f"{key}-whole"] else {"chunkIndex": chunk}
-    with frame.toasted_refusal():
+    with frame.shown_refusal(frame.toast_error):
         person.api.post(f"/v1/documents/{document}/hidden-passages", body)
         st.toast("Hidden from search. Documents lists hidden passages.", icon=":material/visibility_off:")
 
@@ -64,5 +64,5 @@ def show_hidden(person: session.Person, namespace: str) -> None:
 
 def _show(person: session.Person, namespace: str, passage: Json) -> None:
     path = f"/v1/documents/{passage['documentId']}/hidden-passages/{passage['id']}"
-    with frame.toasted_refusal():
+    with frame.shown_refusal(frame.toast_error):
         person.api.call("DELETE", path, namespaceId=namespace)

@@ -134,7 +134,6 @@ _MOST_STATES = 8
 
 
 def _flow_run(run: Json) -> None:
-    """Show the state of the flow run in Prefect, its message, and the states before."""
     flow_run = run.get("flowRun")
     if not flow_run or not run["prefectUrl"]:
         return
@@ -167,10 +166,8 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
-    rows = [_row(document) for document in entries]
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
     chosen = widgets.clicked_row(
-        [{name: row[name] for name in columns} for row in rows],
+        widgets.drop_empty([_row(document) for document in entries]),
         "run_documents",
         [document["id"] for document in entries],
         document=st.column_config.TextColumn("Document", width=300),

@@ -50,7 +50,9 @@ def join_condition(where: Json, field: str, values: list[Any]) -> Json:
 
 def _facets(person: session.Person, namespace: str) -> None:
     left_column, middle_column, right_column = st.columns([2, 3, 1], vertical_alignment="bottom")
-    fields = {**{f"metadata.{key}": key for key in _keys(person, namespace)}, **DOCUMENT}
+    documents = person.api.list_documents(namespace, {}, size=SAMPLE)["documents"]
+    keys = sorted({key for document in documents for key in document["metadata"]})[:200]
+    fields = {**{f"metadata.{key}": key for key in keys}, **DOCUMENT}
     field = left_column.selectbox(
         "Field",
         list(fields),
@@ -67,11 +69,6 @@ def _facets(person: session.Person, namespace: str) -> None:
     values = middle_column.multiselect("Values", list(labels), key=f"{_VALUES}_{field}", **choice)
     add = partial(_add, field, values)
     right_column.button("Add filter", icon=":material/add:", disabled=not values, width="stretch", on_click=add)
-
-
-def _keys(person: session.Person, namespace: str) -> list[str]:
-    documents = person.api.list_documents(namespace, {}, size=SAMPLE)["documents"]
-    return sorted({key for document in documents for key in document["metadata"]})[:200]
 
 
 def _add(field: str | None, chosen: list[str]) -> None:
@@ -92,25 +89,17 @@ _field = partial(url_state.bind_field, prefix="options")
 
 def show_options(person: session.Person, namespace: str) -> Json:
     spaces = session.list_namespaces(person)["namespaces"]
-    names = {space["id"]: space["name"] for space in spaces if space["id"] != namespace}
+    names = {space["id"]: f"{space['name']}  ·  {space['id'][-6:]}" for space in spaces if space["id"] != namespace}
     has_reranker = _has_reranker(person, namespace)
     with st.expander("Options", icon=":material/tune:", expanded=any(session.read_parameter(name) for name in NAMES)):
         first_column, second_column, third_column = st.columns(3)
         about = "Expansion: what surrounds each result in its document, as `context` of the answer."
-        choice: Json = {"options": UNITS, "format_func": UNITS.__getitem__, "help": about}
-        unit = _field(first_column.selectbox, "unit", "Context of a result", **choice)
+        unit = _field(first_column.selectbox, "unit", "Context of a result", options=UNITS, help=about)
         size: Json = {"default": 512, "disabled": not unit}
         tokens = _field(first_column.number_input, "tokens", "Tokens of a context", 1, 8000, **size)
         about = "0: the age of documents does not count. Else the score's part for recency halves every so many days."
-        half_life = _field(
-            second_column.number_input,
-            "halflife",
-            "Recency: half-life in days",
-            0.0,
-            100_000.0,
-            default=0.0,
-            help=about,
-        )
+        label, days = "Recency: half-life in days", 100_000.0
+        half_life = _field(second_column.number_input, "halflife", label, 0.0, days, default=0.0, help=about)
         share: Json = {"default": 0.2, "step": 0.05, "disabled": not half_life}
         recency = _field(second_column.slider, "recency", "Recency weight", 0.0, 1.0, **share)
         about = "At most; 0 for no limit. Others take the place of those that are left out."
@@ -118,15 +107,13 @@ def show_options(person: session.Person, namespace: str) -> Json:
         about = "The service's own model compares the words of the best 20 results in their contexts."
         if has_reranker is False:
             about += " This namespace has no reranker of its own; give it one under Namespaces."
-        choice = {"options": RERANK, "format_func": RERANK.__getitem__, "help": about}
-        rerank = _field(third_column.selectbox, "rerank", "Reranking", **choice)
+        rerank = _field(third_column.selectbox, "rerank", "Reranking", options=RERANK, help=about)
         other_namespaces = _field(
             st.multiselect,
             "with",
             "Search in other namespaces, too",
             default=[],
             options=names,
-            format_func=lambda space: f"{names[space]}  ·  {space[-6:]}",
             max_selections=OTHERS,
             disabled=not names,
             help="They need the same embedding model. Results are merged by score.",

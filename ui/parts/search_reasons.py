@@ -13,7 +13,7 @@ from ui.client import ApiError, Json
 from ui.parts import charts, search_request, url_state, waiting, widgets
 from ui.parts.labels import document_label, status_word
 from ui.parts.search_request import MODES, MOST, Wanted
-from ui.parts.search_results import STYLE, rank_chunks
+from ui.parts.search_results import rank_chunks
 from ui.parts.widgets import escape_markdown
 
 
@@ -21,12 +21,6 @@ def show_reasons(found: dict[str, Json], wanted: Wanted) -> None:
     if not any(data["results"] for data in found.values()):
         st.caption("Nothing was found, so there is nothing to compare.")
         return
-    st.html(STYLE)
-    with st.container(key="lab"):
-        _charts(found, wanted)
-
-
-def _charts(found: dict[str, Json], wanted: Wanted) -> None:
     if len(found) > 1:
         st.header("How the ranks move")
         st.caption("A line is a chunk, from its rank in one search to that in the next.")
@@ -134,7 +128,10 @@ def show_why(person: session.Person, own: session.Person, wanted: Wanted) -> Non
         _for_viewer(person, wanted, answer["document"])
         return
     _why_told(answer)
-    _reasons(answer, wanted)
+    for number, reason in enumerate(answer["reasons"]):
+        with st.container(border=True):
+            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{escape_markdown(reason['detail'])}")
+            _lift(answer, wanted, reason, f"lift-{number}")
     if not answer["shown"] and {reason["kind"] for reason in answer["reasons"]} <= {"RANK", "THRESHOLD"}:
         _weights(person, wanted, document)
     if own.may("documents:read"):
@@ -159,8 +156,7 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
         text = f"No document of this namespace has “{escape_markdown(piece)}” in its name."
         st.info(text, icon=":material/search_off:")
         return None
-    choice: Json = {"options": names, "default": next(iter(names)), "format_func": names.__getitem__}
-    choice["always"] = True
+    choice: Json = {"options": names, "default": next(iter(names)), "always": True}
     return str(url_state.bind_field(right_column.selectbox, "document", "Which one", prefix="picked", **choice))
 
 
@@ -209,13 +205,6 @@ def _why_told(found: Json) -> None:
         matched = " ".join(f":green-badge[{escape_markdown(word)}]" for word in found["matchedTerms"]) or "none"
         missing = " ".join(f":gray-badge[{escape_markdown(word)}]" for word in found["missingTerms"]) or "none"
         st.markdown(f"Words of the query it has: {matched} · lacks: {missing}")
-
-
-def _reasons(found: Json, wanted: Wanted) -> None:
-    for number, reason in enumerate(found["reasons"]):
-        with st.container(border=True):
-            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{escape_markdown(reason['detail'])}")
-            _lift(found, wanted, reason, f"lift-{number}")
 
 
 def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:

@@ -116,7 +116,7 @@ def _judge(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: 
     """Send the judgement, read the question back, and say what is there now."""
     right = st.session_state.get(key) == 1
     st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         frame.keep_outcome(_confirmed(person, wanted, chosen, hit, right=right))
 
 
@@ -179,30 +179,28 @@ _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
     """Show one column per search; an arrow marks the rank difference from the first column. `nothing`: the advice of a
     column without a hit, unless the answer has a note."""
-    st.html(STYLE)
     chosen = choose_set(person, wanted)
     first = next(iter(found))
     places = rank_chunks(found[first])
     words = words_of(wanted.query)
-    with st.container(key="lab"):
-        for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
-            with column:
-                st.header(MODES[mode])
-                st.caption(_told(data))
-                st.caption(describe_answerable(data["answerable"]))
-                if data.get("note"):
-                    st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
-                elif not data["results"]:
-                    st.caption(f"Nothing found. {nothing}")
-                for rank, hit in enumerate(data["results"], 1):
-                    move = "" if mode == first else _move(places.get(chunk_key(hit)), rank)
-                    with st.container(border=True, gap="small"):
-                        _card(person, wanted, hit, rank, move, words)
-                        if hit["chunk"]["page"] and person.may("documents:read"):
-                            _page_picture(person, wanted, hit, f"{mode}-{rank}")
-                        mark_result(person, wanted, chosen, hit, mode)
-                        space = hit.get("namespaceId", wanted.namespace)
-                        offer_hiding(person, space, hit["document"]["id"], hit["chunk"]["index"], f"{mode}-{rank}")
+    for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
+        with column:
+            st.header(MODES[mode])
+            st.caption(_told(data))
+            st.caption(describe_answerable(data["answerable"]))
+            if data.get("note"):
+                st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
+            elif not data["results"]:
+                st.caption(f"Nothing found. {nothing}")
+            for rank, hit in enumerate(data["results"], 1):
+                move = "" if mode == first else _move(places.get(chunk_key(hit)), rank)
+                with st.container(border=True, gap="small"):
+                    _card(person, wanted, hit, rank, move, words)
+                    if hit["chunk"]["page"] and person.may("documents:read"):
+                        _page_picture(person, wanted, hit, f"{mode}-{rank}")
+                    mark_result(person, wanted, chosen, hit, mode)
+                    space = hit.get("namespaceId", wanted.namespace)
+                    offer_hiding(person, space, hit["document"]["id"], hit["chunk"]["index"], f"{mode}-{rank}")
 
 
 def rank_chunks(data: Json) -> dict[tuple[str, int], int]:

@@ -33,10 +33,12 @@ def bind_field(
 
     The default is left out of the address, unless `always`. It tells texts, numbers, lists of options, flags (`word`)
     and days (None without options) apart. A number's bounds are the first two arguments. A change takes the place in a
-    list, `clears`, out of the address. The field has no value of its own: one whose value came from the address would
-    be another field after each change, and what is typed meanwhile would be lost.
+    list, `clears`, out of the address. `options`: a list, or labels by option. The field has no value of its own: one
+    whose value came from the address would be another field after each change, and what is typed meanwhile be lost.
     """
     key, linked = f"{prefix}_{name}", session.read_parameter(name)
+    if isinstance(options, Mapping):
+        keywords.setdefault("format_func", options.__getitem__)
     written, offered = f"{key}{WRITTEN}", None if options is None else list(options)
     if key not in st.session_state or st.session_state.get(written, False) != linked:
         value = default if linked is None else _parse(linked, default, offered, arguments, word)
@@ -81,8 +83,8 @@ def _format(value: Any, word: str) -> str:
 
 def choose_order(orders: Mapping[str, str]) -> str:
     """Show the choice of a list's order. `orders`: labels by the API's words, the default first."""
-    choice: dict[str, Any] = {"options": orders, "default": next(iter(orders)), "format_func": orders.__getitem__}
-    return str(bind_field(st.selectbox, "sort", "Order", prefix="order", **choice))
+    default = next(iter(orders))
+    return str(bind_field(st.selectbox, "sort", "Order", prefix="order", default=default, options=orders))
 
 
 def forget_fields(*pages: str) -> None:

@@ -93,6 +93,12 @@ def show_table(rows: Sequence[Any], **columns: Any) -> None:
     st.dataframe(rows, hide_index=True, width="stretch", column_config=columns or None)
 
 
+def drop_empty(rows: Sequence[Mapping[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Return the rows without the columns that are empty in all of them. `names`: of these columns alone."""
+    empty = {name for name in names or rows[0] if not any(row[name] for row in rows)}
+    return [{name: value for name, value in row.items() if name not in empty} for row in rows]
+
+
 def download_csv(label: str, rows: Sequence[Mapping[str, Any]], file: str, key: str | None = None) -> None:
     content = csv_bytes(rows, list(rows[0]))
     st.download_button(label, content, file, "text/csv", icon=":material/download:", key=key)

@@ -51,8 +51,7 @@ def main() -> None:
             st.button("Clear filters", on_click=clear, icon=":material/filter_alt_off:")
         return
     names = _object_names(person, entries)
-    with_changes = any("changes" in entry for entry in entries)
-    rows = [_row(entry, names, with_changes=with_changes) for entry in entries]
+    rows = widgets.drop_empty([_row(entry, names) for entry in entries], "Before and after")
     time_column = st.column_config.DatetimeColumn("Time", format="D MMM YYYY, HH:mm:ss")
     clicked = widgets.clicked_row(rows, "audit_rows", entries, Time=time_column)
     if clicked is not None:
@@ -68,10 +67,8 @@ def _filters() -> tuple[dict[str, Any], str]:
     kinds, outcomes = {"": "Any"} | dict(zip(KINDS, KINDS, strict=True)), {"": "Any"} | OUTCOMES
     day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
     chosen = {
-        "objectType": field(columns[0].selectbox, "type", "Object type", options=kinds, format_func=kinds.__getitem__),
-        "outcome": field(
-            columns[1].selectbox, "outcome", "Outcome", options=outcomes, format_func=outcomes.__getitem__
-        ),
+        "objectType": field(columns[0].selectbox, "type", "Object type", options=kinds),
+        "outcome": field(columns[1].selectbox, "outcome", "Outcome", options=outcomes),
         "keyName": field(columns[2].text_input, "key_name", "Key name"),
         "object": field(columns[3].text_input, "object", "Object ID"),
         "from": field(columns[0].date_input, "since", "From", **day),
@@ -83,7 +80,6 @@ def _filters() -> tuple[dict[str, Any], str]:
 
 
 def _object_names(person: session.Person, entries: list[Json]) -> Mapping[str, str]:
-    """Return the names of objects by id, as far as they are there still."""
     types = {entry["objectType"] for entry in entries if entry["objectId"]} & NAMED.keys()
     lists = waiting.ask_in_parallel({kind: partial(person.api.get, NAMED[kind], pageSize=MOST_NAMES) for kind in types})
     return {
@@ -136,7 +132,7 @@ def _value(value: Any) -> str:
     return "nothing" if value in (None, [], {}, "") else value if isinstance(value, str) else json.dumps(value)
 
 
-def _row(entry: Json, names: Mapping[str, str], *, with_changes: bool) -> Json:
+def _row(entry: Json, names: Mapping[str, str]) -> Json:
     refused = entry["status"] >= 400
     return {
         "Time": entry["at"]["isoString"],
@@ -144,7 +140,7 @@ def _row(entry: Json, names: Mapping[str, str], *, with_changes: bool) -> Json:
         + (f" for {entry['principal']}" if entry["keyName"] and entry["principal"] else ""),
         "What": _sentence(entry, names),
         "Outcome": f"Refused ({entry['status']})" if refused else "Done",
-        **({"Before and after": "\n".join(map(_change, entry.get("changes", ())))} if with_changes else {}),
+        "Before and after": "\n".join(map(_change, entry.get("changes", ()))),
         "Object ID": entry["objectId"] or ", ".join(entry.get("objectIds", ())),
         "Request ID": entry["requestId"] or "",
     }

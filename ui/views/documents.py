@@ -62,8 +62,10 @@ def show_listing(person: session.Person, namespace: str) -> None:
     config = document_filters.show_filters(person, namespace, sites)
     if config is None:
         return
-    if config.keys() <= {"documentIngestionStatuses"}:
-        _failures(person, namespace, around["failures"] or {})
+    counts = around["failures"] if config.keys() <= {"documentIngestionStatuses"} else None
+    if result := failures.offer_retries(person, namespace, counts or {}, "documents"):
+        frame.keep_outcome(result)
+        st.rerun()
     config = _of_cause(config)
     cursor = session.read_parameter("cursor")
     data = person.api.list_documents(namespace, config, size=PAGE, cursor=cursor, include=["statsByStatus"])
@@ -85,17 +87,9 @@ def show_listing(person: session.Person, namespace: str) -> None:
 
 
 def _attention(config: Json, unknown: int) -> None:
-    """Show a warning for documents that are visible to no user since their service does not report access."""
     if unknown and "accessStatuses" not in config:
         label = f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so no user sees them"
         widgets.link_page("documents", label, "lock_person", access="unknown")
-
-
-def _failures(person: session.Person, namespace: str, counts: Json) -> None:
-    retry = failures.show_causes(person, counts, "documents")
-    if retry and (result := failures.retry_documents(person, namespace, retry)):
-        frame.keep_outcome(result)
-        st.rerun()
 
 
 def _of_cause(config: Json) -> Json:
@@ -127,7 +121,6 @@ def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -
 
 
 def _explain_unseen(namespace: str, config: Json) -> None:
-    """Show why the user that is seen as does not see the documents that match."""
     documents = session.current_person().api.list_documents(namespace, config, size=5)["documents"]
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
     for document in documents:
@@ -154,12 +147,10 @@ def _words(config: Json) -> str:
 
 def _table(namespace: str, data: Json) -> None:
     documents = data["documents"]
-    errors = any(document["ingestionError"] for document in documents)
     is_check = session.read_parameter("quality") == "check"
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
-    rows = [_row(document, errors=errors, is_check=is_check, why=reasons.get(document["id"])) for document in documents]
-    if any("hidden" in document for document in documents):
-        rows = [row | {"Hidden": HIDDEN[document.get("hidden")]} for row, document in zip(rows, documents, strict=True)]
+    rows = [_row(document, reasons.get(document["id"], ""), is_check=is_check) for document in documents]
+    rows = widgets.drop_empty(rows, "Why", document_detail.TITLE, "Error", "Hidden")
     chosen = widgets.clicked_row(
         rows,
         "documents_table",
@@ -178,18 +169,19 @@ def _table(namespace: str, data: Json) -> None:
         widgets.download_csv("Page as CSV", rows, "documents.csv")
 
 
-def _row(document: Json, *, errors: bool, is_check: bool, why: str | None) -> Json:
+def _row(document: Json, why: str, *, is_check: bool) -> Json:
     properties = document["documentProperties"]
     return {
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
-        **({"Why": why} if why else {}),
-        **({document_detail.TITLE: document_detail.summarize_pages_to_check(document)} if is_check else {}),
+        "Why": why,
+        document_detail.TITLE: document_detail.summarize_pages_to_check(document) if is_check else "",
         "Source": source_title(document["ingestionSource"]),
         "Chunks": format_number(properties["embeddingCount"]),
         "Size": format_size(properties["fileSize"]) if properties["fileSize"] is not None else "",
         "Updated": time_ago(document["updatedAt"]),
-        **({"Error": document["ingestionError"] or ""} if errors else {}),
+        "Error": document["ingestionError"] or "",
+        "Hidden": HIDDEN[document.get("hidden")],
     }
 
 

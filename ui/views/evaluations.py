@@ -122,7 +122,7 @@ def _begin(person: session.Person, namespace: str, body: Json) -> None:
 
 
 def _cancel(person: session.Person, namespace: str, run: str) -> None:
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         api = replace(person.api, tenant="")
         api.post(f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": namespace})
         frame.keep_outcome("Cancelled: the old vectors stay, and the gate is gone with the run.")

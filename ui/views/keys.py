@@ -43,7 +43,7 @@ def _second_step() -> None:
 
 def _create_successor(person: session.Person, old: Json) -> None:
     body = {name: old[name] for name in SAME if old.get(name) is not None}
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         response = widgets.post_once(person, "/v1/keys", body, instead_of=old["id"])
         st.session_state[_ROTATION] = (old, response["key"], response["apiKey"])
 
@@ -52,7 +52,7 @@ def _revoke_old() -> None:
     """Revoke the old key. A session that uses it continues with the new one."""
     person = session.current_person()
     old, _, value = st.session_state[_ROTATION]
-    with frame.kept_refusal():
+    with frame.shown_refusal(frame.keep_outcome):
         person.api.delete(f"/v1/keys/{old['id']}")
         if session.own_key_ended(person):
             session.sign_in(value, person.api.tenant)

@@ -90,7 +90,6 @@ def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[],
 
 
 def _syncs(stats: Json | None) -> None:
-    """Show what a reader sees of the sources: documents, and when all connections were last listed to the end."""
     rows = [
         {
             "Source": source_title(entry["source"]),
@@ -147,8 +146,7 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
         return
     with st.container(border=True):
         st.markdown(":orange[:material/notification_important: **Needs attention**]")
-        retry = failures.show_causes(person, causes, "overview") if causes else None
-        if retry and (result := failures.retry_documents(person, namespace, retry)):
+        if result := failures.offer_retries(person, namespace, causes or {}, "overview"):
             st.toast(result, icon=":material/replay:")
             st.rerun(scope="fragment")
         for label, page in notices:

@@ -28,10 +28,6 @@ PAGE = 50
 LIVE_SECONDS = 2.0
 SEARCH_SECONDS = 10.0
 """Between two looks at runs that are searched for: of many runs that takes the API seconds."""
-RARE = frozenset({"Removed", "To confirm", "Prefect"})
-"""Columns that are shown only where one of the rows has something there."""
-
-
 ALL = "all"
 STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
 ORDERS = {
@@ -83,14 +79,14 @@ def _filters(person: session.Person) -> tuple[bool, str]:
     field = partial(url_state.bind_field, prefix="runs")
     name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
     field(name.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
-    words = {ALL: "all sources"} | {kind: source_title(kind) for kind in offered_sources()}
-    field(source.selectbox, "source", "Source", default=ALL, options=words, format_func=words.__getitem__)
+    words = {ALL: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
+    field(source.selectbox, "source", "Source", default=ALL, options=words)
     with sort:
         order = url_state.choose_order(ORDERS)
     moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         words = {state: status_word(state) if state in STATUS else state.capitalize() for state in STATES}
-        field(st.pills, "status", "Status", default=ALL, options=STATES, format_func=words.__getitem__)
+        field(st.pills, "status", "Status", default=ALL, options=words)
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
     return bool(moves), order
@@ -112,9 +108,8 @@ def _table(data: dict[str, Any]) -> None:
     shown = f"{format_count(len(runs), 'run')} on this page" if total is None else format_count(total, "run")
     st.caption(shown)
     rows = [_row(run) for run in runs]
-    columns = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     chosen = widgets.clicked_row(
-        [{name: row[name] for name in columns} for row in rows],
+        widgets.drop_empty(rows, "Removed", "To confirm", "Prefect"),
         "runs_table",
         [run["id"] for run in runs],
         links=("Prefect",),
@@ -178,7 +173,6 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
 
 
 def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    """Show the causes of failed documents, each with its remedy."""
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(run['progress']['failed'], 'document')}**")
         new = run_detail.show_remedies(person, namespace, [run], run["id"])

@@ -40,7 +40,9 @@ def main() -> None:
         "Ranks, scores and times": partial(search_reasons.show_reasons, answers, request),
         "API snippet": partial(_code, person, request),
     }
-    widgets.show_tabs("search_tabs", pages)
+    st.html(search_results.STYLE)
+    with st.container(key="lab"):
+        widgets.show_tabs("search_tabs", pages)
 
 
 def _advice(wanted: Wanted) -> str:
@@ -65,8 +67,8 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
     field = partial(url_state.bind_field, prefix="lab")
     query = field(st.text_input, "q", "Query", placeholder="What do you want to know?")
     left_column, middle_column, right_column = st.columns([2, 2, 1])
-    choice: Json = {"options": MODES, "selection_mode": "multi", "format_func": MODES.__getitem__}
-    modes = field(left_column.segmented_control, "columns", "Search modes", default=USUAL, **choice)
+    choice: Json = {"default": USUAL, "options": MODES, "selection_mode": "multi"}
+    modes = field(left_column.segmented_control, "columns", "Search modes", **choice)
     weight = field(middle_column.slider, "weight", "Semantic weight", 0.0, 1.0, default=0.5, step=0.05)
     top = field(right_column.number_input, "top", "Top K", 1, MOST, default=10)
     filters = search_options.show_filters(person, namespace)

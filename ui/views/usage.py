@@ -30,7 +30,7 @@ def main() -> None:
     left_column, right_column = st.columns(2)
     field = partial(url_state.bind_field, prefix="usage")
     period = field(left_column.selectbox, "period", "Period", default=PERIODS[0], options=PERIODS)
-    by = field(right_column.selectbox, "by", "Group by", default="day", options=BY, format_func=BY.__getitem__)
+    by = field(right_column.selectbox, "by", "Group by", default="day", options=BY)
     start, end = first_and_last_day(period, datetime.now(UTC).date())
     query: Json = {"from": str(start), "to": str(end), "by": by}
     usage = person.api.get("/v1/usage", **query)
@@ -78,7 +78,6 @@ def _money(amount: float, currency: str) -> str:
 
 
 def _quotas(usage: Json) -> None:
-    """Show usage against the organization's limits; nothing without limits."""
     for name, label in QUOTAS.items():
         used, limit = usage["used"][name], usage["limit"][name]
         if limit is None:

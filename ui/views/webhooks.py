@@ -111,8 +111,9 @@ def _one(person: session.Person, hook: Json) -> None:
 
 def _deliveries(person: session.Person, hook: str) -> None:
     left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
-    options: Json = {"options": ("", *STATES), "prefix": "webhook", "clears": "sent"}
-    status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", format_func=_status_word, **options)
+    words = {"": "Any"} | {state: status_word(WORDS.get(state, state)) for state in STATES}
+    choice: Json = {"options": words, "prefix": "webhook", "clears": "sent"}
+    status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", **choice)
     if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
         _send(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
     path, cursor = f"/v1/webhooks/{hook}/deliveries", session.read_parameter("sent")
@@ -144,10 +145,6 @@ def _send(person: session.Person, path: str, done: str) -> None:
     with frame.shown_refusal():
         person.api.post(path, {})
         st.toast(done, icon=":material/send:")
-
-
-def _status_word(state: str) -> str:
-    return status_word(WORDS.get(state, state)) if state else "Any"
 
 
 def _delivery_row(delivery: Json) -> Json:
