@@ -328,7 +328,7 @@ def test_a_bucket_is_connected_and_ingested(app, org):
     (storage,) = [choice for choice in seen.selectbox if choice.label == "Source"]
     labels = {field.label for field in storage.select("sftp").run().text_input}
     assert {"User", "Password", "Host key"} <= labels
-    assert {"Access key id", "Region"}.isdisjoint(labels)
+    assert {"Access key ID", "Region"}.isdisjoint(labels)
     seen = app(org.api_key, "connections", namespace=space)
     (source,) = [choice for choice in seen.selectbox if choice.label == "Source"]
     fields = {field.label: field for field in source.select("WORDPRESS").run().text_input}
@@ -339,7 +339,7 @@ def test_a_bucket_is_connected_and_ingested(app, org):
     seen = app(org.api_key, "connections", namespace=space)
     fields = {field.label: field for field in seen.text_input}
     fields["URL"].set_value("s3://handbooks/2026")
-    fields["Access key id"].set_value("key")
+    fields["Access key ID"].set_value("key")
     fields["Secret access key"].set_value("canary-secret")
     assert {"Account key", "Host key"}.isdisjoint(fields)
     click(seen, "Connect source")
