@@ -235,6 +235,7 @@ def test_stop_words_are_not_marked_and_other_forms_are():
         ("C++", "Written in C++, not in C", ["C++"]),
         ("IT department", "Ask the IT department, it knows", ["IT", "department"]),
         ("to be", "To be is to do", ["To", "be", "to"]),
+        ("Preis für Strom", "Der Preis für Strom", ["Preis", "Strom"]),
         ("cafe strasse", "Das Café in der Stra\u00adße", ["Café", "Stra\u00adße"]),
         ("مدرسه", "هذه مَدرسة كبيرة", ["مَدرسة"]),
         ("1234", "घर १२३४", ["१२३४"]),

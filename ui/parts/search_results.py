@@ -19,32 +19,22 @@ from ui.parts.labels import document_label, format_count, format_milliseconds
 from ui.parts.search_request import MODES, Wanted
 from ui.parts.widgets import escape_markdown, format_code, show_page_image
 
-_EN = """a about above after again against all am an and any are as at be because been before being below
-between both but by can could did do does doing don down during each few for from further had has have having he
-her here hers him his how i if in into is it its itself just me more most my no nor not now of off on once only
-or other our ours out over own same shall she should so some such than that the their theirs them then there
-these they this those through to too under until up upon very was we were what when where which while who whom
-whose why will with would you your yours"""
-_DE = """aber als am an auch auf aus bei bin bis bist da damit dann das dass dem den der des die dies diese
-dieser dieses doch du durch ein eine einem einen einer eines er es für hat hatte ich ihr im in ist ja kann kein
-keine man mein mit nach nicht noch nur ob oder ohne sehr sein seine sich sie sind so über um und uns unter vom
-von vor war was wenn wer werden wie wieso wir wird wo zu zum zur"""
-_FR = """au aux avec ce ces cette comme dans de des du elle en est et être il ils je la le les leur lui ma mais
-me même mes mon ne nos notre nous on ou où par pas pour qu que quel quelle qui sa sans se ses son sont sur ta te
-tes ton tu un une vos votre vous y"""
-_ES = """al como con cual cuando de del desde donde el ella ellos en entre era es esta este esto está fue ha hay
-la las le les lo los me mi más muy nada ni no nos o para pero por porque que qué quien se ser si sin sobre son
-su sus también te tiene todo tu un una uno y ya yo"""
-_IT = """ai al alla alle anche che chi ci come con cui da dal dalla dei del della delle di dove e ed era gli ha
-ho il in io la le lei lo loro lui ma mi ne nei nel nella noi non o per perché più quale quando questa questo se
-sei si sono su sua suo ti tra un una uno voi"""
-_NL = """aan als bij dat de der deze die dit door een en er geen had heb heeft het hij hoe ik in is je kan maar
-me meer met mijn naar niet nog of om ook op over te tot uit van voor waar was wat we wel wie wij ze zich zij
-zijn zo zonder"""
-
-STOP_WORDS: Final = frozenset(" ".join((_EN, _DE, _FR, _ES, _IT, _NL)).split())
-
-
+_STOP_WORDS = """aan aber about above after again against all alla alle als anche and any are auch auf aus aux avec
+because been before bei being below between bij bin bis bist both but can ces cette che chi come comme como con could
+cual cuando cui dal dalla damit dann dans das dass dat dei del della delle dem den der des desde deze did die dies
+diese dieser dieses dit doch does doing don donde door dove down durch during each een ein eine einem einen einer
+eines ella elle ellos entre era est esta este esto etre few for from fue fur further geen gli had has hat hatte have
+having hay heb heeft her here hers het hij him his hoe how ich ihr ils into ist its itself just kan kann kein keine
+las lei les leur loro los lui maar mais man mas meer mein meme mes met mijn mit mon more most muy naar nach nada nei
+nel nella nicht niet noch nog noi non nor nos not notre nous now nur oder off ohne once only ook other our ours out
+over own par para pas per perche pero piu por porque pour quale quando que quel quelle questa questo qui quien same
+sans sehr sei sein seine ser ses shall she should sich sie sin sind sobre some son sono sont sua such suo sur sus
+tambien tes than that the their theirs them then there these they this those through tiene todo ton too tot tra uber
+uit una und under une uno uns unter until upon van very voi vom von voor vor vos votre vous waar war was wat wel wenn
+wer werden were what when where which while who whom whose why wie wieso wij will wir wird with would you your yours
+zich zij zijn zonder zum zur"""
+"""Of English, German, French, Spanish, Italian and Dutch, from three letters on, without accents."""
+STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
 LIKELY, UNLIKELY = 0.7, 0.3
 """Probabilities from which on, and below which, results are called an answer or none."""
 SETS = 20
