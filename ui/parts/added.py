@@ -223,7 +223,15 @@ def _report(person: session.Person, namespace: str, items: list[Item], runs: dic
 def show_numbers(reports: list[Json]) -> None:
     for cell, (name, label) in zip(st.columns(len(COUNTS)), COUNTS.items(), strict=True):
         cell.metric(label, f"{sum(report[name] for report in reports):,}")
-    _show_cost(reports)
+    names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
+    total = {name: sum(report.get(name, 0) for report in reports) for name in names}
+    figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]
+    for name, word in (("pagesRecognised", "recognised"), ("pagesUnread", "not readable")):
+        figures += [f"{format_count(total[name], 'page')} {word}"] if total[name] else []
+    figures += [format_cost(reports), f"about {format_seconds(total['estimatedSeconds'])}"]
+    figures += ["estimated from a sample"] if any(report["sampled"] for report in reports) else []
+    figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
+    st.caption(" · ".join(figures))
 
 
 ACTIONS = ("failed", "create", "update", "remove")
@@ -245,15 +253,3 @@ def show_planned(documents: list[Json]) -> None:
         return
     widgets.show_table(widgets.drop_empty(rows))
     widgets.download_csv("List as CSV", rows, "preview.csv", key="preview_csv")
-
-
-def _show_cost(reports: list[Json]) -> None:
-    names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
-    total = {name: sum(report.get(name, 0) for report in reports) for name in names}
-    figures = [format_count(total["chunks"], "chunk"), f"{format_count(total['tokensToEmbed'], 'token')} to embed"]
-    for name, word in (("pagesRecognised", "recognised"), ("pagesUnread", "not readable")):
-        figures += [f"{format_count(total[name], 'page')} {word}"] if total[name] else []
-    figures += [format_cost(reports), f"about {format_seconds(total['estimatedSeconds'])}"]
-    figures += ["estimated from a sample"] if any(report["sampled"] for report in reports) else []
-    figures += dict.fromkeys(report["modelChoice"] for report in reports if report.get("modelChoice"))
-    st.caption(" · ".join(figures))

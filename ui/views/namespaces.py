@@ -25,7 +25,11 @@ def main() -> None:
     person = session.current_person()
     st.title("Namespaces")
     if session.read_parameter("new") == "yes" and person.may("namespaces:write"):
-        _create(person)
+        widgets.link_back("All namespaces", "new", "open")
+        st.header("New namespace")
+        created = namespace_form.show_form(person, None)
+        if created is not None:
+            session.go_to(new=None, open="yes", namespace=created["id"])
         return
     linked = session.read_parameter("namespace") if session.read_parameter("open") == "yes" else None
     if (space := session.find_namespace(person, linked)) is not None:
@@ -85,14 +89,6 @@ def _summary(space: Json) -> Json:
         "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
         "Created": time_ago(space["createdAt"]),
     }
-
-
-def _create(person: session.Person) -> None:
-    widgets.link_back("All namespaces", "new", "open")
-    st.header("New namespace")
-    created = namespace_form.show_form(person, None)
-    if created is not None:
-        session.go_to(new=None, open="yes", namespace=created["id"])
 
 
 def _one(person: session.Person, space: Json) -> None:
