@@ -18,7 +18,6 @@ from ui.parts.labels import (
     format_field,
     name_of,
     source_title,
-    span_until,
     time_ago,
     timing_of,
 )
@@ -57,7 +56,7 @@ def main() -> None:
         schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=SCHEDULES)["schedules"]
     for connection in connections:
         own_schedules = [schedule for schedule in schedules if schedule["connectionId"] == connection["id"]]
-        _card(person, namespace, connection, [schedule for schedule in own_schedules if schedule["cron"]])
+        _card(person, namespace, connection, own_schedules)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
@@ -90,13 +89,12 @@ def _card(person: session.Person, namespace: str, connection: Json, schedules: l
             st.markdown(f"**{escape_markdown(connection['name'])}** · {title}", width="content")
             widgets.status_badge(connection["status"])
         st.caption(f"`{connection['id']}` · changed {time_ago(connection['updatedAt'])}")
-        if due := connection.get("nextSyncAt"):
-            st.caption(f"Next run in {span_until(due)}")
         for schedule in schedules:
-            st.caption(f"Also scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
+            st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
         if connection["statusReason"]:
             st.warning(escape_markdown(connection["statusReason"]), icon=":material/info:")
-        _actions(person, namespace, connection, "By the schedule above" if schedules else name_of(None))
+        by_cron = any(schedule["cron"] for schedule in schedules)
+        _actions(person, namespace, connection, "By the schedule above" if by_cron else name_of(None))
 
 
 def _schedule(person: session.Person, namespace: str, connection: Json, none: str) -> None:
