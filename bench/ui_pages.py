@@ -68,7 +68,7 @@ COUNTED = r"text=/^[\d,]+ documents:/"
 SIGHTS = {
     "overview": Sight("", "", COUNTED, CHART, link="Overview"),
     "namespaces": Sight("namespaces", "", SPACES, TABLE, SPACES, "Namespaces"),
-    "runs": Sight("runs", "", "text=/runs?, newest first/", TABLE, link="Runs"),
+    "runs": Sight("runs", "", r"text=/^[\d,]+ runs?$/", TABLE, link="Runs"),
     "one run of all documents": Sight("runs", "run={run}", "text=Stage durations", CHART),
     "documents": Sight("documents", "", COUNTED, TABLE, link="Documents"),
     "documents, failed ones": Sight("documents", "status=FAILED", COUNTED, TABLE),
