@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from connectors.parsers import detect, document
@@ -11,27 +12,26 @@ from connectors.parsers.detect import Kind
 from retrieval.errors import Skippable
 
 
-def open_copy(path: Path, kind: Kind, password: str) -> Path:
-    """Return a copy without protection, in the folder for temporary files; the file itself if it has none.
+@contextmanager
+def open_copy(path: Path, kind: Kind, password: str) -> Iterator[Path]:
+    """A copy without protection, which is deleted at the end; the file itself if it has none.
 
     Skippable if the password does not open it. Members of archives are opened where they are read.
     """
-    if kind is detect.PDF:
-        return _open_pdf(path, password)
-    return _open_office(path, password) if kind is detect.COMPOUND else path
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "raw"
+        if kind is detect.PDF:
+            yield _open_pdf(path, copy, password)
+        else:
+            yield _open_office(path, copy, password) if kind is detect.COMPOUND else path
 
 
-def _copy() -> Path:
-    return Path(tempfile.mkdtemp()) / "raw"
-
-
-def _open_pdf(path: Path, password: str) -> Path:
+def _open_pdf(path: Path, copy: Path, password: str) -> Path:
     import pypdfium2
     import pypdfium2.raw as pdfium
 
     with suppress(pypdfium2.PdfiumError), pypdfium2.PdfDocument(path):
         return path
-    copy = _copy()
     try:
         with pypdfium2.PdfDocument(path, password=password) as file:
             file.save(copy, flags=pdfium.FPDF_REMOVE_SECURITY)
@@ -42,12 +42,11 @@ def _open_pdf(path: Path, password: str) -> Path:
     return copy
 
 
-def _open_office(path: Path, password: str) -> Path:
+def _open_office(path: Path, copy: Path, password: str) -> Path:
     from msoffcrypto import OfficeFile
     from msoffcrypto.exceptions import DecryptionError, FileFormatError, InvalidKeyError
     from msoffcrypto.format.ooxml import OOXMLFile
 
-    copy = _copy()
     try:
         with path.open("rb") as raw:
             file = OfficeFile(raw)

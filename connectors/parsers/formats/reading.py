@@ -101,8 +101,8 @@ def read_document(task: Task) -> Reply:
     if not task.password or task.page is not None:
         return _read_document(task)
     path = Path(task.path)
-    copy = protection.open_copy(path, _kind_of(path, task), task.password)
-    reply = _read_document(msgspec.structs.replace(task, path=str(copy)))
+    with protection.open_copy(path, _kind_of(path, task), task.password) as copy:
+        reply = _read_document(msgspec.structs.replace(task, path=str(copy)))
     size = {"fileSize": path.stat().st_size} if "fileSize" in reply.properties else {}
     return msgspec.structs.replace(reply, properties=reply.properties | size)
 

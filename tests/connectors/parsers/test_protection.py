@@ -17,6 +17,8 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
+from connectors.parsers import detect
+from connectors.parsers.formats import protection
 from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.failure_causes import find_cause
@@ -135,3 +137,11 @@ def test_a_password_leaves_files_without_one_as_they_are(read: Read) -> None:
     canvas.save()
     assert "Anybody may read" in read("a.pdf", file.getvalue(), "open sesame").text
     assert "Minerva" in read("a.xls", fixture("harbour.xls"), "open sesame").text
+
+
+def test_the_opened_copy_of_a_file_is_deleted_once_it_is_read():
+    locked = OFFICE / "locked_aes256.pdf"
+    with protection.open_copy(locked, detect.PDF, "open sesame") as copy:
+        assert copy.read_bytes().startswith(b"%PDF")
+    assert not copy.parent.exists()
+    assert locked.exists()
