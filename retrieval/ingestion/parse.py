@@ -67,6 +67,54 @@ class Read:
     refused: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _FileReader:
+    """Reads the files of a batch. `ring`: opens the passwords of protected files."""
+
+    db: Database
+    lease: Lease
+    files: FileStore
+    parser: Parser
+    goes_on: Callable[[], bool]
+    ring: KeyRing
+
+    def read(self, item: Item) -> Read:
+        """Parse the stored file and keep its text. Skippable if it cannot be read."""
+        if item.raw_key is None:
+            raise Skippable("There is no stored file to parse; ingest the document again.")
+        modified = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
+        if self.lease.source == "TEXT":
+            properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
+            return Read(item, {"parsed_key": item.raw_key, "title": item.name, "properties": properties})
+        parsed, stored = self._parse_copy(item, item.raw_key)
+        key = item.file_key(self.lease.scope, file_keys.PARSED)
+        self.files.put(key, [parsed.text.encode(ENCODING)])
+        title = parsed.title or item.title
+        fields = {
+            "parsed_key": key,
+            "title": title,
+            "pages": list(parsed.pages),
+            "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
+            | {"characterCount": len(parsed.text)}
+            | quality_properties(parsed.qualities)
+            | ({"title": title} if title else {})
+            | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if self.lease.source in WEB else {})
+            | modified,
+        }
+        return Read(item, fields, stored)
+
+    def _parse_copy(self, item: Item, raw_key: str) -> tuple[Parsed, list[Stored]]:
+        password = passwords.open_password(self.ring, item.key.job_run_id, item.password)
+        with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
+            path = Path(folder) / "raw"
+            with self.files.open(raw_key) as stream, path.open("wb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+            raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page, password=password)
+            parsed = self.parser.parse(raw, item.ocr, self.goes_on)
+            unpack.refuse_too_many(self.db, item, parsed.members)
+            return parsed, unpack.store_members(item, parsed, self.lease.scope, self.files)
+
+
 def parse_documents(
     db: Database,
     lease: Lease,
@@ -75,7 +123,7 @@ def parse_documents(
     parser: Parser,
     goes_on: Callable[[], bool] = lambda: True,
     *,
-    ring: KeyRing | None = None,
+    ring: KeyRing,
 ) -> None:
     """Parse fetched files of a window, several at a time. A file that cannot be parsed fails alone.
 
@@ -86,11 +134,11 @@ def parse_documents(
     """
     work = run_documents.at_stage(db, lease, window, Stage.FETCHED)
     trouble: list[Retryable] = []
+    reader = _FileReader(db, lease, files, parser, goes_on, ring)
 
-    def one(item: Item) -> Read | None:
+    def read_or_refuse(item: Item) -> Read | None:
         try:
-            password = passwords.open_password(ring, item.key.job_run_id, item.password) if ring else ""
-            return Read(item, *_parse(db, item, lease, files, parser, goes_on, password=password))
+            return reader.read(item)
         except Interrupted:
             return None
         except Skippable as error:
@@ -100,13 +148,13 @@ def parse_documents(
         return None
 
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="parse") as pool:
-        ordered = [pool.submit(one, item) for item in work]
+        ordered = [pool.submit(read_or_refuse, item) for item in work]
         waiting = set(ordered)
         try:
             while waiting:
                 done, waiting = wait(waiting, items.KEEP_SECONDS)
-                read = [future.result() for future in ordered if future in done]
-                _record(db, lease, [one for one in read if one is not None])
+                results = [future.result() for future in ordered if future in done]
+                _record(db, lease, [result for result in results if result is not None])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -142,57 +190,3 @@ def read_text(files: FileStore, key: str) -> str:
     """The parsed text, exactly as its chunks' offsets count it."""
     with files.open(key) as stream:
         return stream.read().decode(ENCODING)
-
-
-def _parse(
-    db: Database,
-    item: Item,
-    lease: Lease,
-    files: FileStore,
-    parser: Parser,
-    goes_on: Callable[[], bool],
-    *,
-    password: str,
-) -> tuple[dict[str, Any], list[Stored]]:
-    if item.raw_key is None:
-        raise Skippable("There is no stored file to parse; ingest the document again.")
-    modified = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
-    if lease.source == "TEXT":
-        properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
-        return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
-    parsed, stored = _with_local_file(db, item, lease, files, parser, goes_on, password=password)
-    key = item.file_key(lease.scope, file_keys.PARSED)
-    files.put(key, [parsed.text.encode(ENCODING)])
-    title = parsed.title or item.title
-    fields = {
-        "parsed_key": key,
-        "title": title,
-        "pages": list(parsed.pages),
-        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
-        | {"characterCount": len(parsed.text)}
-        | quality_properties(parsed.qualities)
-        | ({"title": title} if title else {})
-        | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if lease.source in WEB else {})
-        | modified,
-    }
-    return fields, stored
-
-
-def _with_local_file(
-    db: Database,
-    item: Item,
-    lease: Lease,
-    files: FileStore,
-    parser: Parser,
-    goes_on: Callable[[], bool],
-    *,
-    password: str,
-) -> tuple[Parsed, list[Stored]]:
-    with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
-        path = Path(folder) / "raw"
-        with files.open(item.raw_key or "") as stream, path.open("wb") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
-        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page, password=password)
-        parsed = parser.parse(raw, item.ocr, goes_on)
-        unpack.refuse_too_many(db, item, parsed.members)
-        return parsed, unpack.store_members(item, parsed, lease.scope, files)

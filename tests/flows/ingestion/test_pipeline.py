@@ -1,6 +1,8 @@
 """The steps on a real database and file store, with a model that counts its work."""
 
+import base64
 import hashlib
+import os
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
+from retrieval.security.secrets import KeyRing
 from tests.loops import run_coroutine
 
 MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
@@ -43,6 +46,7 @@ class House:
     def __init__(self, db, scope, folder):
         self.db, self.scope = db, scope
         self.files = LocalFiles(folder)
+        self.ring = KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
         self.vectors = PgVectorStore(db, scope.namespace, 8)
         self.model = CountingModel()
         self.tokenizer = tokenizer_for("LOCAL", "all-MiniLM-L6-v2")
@@ -67,7 +71,7 @@ class House:
         run_documents.start_window(self.db, lease, window)
         for name, step in {
             "fetch": lambda: fetch.fetch_documents(self.db, lease, window, self.files, MODEL),
-            "parse": lambda: parse.parse_documents(self.db, lease, window, self.files, parser),
+            "parse": lambda: parse.parse_documents(self.db, lease, window, self.files, parser, ring=self.ring),
             "chunk": lambda: chunk.chunk_documents(self.db, lease, window, self.files, self.tokenizer, self.model),
             "embed": lambda: embed.embed_documents(self.db, lease, window, self.model),
             "upsert": lambda: upsert.upsert_documents(self.db, lease, window, self.vectors, "english"),

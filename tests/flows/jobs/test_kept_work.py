@@ -94,7 +94,7 @@ def test_what_was_parsed_beside_a_file_that_kills_its_process_stays_parsed(house
     lease, window = begun(house, dict.fromkeys(NAMES, "raw"))
     uploaded = dataclasses.replace(lease, source="LOCAL_FILE")
     with pytest.raises(Lost):
-        parsing.parse_documents(house.db, uploaded, window, house.files, DyingParser())
+        parsing.parse_documents(house.db, uploaded, window, house.files, DyingParser(), ring=house.ring)
     assert {name: stage for name, (stage, _) in seen(house, lease).items()} == {
         **dict.fromkeys(NAMES[:-1], "parsed"),
         NAMES[-1]: "fetched",
