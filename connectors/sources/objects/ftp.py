@@ -10,7 +10,7 @@ import ftplib
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from connectors.http import responses, sessions
 from connectors.sources.objects.location import Location
 from connectors.sources.objects.pool import Pool
-from connectors.sources.objects.tree import REFUSED, Tree
+from connectors.sources.objects.tree import REFUSED, Tree, explain_failures
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
@@ -208,11 +208,8 @@ class FtpFiles:
         with self._pool.lease() as session:
             return session.describe(path)
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return self._open(path)
-
     @contextmanager
-    def _open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> Iterator[BinaryIO]:
         with self._pool.lease() as session:
             session.voidcmd("TYPE I")
             try:
@@ -228,26 +225,18 @@ class FtpFiles:
 def make_ftp(location: Location, settings: Settings) -> Tree:
     """The files of a location."""
     files = FtpFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
-    return Tree(files, location.prefix, files.open, explain_failures)
+    return Tree(files, location.prefix, files.open, _explain_failures)
 
 
 @contextmanager
-def explain_failures() -> Iterator[None]:
-    """Turn failures into those of the ports: a folder that may not be read ends the listing."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError, Skippable):
-        raise
-    except PermissionError as error:
-        raise Fatal("A folder below that of the connection may not be read by this user.") from error
-    except ssl.SSLCertVerificationError as error:
-        raise Fatal("The certificate of the FTP server is not trusted.") from error
-    except UnicodeDecodeError as error:
-        raise Fatal("A folder below that of the connection has a name that is not in UTF-8.") from error
-    except ftplib.error_perm as error:
-        raise Fatal("The FTP server refuses a command that is needed to read files.") from error
-    except (OSError, EOFError, ftplib.Error, ValueError, LookupError) as error:
-        raise responses.connection_error(TITLE) from error
+def _explain_failures() -> Iterator[None]:
+    with explain_failures(TITLE, ftplib.Error, ValueError, LookupError):
+        try:
+            yield
+        except ssl.SSLCertVerificationError as error:
+            raise Fatal("The certificate of the FTP server is not trusted.") from error
+        except ftplib.error_perm as error:
+            raise Fatal("The FTP server refuses a command that is needed to read files.") from error
 
 
 def _connect(location: Location, guard: Guard) -> Session:

@@ -8,15 +8,16 @@ import io
 import stat
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
-from connectors.http import responses, sessions
+from connectors.http import sessions
 from connectors.http.retries import TransientError
 from connectors.sources.objects.location import Location
-from connectors.sources.objects.tree import GONE, REFUSED, Tree
+from connectors.sources.objects.tree import GONE, REFUSED, Tree, explain_failures
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
@@ -25,6 +26,7 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from paramiko import PKey, SFTPAttributes, SFTPClient, Transport
 
+TITLE: Final = "The SFTP server"
 PORT: Final = 22
 SECONDS: Final = 30.0
 """Seconds that a connection, its handshake or an answer may take."""
@@ -53,11 +55,8 @@ class SftpFiles:
         with self._channel() as channel:
             return _info(path, channel.lstat(path))
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return self._open(path)
-
     @contextmanager
-    def _open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> Iterator[BinaryIO]:
         try:
             with self._channel() as channel, channel.open(path, "rb") as file:
                 file.prefetch(file.stat().st_size, max_concurrent_requests=64)
@@ -132,26 +131,11 @@ class SftpFiles:
 
 def make_sftp(location: Location, settings: Settings) -> Tree:
     """The files of a location."""
-    sessions.quiet_loggers("paramiko")
-    files = SftpFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
-    return Tree(files, location.prefix, files.open, explain_failures)
-
-
-@contextmanager
-def explain_failures() -> Iterator[None]:
-    """Turn failures into those of the ports: a folder that may not be read ends the listing."""
     from paramiko import SSHException
 
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError, Skippable):
-        raise
-    except PermissionError as error:
-        raise Fatal("A folder below that of the connection may not be read by this user.") from error
-    except UnicodeDecodeError as error:
-        raise Fatal("A folder below that of the connection has a name that is not in UTF-8.") from error
-    except (OSError, EOFError, SSHException) as error:
-        raise responses.connection_error("The SFTP server") from error
+    sessions.quiet_loggers("paramiko")
+    files = SftpFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
+    return Tree(files, location.prefix, files.open, partial(explain_failures, TITLE, SSHException))
 
 
 def _read_key(text: str, password: str | None) -> PKey:

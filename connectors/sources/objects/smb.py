@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
@@ -28,10 +28,10 @@ from smbprotocol.open import (
 from smbprotocol.session import Session
 from smbprotocol.tree import TreeConnect
 
-from connectors.http import responses, sessions
+from connectors.http import sessions
 from connectors.sources.objects.location import Location
 from connectors.sources.objects.pool import Pool
-from connectors.sources.objects.tree import GONE, REFUSED, Tree
+from connectors.sources.objects.tree import GONE, REFUSED, Tree, explain_failures
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Guard
@@ -51,6 +51,7 @@ _MISSING: Final = (
     exceptions.DeletePending,
 )
 _BUSY: Final = (exceptions.InsufficientResources, exceptions.InsuffServerResources, exceptions.RequestNotAccepted)
+_FAILURES: Final = (exceptions.SMBException, ValueError, LookupError)
 _LINK: Final = 0x20000000
 """Bit of the tags of links, by which they differ from files that are stored in another way (MS-FSCC 2.1.2.1)."""
 _DFS: Final = 0x8000000A
@@ -154,11 +155,8 @@ class SmbFiles:
         with self._pool.lease() as share:
             return share.describe(path)
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return self._open(path)
-
     @contextmanager
-    def _open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> Iterator[BinaryIO]:
         try:
             with self._pool.lease() as share, share.open_file(path) as stream:
                 yield stream
@@ -172,20 +170,7 @@ def make_share(location: Location, settings: Settings) -> Tree:
     """The files of a location."""
     sessions.quiet_loggers("smbprotocol", "spnego")
     files = SmbFiles(location, fetch_guard.make_guard(settings, frozenset({PORT})))
-    return Tree(files, location.prefix, files.open, explain_failures)
-
-
-@contextmanager
-def explain_failures() -> Iterator[None]:
-    """Turn failures into those of the ports: a folder that may not be read ends the listing."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError, Skippable):
-        raise
-    except PermissionError as error:
-        raise Fatal("A folder below that of the connection may not be read by this user.") from error
-    except (OSError, exceptions.SMBException, ValueError, LookupError) as error:
-        raise responses.connection_error(TITLE) from error
+    return Tree(files, location.prefix, files.open, partial(explain_failures, TITLE, *_FAILURES))
 
 
 def _connect(location: Location, guard: Guard) -> Share:

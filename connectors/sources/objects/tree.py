@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, cast
 
+from connectors.http import responses
 from connectors.http.retries import TransientError
 from connectors.sources.objects.storage import BATCH, Batch, StoredObject
 from retrieval.errors import Fatal, Skippable
@@ -25,6 +26,25 @@ _TIMES: Final = ("mtime", "modified", "modify")
 
 Opener = Callable[[str], AbstractContextManager[BinaryIO]]
 Errors = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def explain_failures(service: str, *failures: type[Exception]) -> Iterator[None]:
+    """Turn failures of a server into those of the ports: a folder that may not be read ends the listing.
+
+    `failures`: exceptions of the library by which a connection or an answer broke off, beside OSError and EOFError.
+    """
+    broken: tuple[type[Exception], ...] = (OSError, EOFError, *failures)
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, Skippable):
+        raise
+    except PermissionError as error:
+        raise Fatal("A folder below that of the connection may not be read by this user.") from error
+    except UnicodeDecodeError as error:
+        raise Fatal("A folder below that of the connection has a name that is not in UTF-8.") from error
+    except broken as error:
+        raise responses.connection_error(service) from error
 
 
 class Files(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from urllib.parse import quote, unquote, urlsplit
@@ -48,11 +48,8 @@ class WebdavFiles:
             raise responses.unreadable_answer(TITLE)
         return entries[0]
 
-    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return self._open(path)
-
     @contextmanager
-    def _open(self, path: str) -> Iterator[BinaryIO]:
+    def open(self, path: str) -> Iterator[BinaryIO]:
         with self._client.stream(quote(path)) as (_, stream):
             yield stream
 
