@@ -1,6 +1,6 @@
 """Engine of described services: lists by page, follows changes by time, fetches content.
 
-Once a day everything is listed, so that deletions are found; in between, streams with a change field are asked for
+Once a day everything is listed, so that deletions are found; in between, streams with a change field list
 changes alone.
 """
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 OVERLAP: Final = timedelta(minutes=5)
-"""Changes are asked for from before the last listing began: clocks differ, and lists lag behind."""
+"""Changes are listed from this long before the last listing began: clocks differ, and lists lag behind."""
 FULL_LISTING: Final = timedelta(days=1)
 NAME: Final = 200
 """Characters of a name."""
@@ -108,7 +108,7 @@ class Position:
 
     @property
     def is_valid(self) -> bool:
-        """Validity of the place for a listing that goes on."""
+        """Tell if a listing can continue from this cursor."""
         try:
             times = [datetime.fromisoformat(time) for time in (self.since, self.full_at, self.began) if time]
         except ValueError:
@@ -221,7 +221,7 @@ class Described:
         return True
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        """Return the access list of an item. Skippable, with the reason, where it cannot be told."""
+        """Return the access list of an item. Skippable, with the reason, if the service does not report it."""
         site, stream, values = self._find(tokens, external_id)
         if stream.permissions is None:
             raise Skippable(f"The permissions of {self.about.title} are not read.")
@@ -339,8 +339,8 @@ def _list_url(stream: Stream, site: Site, changed_after: datetime | None) -> str
 
 
 def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:
-    """Tell if a list that begins with the newest has come to what was listed before; not by times that cannot be
-    read."""
+    """Tell if a list that begins with the newest item has reached items of the last listing; times that cannot be
+    read do not count."""
     if not stream.newest or changed_after is None or not entries:
         return False
     try:

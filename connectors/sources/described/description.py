@@ -129,8 +129,11 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for what is above an item, unless the layer's answer has the fields `unless`. An entry of the list
-    `items` without the fields `keep` limits in a way that is not told: the access is unknown, for the reason `why`."""
+    """Request for the parents of an item, unless the layer's answer has the fields `unless`.
+
+    A parent in the list `items` without the fields `keep` limits the item in a way that the service does not report:
+    the access is then unknown, for the reason `why`.
+    """
 
     get: str
     unless: Mapping[str, str]
@@ -140,10 +143,12 @@ class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for those who pass one of the limits of an item: `users` and `groups`. `within`: fields whose objects,
-    one or a list, are a limit each, "" for the answer itself; `above`: limits that it does not have; `optional`: a
-    limit that names nobody limits nothing; `fields`: names for the requests of further layers, and their fields of the
-    answer."""
+    """Request for the `users` and `groups` that a layer of an item's permissions admits.
+
+    `within`: fields whose objects, one or a list, are a limit each, "" for the answer itself; `above`: limits that the
+    answer does not have; `optional`: an empty limit limits nothing; `fields`: names for the requests of further layers,
+    and their fields of the answer.
+    """
 
     get: str
     paging: Paging = Paging()
@@ -157,8 +162,10 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Those who may see an item: who passes all `layers`. `members`: those of a group, by its {id}; `needs`: what the
-    credentials need to be told."""
+    """Access of an item: the users and groups that all `layers` admit.
+
+    `members`: request for the members of a group, by its {id}; `needs`: what the credentials need to read permissions.
+    """
 
     needs: str
     layers: tuple[Layer, ...]
@@ -303,7 +310,7 @@ def find_names(template: str) -> set[str]:
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template of a URL: values are quoted; slashes stay, unless it says {name:all}; of
+    """Fill a template of a URL: values are quoted; slashes stay, except in {name:all}; of
     {name:digits} the digits alone are taken."""
     return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], found[2] or ""), template)
 

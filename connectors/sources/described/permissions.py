@@ -92,7 +92,7 @@ class AccessReader:
     answers: Answers
 
     def read(self, values: Mapping[str, str]) -> SourceAccess:
-        """Return the access list of an item. Skippable, with the reason, where it cannot be told."""
+        """Return the access list of an item. Skippable, with the reason, if the service does not report it."""
         limits = list(self._limits(dict(values)))
         if not limits:
             return SourceAccess(public=True)
@@ -133,7 +133,7 @@ class AccessReader:
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
     def _check_above(self, layer: Layer, document: Any, values: Mapping[str, str]) -> None:
-        """Skippable where what is above an item limits it in a way that is not told."""
+        """Raise Skippable if a parent limits the item in a way that the service does not report."""
         above = layer.above
         if above is None or is_kept(document, above.unless, {}):
             return
@@ -180,7 +180,7 @@ class AccessReader:
         return address if isinstance(address, str) and "@" in address else ""
 
     def _members(self, group: str) -> Mapping[str, str]:
-        """Return the users of a group; none where they are not told."""
+        """Return the users of a group; none if the service does not report them."""
         if self.about.members is None:
             return {}
         try:
