@@ -13,7 +13,7 @@ from retrieval.connections import connections, tokens
 from retrieval.database.database import Database
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
-from retrieval.maintenance.garbage import Stores
+from retrieval.maintenance.stores import Stores
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Authorizer, VectorStore

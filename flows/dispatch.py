@@ -137,7 +137,7 @@ class Dispatcher:
         }
         self.heartbeat = Heartbeat(*self.loops)
         self.threads = {name: LoopThread(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
-        swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
+        swept = db.sibling(size=garbage.SWEEP_THREADS + 2, role="sweep")
         stores = partial(context.open_stores, db=swept)
         self.sender = Sender(
             db.sibling(size=4, role="dispatcher"), context.load_keys, fetch_guard.make_guard(config), self._wake_sender

@@ -25,7 +25,7 @@ from retrieval.ingestion import reembedding
 from retrieval.maintenance import key_rotation
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Finding, Instance
-from retrieval.maintenance.garbage_actions import Stores
+from retrieval.maintenance.stores import Stores
 from retrieval.namespaces import namespaces
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings

@@ -1,8 +1,6 @@
-"""Garbage collection: deletes data that no request can reach from the stores, and updates vector metadata.
+"""Garbage collection: delete data that no request can reach from the stores, and update vector metadata.
 
-Sweeps of one scope run one after the other; scopes do not wait for each other. A scope with a hanging store or locked
-rows occupies one thread, and half of the threads are reserved for scopes without failures. Each host has at most two
-threads; a host that hangs or fails is skipped, each time for longer.
+Sweeps of one scope run one after the other; scopes do not wait for each other.
 """
 
 from __future__ import annotations
@@ -24,112 +22,110 @@ from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import StepError
 from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import queries, queries_garbage
-from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
+from retrieval.maintenance.garbage_actions import ACTIONS, PAGE_ROWS
 from retrieval.maintenance.garbage_hosts import Hosts
 from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.stores import Stores
 from retrieval.search import queries_weak
 from retrieval.webhooks import deliveries
 
-__all__ = ["GarbageCollector", "Stores", "collect_garbage", "delete_expired"]
-
 log = structlog.get_logger()
 
-THREADS = 4
-TURN_SECONDS = 10.0
-"""How long one scope's sweeps go on while others may wait; what was begun is brought to its end."""
+SWEEP_THREADS = 4
+SCOPE_TURN_SECONDS = 10.0
+"""Time after which a thread starts no further sweep of the same scope."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    """Work of one thread on one scope. `hosts`: external hosts of its stores."""
+class _ScopeTurn:
+    """Work of a thread on one scope. `hosts`: external hosts of its stores."""
 
     work: Future[int]
     hosts: tuple[str, ...]
     doubtful: bool
-    """What was due failed before, or a host there has not answered yet or failed the last time."""
+    """The sweep failed before, or one of the hosts has not succeeded yet or failed last."""
 
 
 class GarbageCollector:
-    """Threads that do what is due, each for one scope at a time."""
+    """Thread pool that executes due sweeps, each thread one scope at a time."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
-        """`stores`: by namespace id."""
+        """Create the threads. `stores`: returns the stores of a namespace by its id."""
         self._db = db
         self._stores = stores
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sweep")
+        self._threads = ThreadPoolExecutor(SWEEP_THREADS, thread_name_prefix="sweep")
         self._hosts = Hosts()
-        self._turns: dict[int, _Turn] = {}
+        self._turns: dict[int, _ScopeTurn] = {}
         self._closing = Event()
 
     def begin(self) -> int:
-        """Assign free threads to scopes with work that is due; the number of busy threads.
-
-        One thread is kept for scopes without external stores, and at most half of them serve scopes that have failed.
-        """
+        """Assign free threads to scopes with due sweeps; return the number of busy threads."""
         self._turns = {scope: turn for scope, turn in self._turns.items() if not turn.work.done()}
-        if len(self._turns) >= THREADS:
-            return THREADS
-        good = set(self._hosts.good())
-        busy, held_hosts = list(self._turns), self._hosts.held()
-        for scope in queries.list_due(self._db, busy=busy, good=list(good), held=held_hosts, limit=10 * THREADS):
+        if len(self._turns) >= SWEEP_THREADS:
+            return SWEEP_THREADS
+        healthy = self._hosts.list_healthy()
+        busy, blocked, limit = list(self._turns), self._hosts.list_blocked(), 10 * SWEEP_THREADS
+        for scope in queries.list_due(self._db, busy=busy, healthy=healthy, blocked=blocked, limit=limit):
             hosts = tuple(scope.hosts)
-            doubtful = scope.failed or not good.issuperset(hosts)
-            if len(self._turns) < THREADS and self._has_room(hosts, doubtful=doubtful):
-                self._hosts.begin(hosts)
-                work = self._threads.submit(self._turn, scope.partition_id, hosts)
-                self._turns[scope.partition_id] = _Turn(work, hosts, doubtful)
+            doubtful = scope.failed or not set(healthy).issuperset(hosts)
+            if len(self._turns) < SWEEP_THREADS and self._has_room(hosts, doubtful=doubtful):
+                self._hosts.add_thread(hosts)
+                work = self._threads.submit(self._sweep_scope, scope.partition_id, hosts)
+                self._turns[scope.partition_id] = _ScopeTurn(work, hosts, doubtful)
         return len(self._turns)
 
     def _has_room(self, hosts: Sequence[str], *, doubtful: bool) -> bool:
         turns = self._turns.values()
-        if doubtful and sum(turn.doubtful for turn in turns) >= THREADS // 2:
+        # A store that hangs occupies a thread: half of the threads are for scopes without failures.
+        if doubtful and sum(turn.doubtful for turn in turns) >= SWEEP_THREADS // 2:
             return False
-        if hosts and sum(bool(turn.hosts) for turn in turns) >= THREADS - 1:
+        # One thread is for scopes without external stores.
+        if hosts and sum(bool(turn.hosts) for turn in turns) >= SWEEP_THREADS - 1:
             return False
-        return not self._hosts.is_held(hosts)
+        return not self._hosts.is_any_blocked(hosts)
 
     def wait(self, seconds: float | None = None) -> int:
-        """Until one of the threads is free, or all if no time is named; how many sweeps those that ended have done."""
+        """Wait until a thread is free (`seconds` None: until all are); return the number of completed sweeps."""
         turns = [turn.work for turn in self._turns.values()]
         ended, _ = wait(turns, seconds, "ALL_COMPLETED" if seconds is None else "FIRST_COMPLETED")
         return sum(turn.result() for turn in ended)
 
     def close(self) -> None:
-        """Start nothing more; what is running ends by itself."""
+        """Start no further sweep; running sweeps end by themselves."""
         self._closing.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _turn(self, partition: int, hosts: Sequence[str]) -> int:
-        """One scope's sweeps, until nothing is due, the time is over or a host fails; how many were done."""
-        done, ends = 0, time.monotonic() + TURN_SECONDS
+    def _sweep_scope(self, partition: int, hosts: Sequence[str]) -> int:
+        """Execute due sweeps of a scope until its time is over or a host fails; return the number of completed ones."""
+        done, deadline = 0, time.monotonic() + SCOPE_TURN_SECONDS
         try:
-            while self._goes_on(ends, hosts) and (sweep := queries.take_sweep(self._db, partition)):
-                if self._do(sweep):
+            while self._may_continue(deadline, hosts) and (sweep := queries.take_sweep(self._db, partition)):
+                if self._execute(sweep):
                     self._settle(sweep)
                     done += 1
         except Exception:
             log.exception("sweep.failed", partition=partition)
         finally:
-            self._hosts.end(hosts)
+            self._hosts.remove_thread(hosts)
         return done
 
-    def _goes_on(self, ends: float, hosts: Sequence[str]) -> bool:
-        return time.monotonic() < ends and not self._closing.is_set() and not self._hosts.wait(hosts)
+    def _may_continue(self, deadline: float, hosts: Sequence[str]) -> bool:
+        return time.monotonic() < deadline and not self._closing.is_set() and not self._hosts.is_any_delayed(hosts)
 
     def _settle(self, sweep: Sweep) -> None:
-        """Record a sweep as done: settle its receipt, and delete the scope with its last sweep, in one transaction."""
+        """Settle the sweep's receipt and, for a sweep of a whole scope, delete the scope, in one transaction."""
         with self._db.transaction() as connection:
             receipts.settle_sweep(connection, sweep.id)
             if sweep.kind == "partition":
                 queries_garbage.delete_partition(connection, sweep)
 
-    def _do(self, sweep: Sweep) -> bool:
-        """Execute one sweep; return True if it is done. A failure is logged and retried later, with growing delays."""
+    def _execute(self, sweep: Sweep) -> bool:
+        """Execute a sweep; return False after a failure, which is logged and retried with growing delays."""
         try:
             stores = self._stores(sweep.namespace_id)
-            watched = self._hosts.watched(stores, sweep.vectors, sweep.files, sweep.others)
+            watched = self._hosts.watch_stores(stores, sweep.vectors, sweep.files, sweep.others)
             ACTIONS[sweep.kind](self._db, watched, sweep)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+        except Exception as error:  # noqa: BLE001 - no sweep may end the thread
             reason = str(error) if isinstance(error, StepError) else type(error).__name__
             log.warning("sweep.postponed", sweep=sweep.id, kind=sweep.kind, tries=sweep.tries, reason=reason)
             return False
@@ -137,7 +133,7 @@ class GarbageCollector:
 
 
 def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
-    """Do what is due, `stores` by namespace id; how many were done. What fails is tried again, later each time."""
+    """Execute the due sweeps once; return the number of completed ones. `stores`: by namespace id."""
     collector = GarbageCollector(db, stores)
     try:
         collector.begin()
@@ -147,11 +143,8 @@ def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
 
 
 def delete_expired(db: Database) -> None:
-    """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
-    after two days, uploads at their expiry, weak searches, entries of the audit log and deliveries of webhooks after
-    their days. Counts of documents are added up.
-    """
-    queries.delete_expired(db, 10 * PAGE)
+    """Delete expired answers, rates, search times, uploads, weak searches, audit entries and deliveries."""
+    queries.delete_expired(db, 10 * PAGE_ROWS)
     file_uploads.delete_expired(db)
     queries_weak.delete_old(db, settings.load_settings().weak_search_days)
     audit.delete_old_entries(db, settings.load_settings().audit_days)

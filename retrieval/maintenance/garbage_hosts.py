@@ -1,8 +1,4 @@
-"""Back-off by host for garbage collection: a failing host is skipped, each time for longer, so that others proceed.
-
-Each host is seen by itself: what is called there is measured, what it does not answer or refuses for the moment puts it
-back, later each time. What is known of it is this process's own, and a fresh process finds out anew.
-"""
+"""Back-off by host for garbage collection: a failing host is skipped, each time for longer, so that others proceed."""
 
 from __future__ import annotations
 
@@ -15,105 +11,108 @@ from threading import Lock
 from typing import Any
 
 from retrieval.errors import Retryable
-from retrieval.maintenance.garbage_actions import Stores
+from retrieval.maintenance.stores import Stores
 from retrieval.ports import FileStore, Scope, VectorStore
 
-SLOW_SECONDS = 15.0
-"""A call that takes longer counts as a failure of its host, whatever comes of it."""
-DELAY_SECONDS = 5.0
-DELAY_MOST = 600.0
-"""For so long a host that fails is left alone: at first, and in the end."""
-GOOD_AT_ONCE = 2
-"""Threads for one host that has answered before; any other has one."""
+SLOW_CALL_SECONDS = 15.0
+"""Slower calls count as failures of their host, whatever their result."""
+FIRST_DELAY_SECONDS = 5.0
+MAX_DELAY_SECONDS = 600.0
+HEALTHY_HOST_THREADS = 2
+"""Threads for a host whose last call succeeded; every other host has 1."""
 
 
 class Hosts:
-    """State of hosts: threads at work, failures and delays. Thread-safe."""
+    """Threads at work, failures and delays of each host, known to this process only. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._at_work: Counter[str] = Counter()
         self._failures: dict[str, int] = {}
         self._until: dict[str, float] = {}
-        self._good: set[str] = set()
+        self._healthy: set[str] = set()
 
-    def good(self) -> list[str]:
-        """Those that answered the last time."""
+    def list_healthy(self) -> list[str]:
+        """Return the hosts whose last call succeeded."""
         with self._lock:
-            return list(self._good)
+            return list(self._healthy)
 
-    def held(self) -> list[str]:
-        """Those where nothing is to be begun now: they failed a moment ago, or have as many threads as they may."""
+    def list_blocked(self) -> list[str]:
+        """Return the hosts that are in a delay or have all their threads."""
         with self._lock:
-            return [name for name in {*self._until, *self._at_work} if self._is_held(name)]
+            return [name for name in {*self._until, *self._at_work} if self._is_blocked(name)]
 
-    def is_held(self, names: Sequence[str]) -> bool:
+    def is_any_blocked(self, names: Sequence[str]) -> bool:
+        """Return True if one of the hosts is in a delay or has all its threads."""
         with self._lock:
-            return any(self._is_held(name) for name in names)
+            return any(self._is_blocked(name) for name in names)
 
-    def wait(self, names: Sequence[str]) -> bool:
-        """Tell whether one of the hosts is in its delay after a failure, which also stops the threads at work there."""
+    def is_any_delayed(self, names: Sequence[str]) -> bool:
+        """Return True if one of the hosts is in a delay after a failure."""
         with self._lock:
             return any(time.monotonic() < self._until.get(name, 0) for name in names)
 
-    def begin(self, names: Sequence[str]) -> None:
-        """Count one more thread at work on these hosts."""
+    def add_thread(self, names: Sequence[str]) -> None:
+        """Count a thread at work on these hosts."""
         with self._lock:
             self._at_work.update(names)
 
-    def end(self, names: Sequence[str]) -> None:
+    def remove_thread(self, names: Sequence[str]) -> None:
+        """Count a thread less on these hosts."""
         with self._lock:
             self._at_work = +(self._at_work - Counter(names))
 
-    def failed(self, name: str, *, after: float | None = None) -> None:
-        """Record a failure and extend the host's delay. `after`: seconds from the host's own Retry-After."""
+    def record_failure(self, name: str, *, after: float | None = None) -> None:
+        """Record a failure and extend the host's delay. `after`: seconds of its Retry-After."""
         with self._lock:
             failures = self._failures.get(name, 0)
-            seconds = max(min(DELAY_SECONDS * 2 ** min(failures, 10), DELAY_MOST), min(after or 0, DELAY_MOST))
+            seconds = max(
+                min(FIRST_DELAY_SECONDS * 2 ** min(failures, 10), MAX_DELAY_SECONDS), min(after or 0, MAX_DELAY_SECONDS)
+            )
             self._failures[name] = failures + 1
             self._until[name] = time.monotonic() + seconds
-            self._good.discard(name)
+            self._healthy.discard(name)
 
-    def answered(self, name: str) -> None:
+    def record_success(self, name: str) -> None:
         with self._lock:
             self._failures.pop(name, None)
             self._until.pop(name, None)
-            self._good.add(name)
+            self._healthy.add(name)
 
     @contextmanager
-    def asked(self, name: str) -> Iterator[None]:
-        """Record the outcome of one call. Permanent refusals and local errors do not count against the host."""
+    def record_call(self, name: str) -> Iterator[None]:
+        """Record the outcome of one call; permanent refusals and local errors do not count as failures."""
         began = time.monotonic()
         try:
             yield
         except Retryable as error:
-            self.failed(name, after=error.after)
+            self.record_failure(name, after=error.after)
             raise
-        if time.monotonic() - began > SLOW_SECONDS:
-            self.failed(name)
+        if time.monotonic() - began > SLOW_CALL_SECONDS:
+            self.record_failure(name)
         else:
-            self.answered(name)
+            self.record_success(name)
 
-    def watched(self, stores: Stores, vectors: str | None, files: str | None, others: str | None) -> Stores:
-        """The stores, by the names of their hosts; None: of this installation."""
+    def watch_stores(self, stores: Stores, vectors: str | None, files: str | None, others: str | None) -> Stores:
+        """Return the stores with their calls recorded by host; a host of None is this installation."""
         return replace(
             stores,
-            vectors=_vectors(stores.vectors, self, vectors),
-            files=_Files(stores.files, self, files) if files else stores.files,
-            others=tuple(_vectors(store, self, others) for store in stores.others),
+            vectors=_watch_vectors(stores.vectors, self, vectors),
+            files=_WatchedFiles(stores.files, self, files) if files else stores.files,
+            others=tuple(_watch_vectors(store, self, others) for store in stores.others),
         )
 
-    def _is_held(self, name: str) -> bool:
-        limit = GOOD_AT_ONCE if name in self._good else 1
+    def _is_blocked(self, name: str) -> bool:
+        limit = HEALTHY_HOST_THREADS if name in self._healthy else 1
         return self._at_work[name] >= limit or time.monotonic() < self._until.get(name, 0)
 
 
-def _vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
-    watched: Any = _Vectors(store, hosts, name) if name else store
+def _watch_vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
+    watched: Any = _WatchedVectors(store, hosts, name) if name else store
     return watched  # type: ignore[no-any-return]
 
 
-class _Files:
+class _WatchedFiles:
     """File store whose calls are recorded by host."""
 
     def __init__(self, store: FileStore, hosts: Hosts, name: str) -> None:
@@ -123,16 +122,16 @@ class _Files:
         return getattr(self._store, name)
 
     def delete(self, keys: Sequence[str]) -> None:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             self._store.delete(keys)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             keys = list(self._store.keys(prefix))
         return iter(keys)
 
 
-class _Vectors:
+class _WatchedVectors:
     """Vector store whose calls are recorded by host."""
 
     def __init__(self, store: VectorStore, hosts: Hosts, name: str) -> None:
@@ -142,18 +141,18 @@ class _Vectors:
         return getattr(self._store, name)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             self._store.delete(scope, ids)
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             vector_ids = list(self._store.ids(scope, prefix))
         return iter(vector_ids)
 
     def drop(self, scope: Scope) -> None:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             self._store.drop(scope)
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Any) -> None:
-        with self._hosts.asked(self._name):
+        with self._hosts.record_call(self._name):
             self._store.relabel(scope, document_id, ids, labels)

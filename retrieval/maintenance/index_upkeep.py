@@ -1,8 +1,4 @@
-"""Upkeep of large scopes: packs their posting lists and has their stores build indexes.
-
-Indexes are built one at a time, small scopes first. A build that exceeds its time limit is postponed and retried with
-twice the limit, so that a very long one delays the others once and not repeatedly.
-"""
+"""Upkeep of large scopes: pack their posting lists, build the indexes of their stores, and index again by language."""
 
 from __future__ import annotations
 
@@ -20,73 +16,77 @@ from retrieval.errors import StepError
 from retrieval.keywords import languages, posting_blocks, postings, queries
 from retrieval.keywords.queries import FIXED
 from retrieval.maintenance import queries_upkeep
-from retrieval.maintenance.garbage_actions import Stores
+from retrieval.maintenance.stores import Stores
 from retrieval.ports import Scope
 
 log = structlog.get_logger()
 
-LARGE = 10_000
-"""Chunks from which on a scope is looked after."""
-FIRST_SECONDS = 600.0
-MOST_SECONDS = 4 * 3600.0
-"""How long one scope may take: the first time, and in the end."""
+LARGE_SCOPE_CHUNKS = 10_000
+"""Size from which a scope gets packed posting lists and an index."""
+FIRST_BUILD_SECONDS = 600.0
+MAX_BUILD_SECONDS = 4 * 3600.0
+"""Time limits of an index build: of the first try, and of the last."""
+DOCUMENTS_PER_TRANSACTION = 25
+CHUNKS_PER_TRANSACTION = 1_000
+"""Limits of a transaction that indexes documents again; a larger document is a transaction of its own."""
+MAX_UNPACKED_CHUNKS = 4_000
+"""Changed chunks after which posting lists are packed, so that searches read few changes."""
 
 
 @dataclass(slots=True)
-class _PutBack:
+class _Postponement:
     failures: int
     until: float
 
 
 class Upkeep:
-    """Threads that go round the large scopes: one packs posting lists, one builds indexes, which may take hours; and
-    one that goes round all of them for documents to index in another language."""
+    """Threads for posting lists, for index builds, which may take hours, and for documents of another language."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
-        """`stores`: by namespace id."""
+        """Create the threads. `stores`: returns the stores of a namespace by its id."""
         self._db = db
         self._stores = stores
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
+        self._builder = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="packing")
-        self._round: Future[None] | None = None
+        self._building: Future[None] | None = None
         self._packing: Future[None] | None = None
         self._indexer = ThreadPoolExecutor(1, thread_name_prefix="languages")
         self._indexing: Future[None] | None = None
-        self._back: dict[int, _PutBack] = {}
+        self._postponed: dict[int, _Postponement] = {}
 
     def begin(self) -> bool:
-        """Go round once, in the background; False while the round of builds before is under way."""
+        """Start packing and index builds in the background; return False if builds are already running."""
         if self._packing is None or self._packing.done():
-            self._packing = self._packer.submit(self._pack)
-        if self._round is not None and not self._round.done():
+            self._packing = self._packer.submit(self._pack_postings)
+        if self._building is not None and not self._building.done():
             return False
-        self._round = self._thread.submit(self._go_round)
+        self._building = self._builder.submit(self._build_indexes)
         return True
 
     def index_again(self, language: str) -> None:
-        """Look after the languages that documents are indexed in, in the background."""
+        """Index documents again whose namespace has another keyword language, in the background."""
         if self._indexing is None or self._indexing.done():
             self._indexing = self._indexer.submit(index_in_other_language, self._db, language)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until the round is over; TimeoutError if it is not by then."""
+        """Wait until all work has ended; TimeoutError after `seconds`."""
         if self._packing is not None:
             self._packing.result(seconds)
-        if self._round is not None:
-            self._round.result(seconds)
+        if self._building is not None:
+            self._building.result(seconds)
         if self._indexing is not None:
             self._indexing.result(seconds)
 
     def close(self) -> None:
-        """Start nothing more; what is running ends by itself."""
-        for thread in (self._thread, self._packer, self._indexer):
+        """Start no further work; running work ends by itself."""
+        for thread in (self._builder, self._packer, self._indexer):
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _pack(self) -> None:
-        """Pack the posting lists of the large scopes, and of those that were large once."""
+    def _pack_postings(self) -> None:
+        """Pack the posting lists of large scopes and of those that have packed lists."""
         try:
             posting_blocks.prune_changes(self._db)
-            partition_ids = queries_upkeep.list_large(self._db, LARGE)
+            partition_ids = queries_upkeep.list_large(self._db, LARGE_SCOPE_CHUNKS)
         except psycopg.Error as error:
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
@@ -96,40 +96,35 @@ class Upkeep:
             except psycopg.Error as error:
                 log.warning("packing.postponed", partition=partition, reason=type(error).__name__)
 
-    def _go_round(self) -> None:
+    def _build_indexes(self) -> None:
+        """Build the indexes of large scopes one after the other, small scopes first."""
         try:
-            large = queries_upkeep.list_large_scopes(self._db, LARGE)
-        except Exception as error:  # noqa: BLE001 - the next round may find the database again
+            large = queries_upkeep.list_large_scopes(self._db, LARGE_SCOPE_CHUNKS)
+        except Exception as error:  # noqa: BLE001 - the database may answer next time
             log.warning("upkeep.postponed", reason=type(error).__name__)
             return
         for row in large:
-            self._look_after(row.id, Scope(row.organization_id, row.namespace_id, row.tenant))
+            self._build_index(row.id, Scope(row.organization_id, row.namespace_id, row.tenant))
 
-    def _look_after(self, partition: int, scope: Scope) -> None:
-        back = self._back.get(partition, _PutBack(0, 0.0))
-        if time.monotonic() < back.until:
+    def _build_index(self, partition: int, scope: Scope) -> None:
+        postponement = self._postponed.get(partition, _Postponement(0, 0.0))
+        if time.monotonic() < postponement.until:
             return
-        seconds = min(FIRST_SECONDS * 2**back.failures, MOST_SECONDS)
+        # Twice the limit at each try: a very long build delays the others once and not repeatedly.
+        seconds = min(FIRST_BUILD_SECONDS * 2**postponement.failures, MAX_BUILD_SECONDS)
         try:
             self._stores(scope.namespace).vectors.maintain(scope, seconds=seconds)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+        except Exception as error:  # noqa: BLE001 - no failure may stop the other scopes
             reason = str(error) if isinstance(error, StepError) else type(error).__name__
             log.warning("maintenance.postponed", namespace=scope.namespace, seconds=seconds, reason=reason)
-            self._back[partition] = _PutBack(min(back.failures + 1, 10), time.monotonic() + seconds)
+            failures = min(postponement.failures + 1, 10)
+            self._postponed[partition] = _Postponement(failures, time.monotonic() + seconds)
         else:
-            self._back.pop(partition, None)
-
-
-_DOCUMENTS = 25
-"""Documents of one transaction; one that has many chunks goes alone."""
-_MANY = 1_000
-_UNPACKED = 4_000
-"""Chunks after which posting lists are packed, before searches have too many changes to read."""
+            self._postponed.pop(partition, None)
 
 
 def index_in_other_language(db: Database, language: str) -> None:
-    """Index documents of namespaces whose `keywordLanguage` changed again; each transaction moves a few from their old
-    terms to their new ones. `language`: of texts that say too little of theirs."""
+    """Index documents again after a change of `keywordLanguage`. `language`: of texts too short to detect it."""
     try:
         due = queries_upkeep.list_due(db)
     except psycopg.Error as error:
@@ -137,34 +132,34 @@ def index_in_other_language(db: Database, language: str) -> None:
         return
     for row in due:
         try:
-            _scope(db, row.id, row.fixed, row.target, language)
+            _index_scope(db, row.id, row.fixed, row.target, language)
         except psycopg.Error as error:
             log.warning("keywords.postponed", partition=row.id, reason=type(error).__name__)
 
 
-def _scope(db: Database, partition: int, named: str | None, wanted: str, language: str) -> None:
-    fixed = None if named is None else languages.fixed(named)
+def _index_scope(db: Database, partition: int, name: str | None, target: str, language: str) -> None:
+    fixed = None if name is None else languages.fixed(name)
     last_id, unpacked = "", 0
     while True:
-        rows = queries_upkeep.list_next(db, partition, fixed, last_id, _DOCUMENTS)
+        rows = queries_upkeep.list_next(db, partition, fixed, last_id, DOCUMENTS_PER_TRANSACTION)
         if not rows:
             break
         group: list[str] = []
         size = 0
         for row in rows:
-            if group and size + row.chunks > _MANY:
+            if group and size + row.chunks > CHUNKS_PER_TRANSACTION:
                 break
             group.append(row.id)
             size += row.chunks
-        _documents(db, partition, group, fixed, language)
+        _index_documents(db, partition, group, fixed, language)
         last_id, unpacked = group[-1], unpacked + size
-        if unpacked > _UNPACKED:
+        if unpacked > MAX_UNPACKED_CHUNKS:
             posting_blocks.pack_postings(db, partition)
             unpacked = 0
-    queries_upkeep.set_state(db, partition, fixed, wanted)
+    queries_upkeep.set_state(db, partition, fixed, target)
 
 
-def _documents(db: Database, partition: int, document_ids: list[str], fixed: str | None, language: str) -> None:
+def _index_documents(db: Database, partition: int, document_ids: list[str], fixed: str | None, language: str) -> None:
     with db.transaction() as connection:
         connection.execute(UNLIMITED)
         locked_ids = queries_upkeep.lock_documents(connection, partition, fixed, document_ids)

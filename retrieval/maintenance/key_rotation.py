@@ -1,8 +1,4 @@
-"""Key rotation: encrypts stored secrets again with the first key of the ring, while the service runs.
-
-Runs beside a working service. A value is replaced only if it is still the one that was read, so a newer one that
-a request stores meanwhile stays; no lock is held longer than one row's update; what is done stays done.
-"""
+"""Key rotation: encrypt stored secrets again with the first key of the ring, while the service runs."""
 
 from __future__ import annotations
 
@@ -26,10 +22,8 @@ from retrieval.webhooks import endpoints
 
 log = structlog.get_logger()
 
-BATCH = 100
-
-
-SEALED = (
+PAGE_ROWS = 100
+SEALED_COLUMNS = (
     Sealed("server_secrets", "sealed", ("name",), secrets.row_name),
     Sealed("namespaces", "secrets", ("id",), namespaces.row_name),
     Sealed("namespaces", "pending", ("id",), partial(reembedding.row_name, column="pending")),
@@ -41,40 +35,41 @@ SEALED = (
     Sealed("oauth_states", "verifier", ("hash",), connections.state_row_name),
     Sealed("idempotent_answers", "sealed", ("caller", "key"), idempotency.row_name),
 )
-"""Every sealed column there is."""
+"""Every column with sealed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`resealed` values bear the first key now. `left` bear another, which is not in the ring or still seals."""
+    """Number of values that the first key seals now (`resealed`), and that another key still seals (`left`)."""
 
     resealed: int
     left: int
 
 
 def reseal_secrets(db: Database, ring: KeyRing) -> Outcome:
-    """Go once through all that another key than the first has sealed."""
+    """Seal every value of another key again with the first; values that no key of the ring opens are logged."""
     resealed = 0
-    for column in SEALED:
+    for column in SEALED_COLUMNS:
         for value in _list_old(db, ring, column):
             try:
-                resealed += _renew(db, ring, column, value)
+                resealed += _reseal(db, ring, column, value)
             except SecretError:
                 log.warning("secret.not_decrypted", table=column.table, row=column.row_name(*value.identity))
-    return Outcome(resealed, sum(1 for column in SEALED for _ in _list_old(db, ring, column)))
+    return Outcome(resealed, sum(1 for column in SEALED_COLUMNS for _ in _list_old(db, ring, column)))
 
 
 def _list_old(db: Database, ring: KeyRing, column: Sealed) -> Iterator[SealedValue]:
     """Yield values that another key sealed, in pages, in the order of the primary key."""
     last: SealedValue | None = None
     while True:
-        page = queries_sealed.list_values(db, column, ring.active, last, BATCH)
+        page = queries_sealed.list_values(db, column, ring.active, last, PAGE_ROWS)
         yield from page
-        if len(page) < BATCH:
+        if len(page) < PAGE_ROWS:
             return
         last = page[-1]
 
 
-def _renew(db: Database, ring: KeyRing, column: Sealed, value: SealedValue) -> int:
+def _reseal(db: Database, ring: KeyRing, column: Sealed, value: SealedValue) -> int:
+    # Replaces only the value that was read: a value that a request stores in between stays.
     name = column.row_name(*value.identity)
     return queries_sealed.replace_value(db, column, value, ring.seal(ring.open(value.sealed, row=name), row=name))

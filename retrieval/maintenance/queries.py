@@ -1,4 +1,4 @@
-"""Statements of garbage collection: the scopes that have something due, and their sweeps."""
+"""Statements of garbage collection: scopes with due sweeps, and their sweeps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Something that is deleted for clients but still in a store. `vector_store`, `file_store`: names of the stores;
-    `vectors`, `files`, `others`: their external hosts, None for this installation."""
+    """Data to delete from the stores that clients no longer see.
+
+    `vector_store`, `file_store`: names of the stores; `vectors`, `files`, `others`: their hosts, None for this
+    installation.
+    """
 
     id: int = 0
     partition_id: int
@@ -51,7 +54,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class DueScope:
-    """A scope with a sweep that is due. `failed`: it was tried before. `hosts`: external hosts of its stores."""
+    """A scope with a due sweep. `failed`: the sweep was tried before. `hosts`: external hosts of its stores."""
 
     partition_id: int
     failed: bool
@@ -69,8 +72,10 @@ _FILES: LiteralString = """
 _OTHERS: LiteralString = """
     case when n.pending is not null or n.retired is not null or n.deleted_at is not null then n.id end
 """
-"""Hosts of a namespace `n`, null for what lies in this installation. Those of vector stores that come or go, and of who
-ends authorizations, are sealed: the namespace stands for them."""
+"""SQL: hosts of namespace `n`, null for stores of this installation.
+
+Configurations of former and future vector stores are sealed: the namespace id stands for their hosts.
+"""
 
 DUE: LiteralString = (
     """
@@ -99,16 +104,15 @@ DUE: LiteralString = (
     )
     select partition_id, failed, hosts from (
         select *, row_number() over (
-            partition by failed, hosts = '{}', hosts <@ %(good)s::text[] order by due_at
+            partition by failed, hosts = '{}', hosts <@ %(healthy)s::text[] order by due_at
         ) as turn
-        from due where not hosts && %(held)s::text[]
+        from due where not hosts && %(blocked)s::text[]
     ) ranked
-    where turn <= %(most)s order by due_at
+    where turn <= %(limit)s order by due_at
 """
 )
-"""Scopes with something due, however much it is, by its age: one row of the index for each scope, due or
-not: asked for what is due, the plan would hang on statistics of yesterday. So many of each kind that those which have
-to wait hide no others."""
+"""SQL: scopes with due sweeps, oldest first, up to the limit of each kind so that blocked scopes hide no others."""
+# One index row is read for each scope, due or not: a plan by `due_at` depends on statistics that are a day old.
 
 TAKE: LiteralString = (
     """
@@ -134,14 +138,15 @@ TAKE: LiteralString = (
 
 
 def list_due(
-    db: Executor, *, busy: Sequence[int], good: Sequence[str], held: Sequence[str], limit: int
+    db: Executor, *, busy: Sequence[int], healthy: Sequence[str], blocked: Sequence[str], limit: int
 ) -> list[DueScope]:
-    values = {"busy": list(busy), "good": list(good), "held": list(held), "most": limit}
+    """Return scopes with due sweeps, without the `busy` partitions and those with a `blocked` host."""
+    values = {"busy": list(busy), "healthy": list(healthy), "blocked": list(blocked), "limit": limit}
     return db.fetch(DueScope, DUE, values)
 
 
 def take_sweep(db: Executor, partition: int) -> Sweep | None:
-    """Return a sweep of the scope that is due, and put off its next try."""
+    """Return a due sweep of the scope and postpone its next try."""
     return db.fetch_one(Sweep, TAKE, {"partition": partition})
 
 
@@ -155,7 +160,7 @@ _ADD_UP_SEARCHES: LiteralString = """
     where bucket >= 0 and hour > now() - interval '31 days' group by 1, 2, 3
     on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
 """
-"""Searches of a day get the bucket -1: how long each took is known for two days."""
+"""SQL: after two days the searches of a day are one row with bucket -1, without their durations."""
 
 
 def delete_expired(db: Executor, limit: int) -> None:

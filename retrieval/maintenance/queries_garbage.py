@@ -9,7 +9,7 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.maintenance.queries import Sweep
 
-BULK: tuple[LiteralString, ...] = (
+BULK_TABLES: tuple[LiteralString, ...] = (
     "postings",
     "posting_blocks",
     "posting_changes",
@@ -18,12 +18,12 @@ BULK: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
 )
-ROWS: tuple[tuple[LiteralString, LiteralString], ...] = (
+ID_TABLES: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("documents", "and deleted_at is null"),
     ("job_runs", ""),
     ("jobs", ""),
 )
-"""Tables with ids, with a condition. These and the partition, in the end, take with them what refers to them."""
+"""Tables with ids, each with a condition. Foreign keys delete the rows that refer to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OpenEntry:
 
 
 def is_visible(db: Executor, sweep: Sweep) -> bool:
-    """Tell whether the sweep's generation is the visible one of its document."""
+    """Return True if the sweep's generation is the visible one of its document."""
     statement: LiteralString = (
         "select exists (select from documents where id = %(document_id)s and active_generation = %(generation)s"
         " and deleted_at is null)"
@@ -110,7 +110,7 @@ def postpone(db: Executor, sweep: Sweep, seconds: float) -> None:
 
 
 def delete_document(connection: Executor, sweep: Sweep) -> None:
-    """Delete the row of a deleted document, with what has no reference to it."""
+    """Delete the row of a deleted document and its rows without a foreign key."""
     connection.execute("delete from inbox where document_id = %(document_id)s", sweep.params)
     connection.execute("delete from connection_documents where document_id = %(document_id)s", sweep.params)
     connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", sweep.params)
@@ -135,7 +135,7 @@ def lock_open_entries(connection: Executor, sweep: Sweep) -> list[OpenEntry]:
 
 
 def is_at_work(db: Executor, sweep: Sweep) -> bool:
-    """Tell whether a worker holds a batch of the partition."""
+    """Return True if a worker holds a batch of the partition."""
     statement: LiteralString = (
         "select exists (select from batches where partition_id = %(partition_id)s and lease_until > now())"
     )
@@ -143,7 +143,7 @@ def is_at_work(db: Executor, sweep: Sweep) -> bool:
 
 
 def waits_for_documents(db: Executor, sweep: Sweep) -> bool:
-    """Tell whether deletions of single documents with receipts are pending in the partition."""
+    """Return True if deletions of single documents with receipts are pending in the partition."""
     statement: LiteralString = (
         "select exists (select from sweeps where partition_id = %(partition_id)s and id <> %(id)s"
         " and deletion_id is not null)"
@@ -152,7 +152,7 @@ def waits_for_documents(db: Executor, sweep: Sweep) -> bool:
 
 
 def delete_pairs(db: Database, sweep: Sweep, limit: int) -> int:
-    """Delete some of what the connections of the partition have; return how many."""
+    """Delete some pairs of connection and document of the partition; return how many."""
     return db.execute(
         """
         delete from connection_documents where ctid = any(array(
@@ -165,7 +165,7 @@ def delete_pairs(db: Database, sweep: Sweep, limit: int) -> int:
 
 
 def delete_slice(db: Database, table: LiteralString, sweep: Sweep, limit: int) -> int:
-    """Delete some rows of the partition from a table of `BULK`; return how many."""
+    """Delete some rows of the partition from a table of `BULK_TABLES`; return how many."""
     statement: LiteralString = f"""
         delete from {table} where ctid = any(array(
             select ctid from {table} where partition_id = %(partition_id)s limit %(page)s
@@ -175,7 +175,7 @@ def delete_slice(db: Database, table: LiteralString, sweep: Sweep, limit: int) -
 
 
 def delete_rows(db: Database, table: LiteralString, condition: LiteralString, sweep: Sweep, limit: int) -> int:
-    """Delete some rows of the partition from a table of `ROWS`; return how many."""
+    """Delete some rows of the partition from a table of `ID_TABLES`; return how many."""
     statement: LiteralString = f"""
         delete from {table} where id = any(array(
             select id from {table} where partition_id = %(partition_id)s {condition} limit %(page)s
@@ -185,7 +185,7 @@ def delete_rows(db: Database, table: LiteralString, condition: LiteralString, sw
 
 
 def has_stored(db: Executor, sweep: Sweep) -> bool:
-    """Tell whether generations or documents of the namespace are still to be cleared."""
+    """Return True if generations or documents of the namespace are still to be cleared."""
     statement: LiteralString = (
         "select exists (select from sweeps s join partitions p on p.id = s.partition_id"
         " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document'))"

@@ -1,10 +1,9 @@
-"""Deletions from stores that are verified by listing the store afterwards, with notes for receipts."""
+"""Delete from stores and verify by listing them afterwards, with notes for receipts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from retrieval import ids
 from retrieval.database.database import Database
@@ -13,26 +12,24 @@ from retrieval.documents.receipts import Notes
 from retrieval.errors import Fatal, Retryable
 from retrieval.maintenance import queries_garbage
 from retrieval.maintenance.queries import Sweep
+from retrieval.maintenance.stores import Stores
 from retrieval.ports import VectorStore
 
-if TYPE_CHECKING:
-    from retrieval.maintenance.garbage_actions import Stores
-
-_FORMER = "FORMER_VECTOR_STORE"
-"""In receipts: a store that a namespace has left, or is about to move to."""
+_FORMER_STORE = "FORMER_VECTOR_STORE"
+"""Name in receipts of a store that the namespace has left or is moving to."""
 
 
-def named(stores: Stores, sweep: Sweep) -> Iterator[tuple[str, VectorStore]]:
+def name_stores(stores: Stores, sweep: Sweep) -> Iterator[tuple[str, VectorStore]]:
     """Yield each vector store of the sweep's namespace with its name in receipts."""
     yield str(sweep.vector_store), stores.vectors
     for number, store in enumerate(stores.others, 1):
-        yield f"{_FORMER}_{number}", store
+        yield f"{_FORMER_STORE}_{number}", store
 
 
-def no_vectors(stores: Stores, sweep: Sweep, notes: Notes) -> None:
+def delete_document_vectors(stores: Stores, sweep: Sweep, notes: Notes) -> None:
     """Delete every vector of the sweep's document, of any generation; Retryable while a store lists one."""
     scope, prefix = sweep.scope, ids.vector_prefix_of_document(sweep.document)
-    for name, store in named(stores, sweep):
+    for name, store in name_stores(stores, sweep):
         remaining = list(store.ids(scope, prefix))
         notes.note(receipts.VECTORS, name, "left", len(remaining))
         if remaining:
@@ -42,15 +39,13 @@ def no_vectors(stores: Stores, sweep: Sweep, notes: Notes) -> None:
 
 
 def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: Notes) -> None:
-    """Everything of the sweep's scope leaves its vector stores; Retryable while one of them still lists something.
-
-    Vectors of a store elsewhere are counted by our rows: asking for millions of ids would take longer than the rest.
-    """
+    """Delete every vector of the sweep's scope; Retryable while a store lists one."""
     scope = sweep.scope
     chunks = queries_garbage.count_chunks(db, sweep)
     notes.note(receipts.CHUNKS, receipts.DATABASE, "all", chunks)
-    for name, store in named(stores, sweep):
+    for name, store in name_stores(stores, sweep):
         if notes.wanted:
+            # Listing millions of ids of a remote store takes longer than the deletion: the count of rows stands for it.
             count = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
             notes.note(receipts.VECTORS, name, "all", count)
         store.drop(scope)
@@ -58,37 +53,34 @@ def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: Notes) -> No
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
-def delete_files(stores: Stores, sweep: Sweep, notes: Notes, known: Sequence[str]) -> None:
-    """Delete these files and, for a receipt, all others in the folder of the document or scope.
-
-    Retryable while one of them is listed. A store without permission to list is emptied all the same; the receipt
-    states that this could not be verified.
-    """
+def delete_files(stores: Stores, sweep: Sweep, notes: Notes, keys: Sequence[str]) -> None:
+    """Delete these files and, for a receipt, all others in the folder of the document or scope; Retryable while one
+    is listed."""
     if not notes.wanted:
-        stores.files.delete(known)
+        stores.files.delete(keys)
         if sweep.document_id is None:  # an import that broke off may have left files that no row names
             with suppress(Fatal):
                 stores.files.delete(list(stores.files.keys(file_keys.folder_key(sweep.scope))))
         return
     store = str(sweep.file_store)
     try:
-        stored_keys = _there(stores, sweep, known)
-    except Fatal:
-        stores.files.delete(known)
-        notes.note(receipts.FILES, store, "all", len(known))
+        stored_keys = _list_stored(stores, sweep, keys)
+    except Fatal:  # no permission to list: the receipt states that the deletion was not verified
+        stores.files.delete(keys)
+        notes.note(receipts.FILES, store, "all", len(keys))
         notes.note(receipts.UNREAD, store, "all", 1)
         return
     notes.note(receipts.FILES, store, "all", len(stored_keys))
-    stores.files.delete(sorted({*known, *stored_keys}))
-    if _there(stores, sweep, known):
+    stores.files.delete(sorted({*keys, *stored_keys}))
+    if _list_stored(stores, sweep, keys):
         raise Retryable("The file store still lists deleted files; it is checked again later.")
 
 
-def _there(stores: Stores, sweep: Sweep, known: Sequence[str]) -> set[str]:
+def _list_stored(stores: Stores, sweep: Sweep, keys: Sequence[str]) -> set[str]:
     """Return the stored keys among these, and those in the folder of the document or scope."""
     folder = file_keys.folder_key(sweep.scope, sweep.document_id or "")
-    keys = set(stores.files.keys(folder))
-    for key in known:
+    stored_keys = set(stores.files.keys(folder))
+    for key in keys:
         if not key.startswith(folder):
-            keys.update(stored for stored in stores.files.keys(key) if stored == key)
-    return keys
+            stored_keys.update(stored for stored in stores.files.keys(key) if stored == key)
+    return stored_keys

@@ -11,7 +11,7 @@ from retrieval import ids, settings
 from retrieval.database.database import Database
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
-from retrieval.maintenance.garbage_actions import Stores
+from retrieval.maintenance.stores import Stores
 from retrieval.ports import Vector
 from retrieval.principals import Access
 from retrieval.readiness import files_folder
@@ -266,7 +266,7 @@ def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
 
     def stores(namespace):
         found = real.stores(namespace)
-        return Stores(Away(), found.files, found.end)
+        return Stores(Away(), found.files, found.end_authorizations)
 
     outcome = check.run_check(Instance(space.db, stores, "english", real.local_files), repair=True)
     assert {one.kind for one in outcome.found} == {"WRONG_COUNTER", "UNREADABLE_STORE"}

@@ -13,6 +13,7 @@ from retrieval.ingestion import poison_detection
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage
+from retrieval.maintenance.stores import Stores
 from retrieval.ports import Scope
 from tests.flows.jobs.test_batches import post
 
@@ -26,7 +27,7 @@ def dispatcher(database_url):
 
 @pytest.fixture
 def swept(database_url):
-    opened = Database(database_url, size=garbage.THREADS + 1, role="sweep")
+    opened = Database(database_url, size=garbage.SWEEP_THREADS + 1, role="sweep")
     yield opened
     opened.close()
 
@@ -138,7 +139,7 @@ def left(db, partition):
 
 
 def stores(places):
-    return lambda namespace: garbage.Stores(places[namespace], places[namespace], lambda _: None)
+    return lambda namespace: Stores(places[namespace], places[namespace], lambda _: None)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyError("x"), psycopg.OperationalError("away")])
@@ -159,7 +160,7 @@ def test_a_sweep_that_fails_stops_no_other(db, swept, new_scope, error):
 def test_stores_that_hang_do_not_hold_up_the_sweeps_of_others(db, swept, new_scope):
     """Not even several of them, which hung before."""
     over = threading.Event()
-    hanging = [new_scope() for _ in range(garbage.THREADS + 2)]
+    hanging = [new_scope() for _ in range(garbage.SWEEP_THREADS + 2)]
     other = new_scope()
     places = {scope.namespace: Place(lambda: over.wait(30)) for scope in hanging} | {other.namespace: Place()}
     for scope in hanging:
@@ -241,7 +242,7 @@ def test_a_scope_with_very_many_sweeps_is_not_before_the_others(db, swept, new_s
     )
     due(db, other, "key")
     place = Place()
-    sweeper = garbage.GarbageCollector(swept, lambda _: garbage.Stores(place, place, lambda _: None))
+    sweeper = garbage.GarbageCollector(swept, lambda _: Stores(place, place, lambda _: None))
     try:
         deadline = time.monotonic() + 5
         while left(db, other) and time.monotonic() < deadline:
@@ -269,14 +270,14 @@ def test_a_sweep_that_waits_for_a_lock_of_its_namespace_stops_no_other(db, datab
             {"p": partition},
         )
     held.execute("select " + lock.format(partition=partitions[0]))
-    swept = Database(database_url, size=garbage.THREADS + 1, role="sweep")
+    swept = Database(database_url, size=garbage.SWEEP_THREADS + 1, role="sweep")
 
     class Empty(Place):
         def ids(self, *_):
             return []
 
     place = Empty()
-    sweeper = garbage.GarbageCollector(swept, lambda _: garbage.Stores(place, place, lambda _: None))
+    sweeper = garbage.GarbageCollector(swept, lambda _: Stores(place, place, lambda _: None))
     try:
         sweeper.begin()
         deadline = time.monotonic() + 3

@@ -100,7 +100,7 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
         assert read_in(library) == {known: 60}
         assert len(find(library, "Häuser", 100)) == 60
         assert len(find(library, "Haus", 100)) == (0 if known == "=english" else 60)
-    monkeypatch.setattr(index_upkeep, "_documents", None)  # nothing is left to do
+    monkeypatch.setattr(index_upkeep, "_index_documents", None)  # nothing is left to do
     index_upkeep.index_in_other_language(library.db, "english")
     counts = library.db.row(
         "select p.chunks, p.terms,"
@@ -116,7 +116,7 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
     for n in range(60):
         library.put([f"Die Häuser mit der Nummer {n} sind alt und werden verkauft."])
     wanted(library, "english")
-    real, calls = index_upkeep._documents, []
+    real, calls = index_upkeep._index_documents, []
 
     def breaks(*args):
         calls.append(args)
@@ -124,12 +124,12 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
             raise RuntimeError("killed")
         real(*args)
 
-    monkeypatch.setattr(index_upkeep, "_documents", breaks)
+    monkeypatch.setattr(index_upkeep, "_index_documents", breaks)
     with pytest.raises(RuntimeError):
         index_upkeep.index_in_other_language(library.db, "english")
     assert read_in(library) == {"=english": 25, "german": 35}
     assert len(find(library, "Häuser", 100)) == 60
-    monkeypatch.setattr(index_upkeep, "_documents", real)
+    monkeypatch.setattr(index_upkeep, "_index_documents", real)
     index_upkeep.index_in_other_language(library.db, "english")
     assert read_in(library) == {"=english": 60}
 

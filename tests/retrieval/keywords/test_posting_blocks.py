@@ -263,7 +263,9 @@ def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, da
         vector_store="PGVECTOR",
         file_store="LOCAL",
     )
-    nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(**{"keys.return_value": []}), end=Mock())
+    nothing = SimpleNamespace(
+        vectors=library.store, others=(), files=Mock(**{"keys.return_value": []}), end_authorizations=Mock()
+    )
     with ThreadConnection.connect(database_url) as packer:
         queries_blocks.try_lock(packer, library.partition)
         queries_blocks.pack_terms(packer, {"partition": library.partition, "base": 0}, ["term0"])

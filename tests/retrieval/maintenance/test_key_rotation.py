@@ -118,7 +118,7 @@ def assert_opens(db, ring, pepper, made):
 
 
 def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
-    monkeypatch.setattr(key_rotation, "BATCH", 2)
+    monkeypatch.setattr(key_rotation, "PAGE_ROWS", 2)
     pepper, made = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
         assert_opens(db, AFTER, pepper, made)
@@ -182,11 +182,11 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
 
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
     _, [(space, _, _)] = make(db, BEFORE, 1)
-    place = next(one for one in key_rotation.SEALED if one.table == "namespaces")
+    place = next(one for one in key_rotation.SEALED_COLUMNS if one.table == "namespaces")
     [read] = key_rotation._list_old(db, BOTH, place)
     newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
     db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
-    assert key_rotation._renew(db, BOTH, place, read) == 0
+    assert key_rotation._reseal(db, BOTH, place, read) == 0
     assert namespaces.load(db, AFTER, space).web_scraper["apiKey"] == "newer"
 
 
@@ -197,7 +197,7 @@ def test_every_sealed_column_is_known():
         for column in table.columns
         if isinstance(column.type, LargeBinary)
     }
-    known = {f"{place.table}.{place.column}" for place in key_rotation.SEALED}
+    known = {f"{place.table}.{place.column}" for place in key_rotation.SEALED_COLUMNS}
     assert known <= binary
     plain = {"posting_blocks.body", "uploaded_files.sha256", "uploaded_pieces.content"}  # counts of words, uploads
     unknown = {name for name in binary - known - plain if not re.search(r"hash$|fingerprint$|key$", name)}
