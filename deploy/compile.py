@@ -38,6 +38,7 @@ LATER = {
         "prefect.server.api.server",
         "pypdfium2",
         "rapidocr",
+        "spellchecker",
         "sqlalchemy.dialects.postgresql.asyncpg",
         "tokenizers",
         "trafilatura",

@@ -11,31 +11,34 @@ from retrieval.keywords.postings import Analyzed
 
 COUNTED: LiteralString = "10"
 """Chunks of a term that are counted, at most."""
+READ: LiteralString = "3"
+"""Chunks of a term whose text is read, at most: its words may be of several languages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A word of a query and a term that it is looked up by."""
+    """A word and a term that a configuration makes of it."""
 
     word: str
+    configuration: str
     term: str
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A term, how many chunks have it, and the text of the first one."""
+    """A term, the count of chunks that have it, and the texts of the first ones."""
 
     term: str
     chunks: int
-    content: str
+    contents: list[str]
 
 
 def list_lexemes(db: Executor, analyzed: Mapping[str, Sequence[Analyzed]]) -> list[Lexeme]:
     """List the terms of words, in the configurations that they were analyzed for."""
     statement: LiteralString = """
-        select distinct w.word, t.lexeme as term
+        select distinct w.word, w.language as configuration, t.lexeme as term
         from unnest(%(words)s::text[], %(languages)s::text[], %(texts)s::text[]) w(word, language, content)
-        cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t order by 1, 2
+        cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t order by 1, 2, 3
     """
     rows = [(word, text.configuration, text.prepared.text) for word, texts in analyzed.items() for text in texts]
     words, languages, texts = ([row[at] for row in rows] for at in range(3))
@@ -70,7 +73,7 @@ def list_terms_near(
 def read_seen(db: Executor, partition_id: int, terms: Sequence[str]) -> list[Seen]:
     """Read those of the terms that visible chunks have."""
     statement: LiteralString = f"""
-        select t.term, count(*)::int as chunks, (array_agg(c.content order by c.chunk_id))[1] as content
+        select t.term, count(*)::int as chunks, (array_agg(c.content order by c.chunk_id))[:{READ}] as contents
         from unnest(%(terms)s::text[]) t (term)
         cross join lateral (
             select c.content, p.chunk_id from postings p

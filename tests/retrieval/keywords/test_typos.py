@@ -50,6 +50,80 @@ def test_a_typo_is_found_by_words_alone_and_explained(shelf, typed, text, instea
     ]
 
 
+LANGUAGES = [
+    (
+        "The invoice is due within thirty days, and the refund of the deposit was paid to the customer by the bank. "
+        "It was permanently stored in the schedule of the department, which is at the government office. "
+        "The environment of the kidney hospital is for the patients and the management of breakfast."
+    ),
+    (
+        "Die Rechnung wird mit der Mahnung an den Kunden gesendet, und das ist die Kündigung für den Vertrag. "
+        "Der Widerspruch gegen die Versicherung ist nicht mit dem Fahrzeug und der Steuererklärung zu senden."
+    ),
+    (
+        "La facture est dans le dossier de la société, et les congés sont pour les employés. Le remboursement de "
+        "l'assurance est une procédure qui dure trois semaines, et elle est dans le règlement."
+    ),
+    (
+        "La factura de la empresa es para el cliente, y las vacaciones son para los empleados. El presupuesto que "
+        "tiene el ayuntamiento no es de la biblioteca, pero la ambulancia está en el hospital."
+    ),
+    (
+        "De factuur van het bedrijf is voor de klant, en de vakantie is niet voor een werknemer. De verzekering van "
+        "het voertuig wordt met de belasting van de gemeente betaald."
+    ),
+    (
+        "La fattura della società è per il cliente, e le vacanze sono per gli impiegati. Il rimborso che non è nella "
+        "polizza con la quale il medico è assicurato, nel tribunale."
+    ),
+    "Счёт по договору и налог на отпуск не для врача, что это как он был в больнице, но без документа.",
+    "Fakturan är för kunden och den är inte betald av företaget som har en försäkring på sjukhuset.",
+]
+TYPOS = {
+    "invioce": "invoice", "refnud": "refund", "depsoit": "deposit", "custmer": "customer",
+    "shedule": "schedule", "deparment": "department", "goverment": "government", "enviroment": "environment",
+    "kidny": "kidney", "hosptial": "hospital", "mangement": "management", "brekfast": "breakfast",
+    "Rechnugn": "rechnung", "Mahnugn": "mahnung", "Kündigng": "kündigung", "Vertarg": "vertrag",
+    "Wiederspruch": "widerspruch", "Versicherng": "versicherung", "Fahrzueg": "fahrzeug",
+    "Steuererklrung": "steuererklärung", "factrue": "facture", "rembousement": "remboursement",
+    "procedrue": "procédure", "asurance": "assurance", "vacaciónes": None, "presupesto": "presupuesto",
+    "ayuntamineto": "ayuntamiento", "bibliotca": "biblioteca", "ambulnacia": "ambulancia", "factuurr": "factuur",
+    "vakntie": "vakantie", "verzekring": "verzekering", "belastign": "belasting", "fatutra": "fattura",
+    "tribunlae": "tribunale", "polzza": "polizza", "договру": "договору", "отупск": "отпуск", "больнце": "больнице",
+    "fakturna": "fakturan", "försäkrng": "försäkring", "sjukhset": "sjukhuset",
+}  # fmt: skip
+"""What people type for a word of these texts; None where only an accent differs, which is no typo."""
+NO_TYPOS = """
+    German pipes voice refined stored deposits invoke customs defend duet patents patience scheduled fast king bang
+    thirsty chip climate permanent hospitality refunded weak wakes Vortrag Richtung Wohnung Verträge Kanten Kinder
+    Steuer Sende facile fracture postures cages employer semaine reglas facturas clima pasado hospitales vacas
+    vakanties bedrijven klank fatture medici vacanza classe clienti
+""".split()  # noqa: SIM905 - a list of words
+"""Words that are near to one of these texts, or to one of its stems in another language."""
+
+
+@pytest.fixture
+def many_languages(library):
+    for text in LANGUAGES:
+        library.put([text], [[1.0] + [0.0] * 7])
+    return library
+
+
+def test_typos_of_several_languages_are_corrected_to_the_word_that_was_meant(many_languages):
+    corrections = {typo: [word for c in find(many_languages, typo).corrections for word in c.words] for typo in TYPOS}
+    assert corrections == {typo: [word] if word else [] for typo, word in TYPOS.items()}
+
+
+def test_words_of_a_dictionary_and_words_far_from_all_are_not_corrected(many_languages):
+    corrections = {word: [c.note for c in find(many_languages, word).corrections] for word in NO_TYPOS}
+    assert {word: notes for word, notes in corrections.items() if notes} == {}
+
+
+def test_a_query_of_one_language_is_not_corrected_by_the_stems_of_another(many_languages):
+    query = "What is the name of the pipes and of the German at which the Klimt was?"
+    assert [c.note for c in find(many_languages, query).corrections] == []
+
+
 def test_a_correction_counts_less_than_the_word(shelf):
     (typo,), (word,) = find(shelf, "kuberentes").hits, find(shelf, "kubernetes").hits
     assert 0 < typo.keyword < word.keyword
