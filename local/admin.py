@@ -320,17 +320,17 @@ def run_fsck(options: Options, settings: Settings) -> int:
             outcome = check.run_check(instance, repair=options.repair)
         except StepError as error:
             raise LocalError(str(error)) from error
-        if options.repair and outcome.found:
+        if options.repair and outcome.findings:
             write_audit(db, options, Changed(_list_ids(db), "instance", None), 200)
         compared = db.fetch_one(Compared, _COMPARED) or Compared(0, 0)
     if options.json:
-        report = {"findings": [_describe_finding(finding) for finding in outcome.found]}
+        report = {"findings": [_describe_finding(finding) for finding in outcome.findings]}
         if options.repair:
-            report["left"] = [_describe_finding(finding) for finding in outcome.left]
+            report["left"] = [_describe_finding(finding) for finding in outcome.remaining]
         print(json.dumps(report))
     else:
         _print_findings(outcome, compared, repair=options.repair)
-    return 1 if outcome.left else 0
+    return 1 if outcome.remaining else 0
 
 
 def build_stores(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
@@ -366,15 +366,15 @@ _COMPARED: LiteralString = """
 
 
 def _print_findings(outcome: check.Outcome, compared: Compared, *, repair: bool) -> None:
-    for finding in outcome.found:
+    for finding in outcome.findings:
         print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
-    if not outcome.found:
+    if not outcome.findings:
         counts = f"documents: {compared.documents}, namespaces: {compared.namespaces}"
         print(f"Everything is as it should be: tables, files and vectors were compared ({counts}).")
     elif repair:
-        repaired = len(outcome.found) - len(outcome.left)
-        print(f"{len(outcome.found)} found, {max(repaired, 0)} repaired, {len(outcome.left)} left.")
-        for finding in outcome.left:
+        repaired = len(outcome.findings) - len(outcome.remaining)
+        print(f"{len(outcome.findings)} found, {max(repaired, 0)} repaired, {len(outcome.remaining)} left.")
+        for finding in outcome.remaining:
             print(f"left: {finding.kind} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     else:
-        print(f"{len(outcome.found)} found; `retrieval fsck --repair` repairs them.")
+        print(f"{len(outcome.findings)} found; `retrieval fsck --repair` repairs them.")

@@ -235,10 +235,10 @@ def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Na
 def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace) -> None:
     organization = admin.choose_organization(db, options.org)
     with archive.open_archive(Path(options.file).absolute()) as opened:
-        name, configs = importing.configs_of(opened)
+        name, configs = importing.read_configs(opened)
         lacks = _fill(configs, _secrets(options.secrets))
         validation.check_allowed(settings, configs)
-        sent_to, language = destinations.destinations_of(settings, configs), importing.language_of(opened)
+        sent_to, language = destinations.destinations_of(settings, configs), importing.read_language(opened)
         config = importing.draft_namespace(organization, options.name or name, configs, sent_to, language)
         target = frame.Target(
             db,

@@ -13,7 +13,7 @@ _LENGTH_BITS = int(LENGTH_BITS)
 
 
 def find_stale_blocks(instance: Instance) -> Iterator[Finding]:
-    """Terms whose blocks say something else than the postings of chunks that have not changed since."""
+    """Yield terms whose blocks differ from the postings of chunks that have not changed since the packing."""
     for pack in queries_stores.list_packs(instance.db):
         with instance.db.transaction() as connection:
             queries_stores.begin_snapshot(connection)
@@ -34,9 +34,9 @@ def find_stale_blocks(instance: Instance) -> Iterator[Finding]:
                     )
 
 
-def drop_blocks(instance: Instance, found: Sequence[Finding]) -> None:
-    """Forget what is packed: searches read the postings themselves until the next round of upkeep packs them."""
-    for partition in sorted({finding.data["partition_id"] for finding in found}):
+def drop_blocks(instance: Instance, findings: Sequence[Finding]) -> None:
+    """Delete packed posting lists; searches read the postings until upkeep packs them again."""
+    for partition in sorted({finding.data["partition_id"] for finding in findings}):
         with instance.db.transaction() as connection:
             queries_stores.delete_blocks(connection, partition)
 

@@ -1,4 +1,4 @@
-"""Files against rows: files that nothing refers to, and documents whose files are missing, or of another size."""
+"""Files against rows: files without a row, and documents whose files are missing or have another size."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from retrieval.maintenance.fsck import queries_stores
 from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding, split_batches
 from retrieval.ports import FileStore
 
-UPLOAD_SECONDS = 3600
-"""How long an upload may lie there before it is accepted."""
+PENDING_UPLOAD_SECONDS = 3600
+"""Age below which an upload without a row may still be accepted."""
 _DOCUMENT = re.compile(r"[^/]+/[^/]+/(?P<document>doc_\w+)/(?P<generation>\d{1,18})/")
 _UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
 _ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 
 def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Documents of the partition whose files the store does not have, or not whole."""
+    """Yield documents of the partition whose files are missing or have another size."""
     store = instance.stores(place.scope.namespace).files
     needed = queries_stores.list_needed(instance.db, place.partition_id)
     if not needed:
         return
-    sizes = _listed(store, file_keys.folder_key(place.scope))
+    sizes = _list_sizes(store, file_keys.folder_key(place.scope))
     lacking = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
     if not lacking:
         return
-    still = queries_stores.list_needed(instance.db, place.partition_id)
-    still_needed = {(file.document_id, file.key) for file in still}
+    # The store and the tables are not read at once: a file that is no longer needed is no finding.
+    needed_now = queries_stores.list_needed(instance.db, place.partition_id)
+    still_needed = {(file.document_id, file.key) for file in needed_now}
     for file in lacking:
         if (file.document_id, file.key) not in still_needed:
             continue
@@ -42,62 +43,60 @@ def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
 
 
 def find_orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
-    """Find files below the namespace's folder that no row refers to and no pending write is about to refer to."""
+    """Yield files in the namespace's folder that neither a row nor a pending write refers to."""
     store = instance.stores(namespace).files
     try:
         keys = list(store.keys(f"{namespace}/"))
     except Fatal:
-        yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not let its files be listed")
+        yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not permit listing its files")
         return
     partitions = [partition.partition_id for partition in places]
     for part in split_batches(keys):
-        for key in _unreferred(instance, part, partitions):
+        for key in _list_unreferred(instance, part, partitions):
             match = _DOCUMENT.match(key)
             yield Finding(
                 "ORPHAN_FILE", namespace, match["document"] if match else None, f"no row refers to {key}", {"key": key}
             )
 
 
-def of_no_namespace(instance: Instance) -> Iterator[Finding]:
-    """Find files in the folder of LOCAL files whose namespace does not exist."""
+def find_unowned(instance: Instance) -> Iterator[Finding]:
+    """Yield files in the folder of LOCAL files whose namespace does not exist."""
     if instance.local_files is None:
         return
     by_namespace: dict[str, list[str]] = {}
     for key in instance.local_files.keys("ns_"):
         by_namespace.setdefault(key.partition("/")[0], []).append(key)
-    alive = queries_stores.list_alive(instance.db, list(by_namespace))
+    existing = queries_stores.list_existing(instance.db, list(by_namespace))
     for namespace, keys in sorted(by_namespace.items()):
-        if namespace not in alive:
+        if namespace not in existing:
             for key in keys:
                 yield Finding("ORPHAN_FILE", namespace, None, f"no namespace has {key}", {"key": key, "local": True})
 
 
-def remove_orphans(instance: Instance, found: Sequence[Finding]) -> None:
-    """Delete orphans, unless a row refers to them by now."""
-    orphaned = [item for item in found if "key" in item.data and item.namespace is not None]
+def remove_orphans(instance: Instance, findings: Sequence[Finding]) -> None:
+    """Delete orphaned files to which no row refers since they were found."""
+    orphaned = [item for item in findings if "key" in item.data and item.namespace is not None]
     by_namespace: dict[str, list[Finding]] = {}
     for item in orphaned:
         by_namespace.setdefault(str(item.namespace), []).append(item)
     for namespace, group in by_namespace.items():
         if any(item.data.get("local") for item in group):
-            if instance.local_files is not None and not queries_stores.list_alive(instance.db, [namespace]):
+            if instance.local_files is not None and not queries_stores.list_existing(instance.db, [namespace]):
                 instance.local_files.delete([item.data["key"] for item in group])
             continue
         store = instance.stores(namespace).files
-        partitions = [
-            partition.partition_id for partition in instance.places() if partition.scope.namespace == namespace
-        ]
+        partitions = [place.partition_id for place in instance.list_places() if place.scope.namespace == namespace]
         for part in split_batches([item.data["key"] for item in group], 100):
-            store.delete(_unreferred(instance, part, partitions))
+            store.delete(_list_unreferred(instance, part, partitions))
 
 
-def _unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
-    """Return the keys that no row refers to and no pending write is about to refer to."""
-    return _settled(instance, queries_stores.list_unreferred(instance.db, keys, partitions))
+def _list_unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
+    """Return the keys that neither a row nor a pending write refers to."""
+    return _drop_pending(instance, queries_stores.list_unreferred(instance.db, keys, partitions))
 
 
-def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
-    """Without what a job run under way writes, an upload that may yet be accepted, and what is swept already."""
+def _drop_pending(instance: Instance, keys: Sequence[str]) -> list[str]:
+    """Return the keys without files of unfinished job runs, recent uploads, and files that are already swept."""
     matches = {key: match for key in keys if (match := _DOCUMENT.match(key))}
     waiting: set[str] = set()
     if matches:
@@ -108,12 +107,14 @@ def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
         key
         for key in keys
         if not (key in matches and matches[key]["document"] in waiting)
-        and not ((upload := _UPLOAD.match(key)) and time.time() - _seconds(upload["moment"]) < UPLOAD_SECONDS)
+        and not (
+            (upload := _UPLOAD.match(key)) and time.time() - _created_at(upload["moment"]) < PENDING_UPLOAD_SECONDS
+        )
     ]
 
 
-def _seconds(text: str) -> float:
-    """When an id was made: its first 48 bits are milliseconds; 0 for something that is none."""
+def _created_at(text: str) -> float:
+    """Return the Unix time in the first 48 bits of an id, in seconds; 0 for other text."""
     try:
         decoded = base64.b32decode(text.encode().translate(_ALPHABET) + b"======")
     except ValueError:
@@ -121,7 +122,7 @@ def _seconds(text: str) -> float:
     return int.from_bytes(decoded[:6], "big") / 1000
 
 
-def _listed(store: FileStore, prefix: str) -> dict[str, int]:
+def _list_sizes(store: FileStore, prefix: str) -> dict[str, int]:
     try:
         return dict(store.sizes(prefix))
     except Fatal:
@@ -129,7 +130,7 @@ def _listed(store: FileStore, prefix: str) -> dict[str, int]:
 
 
 def _is_stored(store: FileStore, key: str) -> bool:
-    """Tell whether the store can open the file."""
+    """Return True if the store can open the file."""
     try:
         with store.open(key):
             return True
@@ -137,6 +138,6 @@ def _is_stored(store: FileStore, key: str) -> bool:
         return False
 
 
-def lost_keys(found: Sequence[Finding]) -> frozenset[str]:
-    """Keys of the files that nothing can be made from."""
-    return frozenset(str(item.data["key"]) for item in found if item.kind in {"MISSING_FILE", "WRONG_FILE"})
+def lost_keys(findings: Sequence[Finding]) -> frozenset[str]:
+    """Return the keys of missing and truncated files."""
+    return frozenset(str(item.data["key"]) for item in findings if item.kind in {"MISSING_FILE", "WRONG_FILE"})

@@ -14,24 +14,24 @@ from retrieval.ports import FileStore, Scope
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that should not be so. `namespace` and `document` are null where it belongs to none."""
+    """Inconsistency; `namespace` and `document` are None where it belongs to none."""
 
     kind: str
     namespace: str | None
     document: str | None
     detail: str
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What the repair needs to know."""
+    """Input of the repair."""
 
     def sweep(self, kind: str) -> Sweep:
-        """Return the sweep that clears what was found."""
+        """Return the sweep that clears the inconsistency."""
         columns = {column.name: self.data[column.name] for column in fields(Sweep) if column.name in self.data}
         return Sweep(**{"tenant": "", "organization_id": "", **columns, "kind": kind})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition that is in use."""
+    """Partition of an existing namespace."""
 
     partition_id: int
     organization_id: str
@@ -45,16 +45,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Installation that is checked: the database, each namespace's stores, and the folder of LOCAL files (None:
-    unused)."""
+    """Checked installation: database, stores by namespace, and folder of LOCAL files (None: unused)."""
 
     db: Database
     stores: Callable[[str], Stores]
     language: str
     local_files: FileStore | None = None
 
-    def places(self) -> list[Place]:
-        """Partitions of namespaces that are there; those of deleted ones are garbage collection's."""
+    def list_places(self) -> list[Place]:
+        """Return the partitions of existing namespaces; garbage collection clears the others."""
         return self.db.fetch(
             Place,
             """
@@ -66,26 +65,29 @@ class Instance:
 
 
 BUSY: LiteralString = "exists (select from job_runs b where b.number = {generation} and b.finished_at is null)"
-"""Whether a job run that is under way writes this generation: it is left alone."""
+"""SQL: an unfinished job run writes this generation, which the check skips."""
 AT_WORK: LiteralString = """
     exists (select from run_documents m join job_runs b on b.id = m.job_run_id
             where m.document_id = {document} and b.finished_at is null)
 """
-"""Whether a document is part of a job run that is under way."""
+"""SQL: the document is part of an unfinished job run."""
 SWEPT: LiteralString = """
     exists (select from sweeps s where s.document_id = {document}
             and (s.kind = 'document' or s.kind = 'generation' and s.generation = {generation}))
 """
-"""Whether garbage collection knows of a generation already."""
-MARK = "Parts of this document are missing from the stores, and cannot be made from what is left: ingest it again."
-"""The error of a document that could not be repaired; it is not found again."""
+"""SQL: garbage collection already has a sweep for the generation."""
+UNREPAIRABLE = (
+    "Parts of this document are missing from the stores, and cannot be made from what is left: ingest it again."
+)
+"""Error of a document that cannot be repaired; later checks skip it."""
 
 
 def split_batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
+    """Yield lists of at most `size` rows."""
     for start in range(0, len(rows), size):
         yield list(rows[start : start + size])
 
 
 def make_finding(kind: str, row: Mapping[str, Any], detail: str | None = None) -> Finding:
-    """Return the finding of a row; `detail`: the column of this name if absent."""
+    """Return the finding of a row. `detail` defaults to the row's column `detail`."""
     return Finding(kind, row.get("namespace_id"), row.get("document_id"), detail or str(row.get("detail")), dict(row))

@@ -1,4 +1,4 @@
-"""Statements of the check among the tables, and of their repairs. Each statement sees one moment."""
+"""Statements of the check among the tables, and of their repairs; each statement is one snapshot."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, LiteralString
 
 from retrieval.database.rows import Executor
 from retrieval.keywords import queries as keyword_queries
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT
+from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, SWEPT, UNREPAIRABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRow:
-    """A row that should not be so: where it is, what is wrong, and what its repair needs to know."""
+    """Inconsistent row: its place, the detail for people, and the input of its repair."""
 
     namespace_id: str | None
     document_id: str | None
@@ -37,7 +37,7 @@ class BrokenRow:
 
 
 _ALIVE: LiteralString = "join partitions p on p.id = {partition} join namespaces n on n.id = p.namespace_id"
-BULK: tuple[LiteralString, ...] = (
+PARTITIONED_TABLES: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
     "vectors",
@@ -149,7 +149,7 @@ def lost_rows(table: LiteralString) -> LiteralString:
 
 
 def delete_lost(table: LiteralString) -> LiteralString:
-    """Return the statement that deletes them."""
+    """Return the statement that deletes the rows of a partition that does not exist."""
     return f"delete from {table} where partition_id = %(partition_id)s"
 
 
@@ -270,17 +270,17 @@ REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition_id)s",
     ),
 }
-"""Kinds of rows with the statement that finds them, and the one that repairs a row with the values of its finding."""
+"""By kind of finding: the statement that finds rows, and the statement that repairs one with the values of its row."""
 
 
 def list_broken(db: Executor, statement: LiteralString, language: str) -> Iterator[dict[str, Any]]:
-    """Yield the columns that a statement of the check has found."""
-    for row in db.fetch(BrokenRow, statement, {"mark": MARK, "language": language}):
+    """Yield the rows of a statement of the check, without null columns."""
+    for row in db.fetch(BrokenRow, statement, {"mark": UNREPAIRABLE, "language": language}):
         yield {name: value for name, value in asdict(row).items() if value is not None}
 
 
 def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
-    """Return the chunk if its document is not in its partition."""
+    """Return the chunk if its document is in another partition or does not exist."""
     statement: LiteralString = """
         select c.id from chunks c where c.id = %(chunk_id)s and not exists (
             select from documents d where d.id = c.document_id and d.partition_id = c.partition_id
@@ -290,7 +290,7 @@ def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
 
 
 def lock_visible(connection: Executor, chunk_id: int) -> bool:
-    """Lock the document of a chunk; False where the chunk is not visible."""
+    """Lock the document of a chunk; return False if the chunk is not visible."""
     statement: LiteralString = (
         "select d.id from chunks c join documents d on d.id = c.document_id and d.deleted_at is null"
         " and d.active_generation = c.generation where c.id = %(id)s for update of d"
@@ -299,7 +299,7 @@ def lock_visible(connection: Executor, chunk_id: int) -> bool:
 
 
 def copy_embedding(connection: Executor, chunk_id: int) -> None:
-    """Take the embedding of a chunk from the embedded vector store."""
+    """Copy the embedding of a chunk from the embedded vector store."""
     connection.execute(
         """
         insert into embeddings (partition_id, key, values)

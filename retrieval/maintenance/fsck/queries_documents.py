@@ -1,4 +1,4 @@
-"""Statements on documents that lack chunks or files, and are ingested again."""
+"""Statements on documents that lack chunks or files and are ingested again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor
-from retrieval.maintenance.fsck.findings import AT_WORK, MARK
+from retrieval.maintenance.fsck.findings import AT_WORK, UNREPAIRABLE
 
 _GAPS: LiteralString = (
     """
@@ -29,7 +29,7 @@ _GAPS: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A document whose chunks are not all there."""
+    """Document that lacks chunks."""
 
     document_id: str
     partition_id: int
@@ -38,7 +38,7 @@ class Gap:
 
 
 class Stored(NamedTuple):
-    """A document with what it can be ingested from again."""
+    """Document with the source or file that it can be ingested from."""
 
     id: str
     source: str
@@ -46,11 +46,11 @@ class Stored(NamedTuple):
 
 
 def list_gaps(db: Executor) -> list[Gap]:
-    return db.fetch(Gap, _GAPS, {"mark": MARK})
+    return db.fetch(Gap, _GAPS, {"mark": UNREPAIRABLE})
 
 
 def lacks_embedding(db: Executor, chunk_id: int) -> bool:
-    """Tell whether the chunk is there, and its embedding is not."""
+    """Return True if the chunk exists without its embedding."""
     statement: LiteralString = (
         "select exists (select from chunks c where c.id = %(chunk_id)s and not exists"
         " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key))"
@@ -66,18 +66,18 @@ def list_stored(db: Executor, document_ids: Sequence[str]) -> list[Stored]:
 
 
 def forget_fingerprints(db: Executor, document_ids: Sequence[str]) -> None:
-    """Have the documents ingested as a whole, though their content has not changed."""
+    """Make the next ingestion treat the content of the documents as changed."""
     db.execute("update documents set fingerprint = null where id = any(%(ids)s)", {"ids": list(document_ids)})
 
 
-def give_up(db: Executor, document_ids: Sequence[str], missing_keys: Collection[str]) -> None:
-    """Mark documents that cannot be repaired, without their missing files."""
+def mark_lost(db: Executor, document_ids: Sequence[str], missing_keys: Collection[str]) -> None:
+    """Fail documents that cannot be repaired, and remove the keys of their missing files."""
     db.execute(
         """
         update documents set status = 'FAILED', error = %(mark)s, updated_at = now(),
-            raw_key = case when raw_key = any(%(gone)s) then null else raw_key end,
-            parsed_key = case when parsed_key = any(%(gone)s) then null else parsed_key end
+            raw_key = case when raw_key = any(%(missing)s) then null else raw_key end,
+            parsed_key = case when parsed_key = any(%(missing)s) then null else parsed_key end
         where id = any(%(ids)s) and deleted_at is null
         """,
-        {"ids": list(document_ids), "gone": sorted(missing_keys), "mark": MARK},
+        {"ids": list(document_ids), "missing": sorted(missing_keys), "mark": UNREPAIRABLE},
     )

@@ -8,29 +8,31 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor, row_factory
 from retrieval.database.sessions import ThreadConnection
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT
+from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, SWEPT, UNREPAIRABLE
 
 
 class NeededFile(NamedTuple):
-    """A file of a document, with the least and the most bytes that it must hold, if known."""
+    """File of a document, with the minimum and maximum of its size in bytes, if known."""
 
     document_id: str
     partition_id: int
     namespace_id: str
     key: str
-    least: int | None
+    minimum: int | None
     maximum: int | None
 
     def fits(self, size: int) -> bool:
-        return self.least is None or self.maximum is None or self.least <= size <= self.maximum
+        """Return True if the size is within the bounds."""
+        return self.minimum is None or self.maximum is None or self.minimum <= size <= self.maximum
 
     def describe_cut(self, size: int) -> str:
-        due = f"{self.least}" if self.least == self.maximum else f"those of {self.least} characters"
-        return f"the file {self.key} holds {size} bytes, not {due}"
+        """Return the message for a file of another size."""
+        expected = f"{self.minimum}" if self.minimum == self.maximum else f"those of {self.minimum} characters"
+        return f"the file {self.key} holds {size} bytes, not {expected}"
 
 
 _NEEDED: LiteralString = """
-    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.maximum
+    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.minimum, k.maximum
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     cross join lateral (
@@ -42,15 +44,15 @@ _NEEDED: LiteralString = """
         select d.parsed_key, (d.properties ->> 'characterCount')::bigint,
                4 * (d.properties ->> 'characterCount')::bigint
         where d.parsed_key is distinct from d.raw_key
-    ) k (key, least, maximum)
+    ) k (key, minimum, maximum)
     where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
       and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
-"""With the bytes that a file must hold: of the parsed text its characters are known, each of one to four bytes."""
+"""SQL: files with their sizes. A parsed text has one to four bytes for each of its characters."""
 
 
 def list_needed(db: Executor, partition: int) -> list[NeededFile]:
-    """List the files of the documents of a partition, but for those that a job run works on or that were given up."""
-    return db.fetch(NeededFile, _NEEDED, {"partition": partition, "mark": MARK})
+    """List the files of a partition's documents, without those in a job run and those marked as unrepairable."""
+    return db.fetch(NeededFile, _NEEDED, {"partition": partition, "mark": UNREPAIRABLE})
 
 
 _UNREFERRED: LiteralString = """
@@ -66,16 +68,16 @@ _UNREFERRED: LiteralString = """
           select from sweeps s where s.partition_id = any(%(partitions)s) and s.file_key = k.key
       )
 """
-"""Keys of which no row knows. A run that succeeded has given its files to the document, or to garbage collection."""
+"""SQL: keys that no row refers to. A successful run has passed its files to the document or to garbage collection."""
 
 
 def list_unreferred(db: Executor, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
-    """Return those of the keys that no row of the partitions refers to."""
+    """Return the keys that no row of the partitions refers to."""
     return db.fetch(str, _UNREFERRED, {"keys": list(keys), "partitions": list(partitions)})
 
 
 def list_waiting(db: Executor, documents: Sequence[str], generations: Sequence[int]) -> list[str]:
-    """Return the documents whose generation a job run writes, or that garbage collection deletes."""
+    """Return the documents whose generation a job run writes or garbage collection deletes."""
     statement: LiteralString = """
         select distinct d.id from unnest(%(documents)s::text[], %(generations)s::bigint[]) as d (id, generation)
         where exists (select from job_runs b where b.number = d.generation and b.finished_at is null)
@@ -84,8 +86,8 @@ def list_waiting(db: Executor, documents: Sequence[str], generations: Sequence[i
     return db.fetch(str, statement, {"documents": list(documents), "generations": list(generations)})
 
 
-def list_alive(db: Executor, namespaces: Sequence[str]) -> list[str]:
-    """Return the namespaces that are there, or still have a partition."""
+def list_existing(db: Executor, namespaces: Sequence[str]) -> list[str]:
+    """Return the namespaces that exist or still have a partition."""
     statement: LiteralString = """
         select id from namespaces n where id = any(%(ids)s)
           and (deleted_at is null or exists (select from partitions p where p.namespace_id = n.id))
@@ -101,7 +103,7 @@ class Pack(NamedTuple):
 
 
 class Posting(NamedTuple):
-    """A term in a chunk."""
+    """Term in a chunk."""
 
     chunk_id: int
     tf: int
@@ -123,13 +125,13 @@ def begin_snapshot(connection: Executor) -> None:
 
 
 def find_base(connection: Executor, partition: int) -> int | None:
-    """Return the chunk that the numbers of the blocks count from; None where nothing is packed."""
+    """Return the chunk id that the numbers of the blocks are relative to; None without packed lists."""
     statement: LiteralString = "select base from posting_packs where partition_id = %(partition)s"
     return connection.fetch_one(int, statement, {"partition": partition})
 
 
 def list_changed(connection: Executor, partition: int) -> list[int]:
-    """List the chunks that changed since they were packed."""
+    """List the chunks that changed since their posting lists were packed."""
     statement: LiteralString = """
         select distinct c as chunk from posting_changes a cross join lateral unnest(a.chunks) c
         where a.partition_id = %(partition)s
@@ -157,7 +159,7 @@ def list_postings(connection: Executor, partition: int, term: str) -> list[Posti
 
 
 def delete_blocks(connection: Executor, partition: int) -> None:
-    """Delete what is packed, under the lock of packing."""
+    """Delete the packed posting lists, under the lock of packing."""
     values = {"partition": partition}
     connection.execute("select pg_advisory_xact_lock(1886413163, %(partition)s)", values)
     connection.execute("delete from posting_packs where partition_id = %(partition)s", values)
@@ -165,7 +167,7 @@ def delete_blocks(connection: Executor, partition: int) -> None:
 
 
 class VisibleVersion(NamedTuple):
-    """The visible chunks of a document. `excused`: a job run works on it, or it was given up."""
+    """Visible chunks of a document. `excused`: it is in a job run, or marked as unrepairable."""
 
     document_id: str
     generation: int
@@ -174,7 +176,7 @@ class VisibleVersion(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A generation of a document."""
+    """Generation of a document."""
 
     document: str
     generation: int
@@ -182,7 +184,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredValues:
-    """The embedding of a chunk as text, and what its labels are made of."""
+    """Embedding of a chunk as text, and the fields of its labels."""
 
     index: int
     values: str
@@ -222,12 +224,12 @@ _VALUES: LiteralString = """
 
 def list_visible(db: Executor, partition: int, documents: Sequence[str] | None) -> list[VisibleVersion]:
     """List the visible versions of a partition, or of these documents."""
-    values = {"partition": partition, "documents": None if documents is None else list(documents), "mark": MARK}
+    values = {"partition": partition, "documents": None if documents is None else list(documents), "mark": UNREPAIRABLE}
     return db.fetch(VisibleVersion, _VISIBLE, values)
 
 
 def list_protected(db: Executor, documents: Sequence[str], generations: Sequence[int]) -> set[Version]:
-    """Return those versions that a job run writes or garbage collection clears."""
+    """Return the versions that a job run writes or garbage collection clears."""
     return set(db.fetch(Version, _PROTECTED, {"documents": list(documents), "generations": list(generations)}))
 
 
@@ -238,7 +240,7 @@ def list_values(db: Executor, document_id: str, generation: int, indexes: Sequen
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A visible chunk with its text, and what its vector was made of."""
+    """Visible chunk with its text and the input of its vector."""
 
     chunk_id: int
     document_id: str
@@ -274,12 +276,12 @@ def iterate_texts(connection: ThreadConnection, partition: int, size: int) -> It
     """Yield the visible chunks of a partition, `size` in memory at once."""
     with connection.cursor("texts", row_factory=row_factory(ChunkText)) as cursor:
         cursor.itersize = size
-        yield from cursor.execute(_CHUNKS, {"partition": partition, "chunks": None, "mark": MARK})
+        yield from cursor.execute(_CHUNKS, {"partition": partition, "chunks": None, "mark": UNREPAIRABLE})
 
 
 def list_texts(db: Executor, partition: int, chunk_ids: Sequence[int]) -> list[ChunkText]:
-    """Return those of the chunks that are visible, by document."""
-    values = {"partition": partition, "chunks": list(chunk_ids), "mark": MARK}
+    """Return the visible ones of the chunks, by document."""
+    values = {"partition": partition, "chunks": list(chunk_ids), "mark": UNREPAIRABLE}
     return db.fetch(ChunkText, _CHUNKS + " order by c.document_id", values)
 
 

@@ -1,4 +1,4 @@
-"""Rows against rows: the checks among the tables, each with its repair."""
+"""Checks among the tables, each with its repair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Repair = Callable[[Instance, Sequence[Finding]], None]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A statement that finds rows with their message, and the statement that repairs them."""
+    """Statement that finds inconsistent rows with their message, and the repair."""
 
     kind: str
     statement: LiteralString
@@ -26,26 +26,26 @@ class Check:
 
 
 def find_broken_rows(instance: Instance) -> Iterator[tuple[Finding, Repair]]:
-    """Everything that is wrong among the tables."""
+    """Yield each inconsistent row with its repair."""
     for check in CHECKS:
         for row in queries.list_broken(instance.db, check.statement, instance.language):
             yield make_finding(check.kind, row), check.repair
 
 
-def _sql(statement: LiteralString) -> Repair:
-    """Run a statement for each finding, with the values of its row."""
+def _execute_for_each(statement: LiteralString) -> Repair:
+    """Return a repair that executes a statement with the values of each finding's row."""
 
-    def repair(instance: Instance, found: Sequence[Finding]) -> None:
-        for item in found:
+    def repair(instance: Instance, findings: Sequence[Finding]) -> None:
+        for item in findings:
             instance.db.execute(statement, dict(item.data))
 
     return repair
 
 
-def _generations(instance: Instance, found: Sequence[Finding]) -> None:
+def _clear_generations(instance: Instance, findings: Sequence[Finding]) -> None:
     """Clear invisible generations with the actions of garbage collection."""
     done = set()
-    for item in found:
+    for item in findings:
         sweep = item.sweep("generation")
         if (sweep.document_id, sweep.generation) not in done:
             done.add((sweep.document_id, sweep.generation))
@@ -55,15 +55,15 @@ def _generations(instance: Instance, found: Sequence[Finding]) -> None:
             embeddings.forget_chunks(connection, sweep.partition_id, chunk_ids)
 
 
-def _embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    sweeps = {sweep.partition_id: sweep for sweep in (item.sweep("embeddings") for item in found)}
+def _delete_unused_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
+    sweeps = {sweep.partition_id: sweep for sweep in (item.sweep("embeddings") for item in findings)}
     for _, sweep in sorted(sweeps.items()):
         ACTIONS["embeddings"](instance.db, instance.stores(sweep.namespace_id), sweep)
 
 
-def reindex_chunks(instance: Instance, found: Sequence[Finding]) -> None:
-    """Postings of chunks that are not visible go, those of the others are made anew."""
-    for item in found:
+def reindex_chunks(instance: Instance, findings: Sequence[Finding]) -> None:
+    """Index visible chunks again, and delete the postings of all others."""
+    for item in findings:
         with instance.db.transaction() as connection:
             chunk = item.data["chunk_id"]
             is_visible = queries.lock_visible(connection, chunk)
@@ -76,28 +76,31 @@ def reindex_chunks(instance: Instance, found: Sequence[Finding]) -> None:
             partitions.add_counts(connection, partition, chunks=chunks, terms=terms)
 
 
-def _wrong_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    """Delete embeddings with wrong dimensions; the next round repairs them as missing ones."""
-    for item in found:
+def _delete_wrong_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
+    """Delete embeddings with wrong dimensions; the next round copies them as missing ones."""
+    for item in findings:
         with instance.db.transaction() as connection:
             embeddings.forget_wrong(connection, item.data["partition_id"], item.data["key"], item.data["dimensions"])
 
 
-def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
-    """The embedded store holds the same vectors; what it lacks too is made again with the document (`documents`)."""
-    for item in found:
+def _copy_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
+    """Copy embeddings from the embedded vector store; documents of vectors that it lacks are ingested again."""
+    for item in findings:
         with instance.db.transaction() as connection:
             embeddings.hold_vectors(connection, item.data["partition_id"])
             queries.copy_embedding(connection, item.data["chunk_id"])
 
 
 CHECKS: tuple[Check, ...] = (
-    *(Check("ORPHAN_ROWS", queries.lost_rows(table), _sql(queries.delete_lost(table))) for table in queries.BULK),
-    Check("ORPHAN_CHUNK", queries.UNSEEN_CHUNKS, _generations),
+    *(
+        Check("ORPHAN_ROWS", queries.lost_rows(table), _execute_for_each(queries.delete_lost(table)))
+        for table in queries.PARTITIONED_TABLES
+    ),
+    Check("ORPHAN_CHUNK", queries.UNSEEN_CHUNKS, _clear_generations),
     Check("ORPHAN_POSTINGS", queries.UNSEEN_POSTINGS, reindex_chunks),
     Check("MISSING_POSTINGS", queries.MISSING_POSTINGS, reindex_chunks),
-    Check("ORPHAN_EMBEDDING", queries.UNUSED_EMBEDDINGS, _embeddings),
-    Check("WRONG_EMBEDDING", queries.WRONG_EMBEDDINGS, _wrong_embeddings),
-    Check("MISSING_EMBEDDING", queries.MISSING_EMBEDDINGS, _missing_embeddings),
-    *(Check(kind, statement, _sql(repair)) for kind, (statement, repair) in queries.REPAIRS.items()),
+    Check("ORPHAN_EMBEDDING", queries.UNUSED_EMBEDDINGS, _delete_unused_embeddings),
+    Check("WRONG_EMBEDDING", queries.WRONG_EMBEDDINGS, _delete_wrong_embeddings),
+    Check("MISSING_EMBEDDING", queries.MISSING_EMBEDDINGS, _copy_embeddings),
+    *(Check(kind, statement, _execute_for_each(repair)) for kind, (statement, repair) in queries.REPAIRS.items()),
 )

@@ -1,4 +1,4 @@
-"""Texts of chunks against what their vectors were made of, and against the parsed text where these differ."""
+"""Texts of chunks against the embedded text, and against the parsed text where these differ."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_f
 from retrieval.maintenance.fsck.queries_stores import ChunkText
 from retrieval.ports import FileStore
 
-PAGE = 1000
+PAGE_CHUNKS = 1000
 """Chunks in memory at once."""
 
 
 def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Find chunks whose text is neither the embedded one nor the parsed text at their position.
-
-    Only documents with such a chunk have their parsed text read.
-    """
+    """Yield chunks whose text is neither the embedded one nor the parsed text at their position."""
     files = instance.stores(place.scope.namespace).files
     with instance.db.transaction() as connection:
-        chunks = queries_stores.iterate_texts(connection, place.partition_id, PAGE)
-        strange = [chunk.chunk_id for chunk in chunks if not _as_embedded(chunk, chunk.content)]
-    for row, text in _with_text(instance, files, place, strange):
+        chunks = queries_stores.iterate_texts(connection, place.partition_id, PAGE_CHUNKS)
+        differing = [chunk.chunk_id for chunk in chunks if not _equals_embedded(chunk, chunk.content)]
+    # The parsed text is read only for documents with such a chunk.
+    for row, text in _read_parsed(instance, files, place, differing):
         if text is None or text != row.content:
-            yield make_finding("WRONG_TEXT", row.identity, f"the text of chunk {row.index} is not the one that was cut")
+            yield make_finding(
+                "WRONG_TEXT", row.identity, f"the text of chunk {row.index} differs from the parsed text"
+            )
 
 
-def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
-    """Take them from the parsed text again, and index them; the documents of those that do not stand there either."""
+def restore(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
+    """Restore texts of chunks from the parsed text and index them; return the documents where that is impossible."""
     files = instance.stores(place.scope.namespace).files
     lost = []
-    for row, text in _with_text(instance, files, place, [item.data["chunk_id"] for item in found]):
-        if text is None or not _as_embedded(row, text):
+    for row, text in _read_parsed(instance, files, place, [item.data["chunk_id"] for item in findings]):
+        if text is None or not _equals_embedded(row, text):
             lost.append(row.document_id)
             continue
         queries_stores.set_text(instance.db, row.chunk_id, text)
@@ -46,10 +46,10 @@ def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list
     return lost
 
 
-def _with_text(
+def _read_parsed(
     instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
 ) -> Iterator[tuple[ChunkText, str | None]]:
-    """Those of the chunks that are still visible, with what the parsed text holds at their place; None: no text."""
+    """Yield the visible ones of the chunks with the parsed text at their position, None without a parsed text."""
     rows = queries_stores.list_texts(instance.db, place.partition_id, chunks) if chunks else []
     for key, group in groupby(rows, attrgetter("parsed_key")):
         try:
@@ -60,8 +60,8 @@ def _with_text(
             yield row, None if text is None else text[row.start : row.end]
 
 
-def _as_embedded(row: ChunkText, text: str) -> bool:
-    """Tell whether a text has the chunk's length and, where the embedded title is recorded, its digest."""
+def _equals_embedded(row: ChunkText, text: str) -> bool:
+    """Return True if a text has the chunk's length and, where the embedded title is recorded, its digest."""
     if len(text) != row.end - row.start:
         return False
     used = row.embedding

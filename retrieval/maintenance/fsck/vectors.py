@@ -1,4 +1,4 @@
-"""Vectors against chunks: what a store holds of no chunk, visible chunks that it has no vector of, and wrong ones."""
+"""Vectors against chunks: vectors without a chunk, visible chunks without a vector, and wrong vectors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from retrieval.ports import Vector, VectorStore
 
 
 def find_differences(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Both directions. What differs at first sight is looked at once more: stores and tables are not read at once."""
+    """Yield vectors without a visible chunk, and visible chunks without a vector."""
     store = instance.stores(place.scope.namespace).vectors
     stored = set(store.ids(place.scope, ""))
     expected, excused = _expected(instance, place)
-    strange = sorted(vector_id for vector_id in stored - expected if not _is_of(vector_id, excused))
+    extra = sorted(vector_id for vector_id in stored - expected if not _is_of(vector_id, excused))
     lacking = sorted(vector_id for vector_id in expected - stored if not _is_of(vector_id, excused))
-    if not strange and not lacking:
+    if not extra and not lacking:
         return
-    documents = sorted({parsed[0] for vector_id in (*strange, *lacking) if (parsed := ids.parse_vector_id(vector_id))})
+    # Stores and tables are not read at once: each difference is checked a second time.
+    documents = sorted({parsed[0] for vector_id in (*extra, *lacking) if (parsed := ids.parse_vector_id(vector_id))})
     for part in split_batches(documents, 200):
         expected, excused = _expected(instance, place, part)
         present = {
@@ -29,57 +30,59 @@ def find_differences(instance: Instance, place: Place) -> Iterator[Finding]:
             for document in part
             for vector_id in store.ids(place.scope, ids.vector_prefix_of_document(document))
         }
-        odd = [vector_id for vector_id in strange if vector_id in present - expected and not _is_of(vector_id, excused)]
-        yield from _orphans(instance, place, odd)
-        yield from _missing(
+        orphans = [
+            vector_id for vector_id in extra if vector_id in present - expected and not _is_of(vector_id, excused)
+        ]
+        yield from _report_orphans(instance, place, orphans)
+        yield from _report_missing(
             instance,
             store,
             place,
             [vector_id for vector_id in lacking if vector_id in expected - present and not _is_of(vector_id, excused)],
         )
-    nobodys = [vector_id for vector_id in strange if ids.parse_vector_id(vector_id) is None]
-    yield from (_finding("ORPHAN_VECTOR", place, None, vector_id) for vector_id in nobodys)
+    foreign = [vector_id for vector_id in extra if ids.parse_vector_id(vector_id) is None]
+    yield from (_make_finding("ORPHAN_VECTOR", place, None, vector_id) for vector_id in foreign)
 
 
 def find_unfit(instance: Instance, place: Place) -> Iterator[Finding]:
-    """A store that does not take the namespace's vectors, and vectors of visible chunks that no search can compare."""
+    """Yield vectors of visible chunks with other dimensions; StepError if the store refuses the namespace's vectors."""
     store = instance.stores(place.scope.namespace).vectors
     store.check()
-    if not (odd := set(store.misfits(place.scope))):
+    if not (misfits := set(store.misfits(place.scope))):
         return
     expected, excused = _expected(instance, place)
-    odd &= set(instance.stores(place.scope.namespace).vectors.misfits(place.scope))
+    misfits &= set(instance.stores(place.scope.namespace).vectors.misfits(place.scope))
     yield from (
-        _finding("WRONG_VECTOR", place, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
-        for vector_id in sorted(odd & expected)
+        _make_finding("WRONG_VECTOR", place, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
+        for vector_id in sorted(misfits & expected)
         if not _is_of(vector_id, excused)
     )
 
 
-def remove_orphans(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
-    """Delete orphans."""
+def remove_orphans(instance: Instance, place: Place, findings: Sequence[Finding]) -> None:
+    """Delete orphaned vectors."""
     store = instance.stores(place.scope.namespace).vectors
-    for part in split_batches([str(finding.data["vector"]) for finding in found]):
+    for part in split_batches([str(finding.data["vector"]) for finding in findings]):
         store.delete(place.scope, part)
 
 
-def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
-    """Write missing and wrong vectors again from their embeddings; the documents of those that have none."""
+def restore(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
+    """Write missing and wrong vectors from their embeddings; return the documents that lack embeddings."""
     store = instance.stores(place.scope.namespace).vectors
     indexes_by_version: dict[tuple[str, int], list[int]] = {}
-    for finding in found:
+    for finding in findings:
         if parsed := ids.parse_vector_id(str(finding.data["vector"])):
             indexes_by_version.setdefault(parsed[:2], []).append(parsed[2])
     lost = []
     for (document, generation), indexes in indexes_by_version.items():
-        vectors = _vectors(instance, document, generation, indexes)
+        vectors = _make_vectors(instance, document, generation, indexes)
         store.upsert(place.scope, vectors)
         if len(vectors) < len(indexes):
             lost.append(document)
     return lost
 
 
-def _vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
+def _make_vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
     return [
         Vector(
             ids.vector_id(document, generation, row.index),
@@ -94,7 +97,7 @@ def _vectors(instance: Instance, document: str, generation: int, indexes: Sequen
 def _expected(
     instance: Instance, place: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
-    """Ids of the vectors of all visible chunks, and the documents that a job run works on or that were given up."""
+    """Return the vector ids of all visible chunks, and the documents to skip (`VisibleVersion.excused`)."""
     rows = queries_stores.list_visible(instance.db, place.partition_id, documents)
     names = {ids.vector_id(row.document_id, row.generation, index) for row in rows for index in row.indexes}
     return names, frozenset(row.document_id for row in rows if row.excused)
@@ -105,27 +108,27 @@ def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
     return parsed is not None and parsed[0] in documents
 
 
-def _orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator[Finding]:
+def _report_orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator[Finding]:
     parsed = {name: parts for name in names if (parts := ids.parse_vector_id(name)) and parts[1] < 1 << 63}
     versions = [parts[:2] for parts in parsed.values()]
     documents, generations = [document for document, _ in versions], [generation for _, generation in versions]
-    alone = queries_stores.list_protected(instance.db, documents, generations) if parsed else set()
+    protected = queries_stores.list_protected(instance.db, documents, generations) if parsed else set()
     for name in names:
-        if name not in parsed or parsed[name][:2] not in alone:
-            yield _finding("ORPHAN_VECTOR", place, parsed[name][0] if name in parsed else None, name)
+        if name not in parsed or parsed[name][:2] not in protected:
+            yield _make_finding("ORPHAN_VECTOR", place, parsed[name][0] if name in parsed else None, name)
 
 
-def _missing(instance: Instance, store: VectorStore, place: Place, names: Sequence[str]) -> Iterator[Finding]:
+def _report_missing(instance: Instance, store: VectorStore, place: Place, names: Sequence[str]) -> Iterator[Finding]:
     for name in names:
         document, generation, index = ids.parse_vector_id(name) or ("", 0, 0)
         if store.labelled:
-            values = _vectors(instance, document, generation, [index])
+            values = _make_vectors(instance, document, generation, [index])
             if values and not any(values[0].values):
-                continue  # without a direction: such a store does not keep it
-        yield _finding("MISSING_VECTOR", place, document, name)
+                continue  # a store with labels does not keep zero vectors
+        yield _make_finding("MISSING_VECTOR", place, document, name)
 
 
-def _finding(kind: str, place: Place, document: str | None, name: str) -> Finding:
+def _make_finding(kind: str, place: Place, document: str | None, name: str) -> Finding:
     words = {
         "ORPHAN_VECTOR": "of no visible chunk",
         "MISSING_VECTOR": "not in the store",

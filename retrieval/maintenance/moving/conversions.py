@@ -1,4 +1,4 @@
-"""Conversions of exports that 0.1.0 wrote, version 1 of the format. Its later builds say more than its earlier ones."""
+"""Conversion of exports of version 1, which releases 0.1 wrote."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from retrieval.database.database import Database
 from retrieval.maintenance.moving import queries
 
 PAGE_MAP = "pageMap"
-"""Property of a document whose pages were placed while it was parsed; those of others were guessed."""
+"""Property of documents whose pages the parser placed; the pages of other documents are estimates."""
 
 
 class Conversion:
-    """Converts the rows of an export in the order in which they are imported; rows of the newest version stay."""
+    """Converter of the rows of an export, in the order of import; rows of the current version stay as they are."""
 
     def __init__(self, version: int) -> None:
         self._is_needed = version == 1
         self._generations: dict[str, int] = {}
         self._members: list[str] = []
-        self._unplaced: set[str] = set()
-        self._is_first_access = False
+        self._without_pages: set[str] = set()
+        self._has_first_access_lists = False
 
     def note_document(self, record: Mapping[str, Any]) -> None:
-        """Note the generation that a document's content came with, or one after it, before documents are converted."""
+        """Record the generation of a document's content, or a later one, before documents are converted."""
         self._generations[record["id"]] = min(record["active_generation"], record["latest_generation"])
 
-    def job(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Take a job that was accepted on behalf of a user from its connection: it may have chosen less."""
+    def convert_job(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Detach a job that was accepted on behalf of a user from its connection."""
+        # The user may have chosen fewer documents than the connection.
         config = dict(record["config"])
         if self._is_needed and config.pop("principal", None) is not None:
             config["connectionId"] = None
         return {**record, "config": config}
 
-    def document(self, record: Mapping[str, Any], new_id: str) -> dict[str, Any]:
-        """Convert access lists of the first design, which held the list of the next version within the list, and give
-        packed documents the digest of the file that they came out of, which is written by `finish_documents`."""
+    def convert_document(self, record: Mapping[str, Any], new_id: str) -> dict[str, Any]:
+        """Convert access lists of the first design, and mark members of archives for `finish_runs`."""
         if not self._is_needed:
             return dict(record)
         properties = {name: value for name, value in record["properties"].items() if name != PAGE_MAP}
         if PAGE_MAP not in record["properties"]:
-            self._unplaced.add(record["id"])
+            self._without_pages.add(record["id"])
         content = self._generations.get(record["archive_id"])
         if content is not None and lists.ARCHIVE_HASH not in properties:
             properties[lists.ARCHIVE_HASH] = ""
@@ -49,24 +49,25 @@ class Conversion:
                 self._members.append(new_id)
         document = {**record, "properties": properties}
         if "inherits_access" not in record:
-            self._is_first_access = True
+            self._has_first_access_lists = True
         if record.get("access") is not None:
+            # The first design held the list of the next version within the list.
             document["access"] = {name: value for name, value in record["access"].items() if name != "next"}
         return document
 
-    def run_document(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Take away pages that were guessed."""
-        return {**record, "pages": []} if record["document_id"] in self._unplaced else record
+    def convert_run_document(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Remove estimated pages."""
+        return {**record, "pages": []} if record["document_id"] in self._without_pages else record
 
-    def chunk(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Take away a page that was guessed."""
-        return {**record, "page": None} if record["document_id"] in self._unplaced else record
+    def convert_chunk(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Remove an estimated page."""
+        return {**record, "page": None} if record["document_id"] in self._without_pages else record
 
     def finish_documents(self, db: Database, partitions: list[int]) -> None:
-        """Tell packed documents that inherit their list from those that have their own, by comparison."""
-        if self._is_first_access:
+        """Mark members of archives as inheriting their access list if it equals that of the archive."""
+        if self._has_first_access_lists:
             queries.set_inheritance(db, partitions)
 
     def finish_runs(self, db: Database) -> None:
-        """Write the digests of the files that packed documents came out of."""
+        """Give members of archives the digest of their archive."""
         queries.set_archive_hashes(db, self._members, lists.ARCHIVE_HASH)

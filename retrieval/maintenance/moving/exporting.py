@@ -1,4 +1,4 @@
-"""Export: one namespace of a running instance as it is at one moment, without secrets."""
+"""Export of one namespace of a running instance, from one snapshot, without secrets."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from retrieval.maintenance import copies
 from retrieval.maintenance.moving import archive, queries_export
 from retrieval.ports import FileStore
 
-_PART = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 class NoSuchNamespace(Exception):
-    """There is no namespace of this id or name, or several of this name."""
+    """No namespace has this id or name, or several have this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Totals of an export. `left_out`: documents without a version; `missing`: files that the store has lost."""
+    """Totals of an export. `left_out`: documents without a version; `missing`: files that the store lacks."""
 
     namespace: str
     documents: int
@@ -38,7 +38,7 @@ class Exported:
 
 
 def find_namespace(db: Database, name: str) -> str:
-    """The id of the namespace of this id, or of the only one of this name."""
+    """Return the id of the namespace with this id or unique name; NoSuchNamespace otherwise."""
     namespaces = queries_export.list_namespaces(db, name)
     if not namespaces or (len(namespaces) > 1 and namespaces[0] != name):
         raise NoSuchNamespace(
@@ -50,25 +50,25 @@ def find_namespace(db: Database, name: str) -> str:
 
 
 def export_namespace(db: Database, namespace: str, files: Callable[[], FileStore], target: Path) -> Exported:
-    """Write the namespace to `target`, which appears when it is whole."""
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    writer = archive.Writer(aside)
+    """Write the namespace to `target`, which appears when it is complete."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    writer = archive.Writer(part)
     try:
         with copies.keep_files(db.url, namespace) as connection, connection.transaction():
             queries_export.begin_snapshot(connection)
-            exported = _write(connection, namespace, files(), writer)
-        aside.chmod(0o600)
-        with aside.open("rb+") as whole:
-            os.fsync(whole.fileno())
-        aside.replace(target)
+            exported = _write_members(connection, namespace, files(), writer)
+        part.chmod(0o600)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(target)
     finally:
         with suppress(Exception):
-            writer.give_up()
-        aside.unlink(missing_ok=True)
+            writer.abort()
+        part.unlink(missing_ok=True)
     return exported
 
 
-def _write(connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer) -> Exported:
+def _write_members(connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer) -> Exported:
     content = queries_export.find_namespace(connection, namespace)
     if content is None:
         raise NoSuchNamespace(f"There is no namespace {namespace}.")
@@ -76,11 +76,11 @@ def _write(connection: ThreadConnection, namespace: str, files: FileStore, write
     counts: dict[str, int] = {}
     for table in queries_export.TABLES:
         records = queries_export.iterate_records(connection, table, namespace)
-        writer.add_records(table, _count(table, records, counts))
+        writer.add_records(table, _count_records(table, records, counts))
     embeddings = queries_export.iterate_embeddings(connection, namespace)
     writer.add(archive.EMBEDDINGS, (archive.pack_embedding(bytes(key), bytes(values)) for key, values in embeddings))
     left_out = queries_export.count_left_out(connection, namespace)
-    stored, missing = _files(connection, namespace, files, writer)
+    stored, missing = _write_files(connection, namespace, files, writer)
     exported = Exported(
         namespace,
         counts.get("documents", 0),
@@ -101,20 +101,22 @@ def _write(connection: ThreadConnection, namespace: str, files: FileStore, write
     return exported
 
 
-def _files(connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer) -> tuple[int, int]:
-    """Write stored files; count missing ones. A document with a missing file is exported without it."""
+def _write_files(
+    connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer
+) -> tuple[int, int]:
+    """Write the stored files; return the numbers of written and missing ones."""
     stored = missing = 0
     for key in queries_export.list_file_keys(connection, namespace):
         try:
             with files.open(key) as stream:
-                writer.add(archive.FILES + key.partition("/")[2], iter(lambda: stream.read(_PART), b""))
+                writer.add(archive.FILES + key.partition("/")[2], iter(lambda: stream.read(_READ_BYTES), b""))
             stored += 1
         except Skippable:
             missing += 1
     return stored, missing
 
 
-def _count(table: str, records: Iterator[Any], counts: dict[str, int]) -> Iterator[Any]:
+def _count_records(table: str, records: Iterator[Any], counts: dict[str, int]) -> Iterator[Any]:
     for record in records:
         counts[table] = counts.get(table, 0) + 1
         yield record

@@ -1,4 +1,4 @@
-"""Frame of an import: a hidden namespace, a lease on it, and inserts into tables."""
+"""Frame of an import: hidden namespace, lease against garbage collection, inserts into tables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from retrieval.ports import FileStore, VectorStore
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
 
-PAGE = 500
+PAGE_ROWS = 500
 """Rows in memory at once."""
+LEASE_RENEWAL_SECONDS = 10
 
 
 @dataclass(slots=True)
 class Target:
-    """Target of an import: `config` of the new namespace, and its stores, which are opened after it exists."""
+    """Target of an import: configuration of the new namespace, and its stores, which are opened once it exists."""
 
     db: Database
     ring: KeyRing
@@ -38,70 +39,72 @@ class Target:
     language: str
     lacks: tuple[str, ...] = ()
     partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Of the archive's number: the one here, and the tenant."""
+    """Partition of the archive to the new partition and its tenant."""
 
 
 class Frame:
-    """Makes the namespace of `target` hidden, keeps it from garbage collection, and shows it in the end."""
+    """Hidden namespace of an import, protected by leases, and made visible as its last step."""
 
     def __init__(self, target: Target, archive: Archive) -> None:
-        self._to = target
+        self._target = target
         self._db = target.db
         self._archive = archive
         self._renewed = 0.0
 
     def begin(self) -> None:
-        """The namespace and its partitions, hidden, with the sweep that clears them should this end."""
+        """Create the namespace and its partitions, hidden, with the sweep that clears them if the import ends early."""
         tenants: dict[int, str] = {}
-        for record in self._archive.records("partitions"):
+        for record in self._archive.iterate_records("partitions"):
             number, tenant = record.get("id"), record.get("tenant")
             if not isinstance(number, int) or not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
-                raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
+                raise ArchiveError("The export is damaged: it has an invalid tenant.")
             tenants[number] = tenant
         if len(set(tenants.values())) != len(tenants):
             raise ArchiveError("The export is damaged: it has a tenant twice.")
-        config = self._to.config
+        config = self._target.config
         with self._db.transaction() as connection:
-            connection.execute(namespaces.INSERT, namespaces.row_values(self._to.ring, config))
+            connection.execute(namespaces.INSERT, namespaces.row_values(self._target.ring, config))
             queries.hide_namespace(connection, config.id)
             for number, tenant in tenants.items():
-                self._to.partitions[number] = (queries.insert_partition(connection, config.id, tenant), tenant)
-            queries.insert_leases(connection, self._here())
+                self._target.partitions[number] = (queries.insert_partition(connection, config.id, tenant), tenant)
+            queries.insert_leases(connection, self._list_partitions())
 
-    def give_up(self) -> None:
-        """Have garbage collection clear what is there, now."""
+    def abort(self) -> None:
+        """Let garbage collection clear the namespace now."""
         try:
-            queries.end_leases(self._db, self._here())
+            queries.end_leases(self._db, self._list_partitions())
         except psycopg.Error:
-            return  # its time comes by itself
+            return  # the lease expires by itself
 
-    def _here(self) -> list[int]:
-        return [number for number, _ in self._to.partitions.values()]
+    def _list_partitions(self) -> list[int]:
+        return [number for number, _ in self._target.partitions.values()]
 
-    def _partition(self, record: Record) -> int:
-        return self._to.partitions[record["partition_id"]][0]
+    def _partition_of(self, record: Record) -> int:
+        return self._target.partitions[record["partition_id"]][0]
 
-    def _renew(self) -> None:
-        """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
-        if time.monotonic() - self._renewed < 10:
+    def _renew_lease(self) -> None:
+        """Renew the lease when it is due; ArchiveError if garbage collection has begun to clear the namespace."""
+        if time.monotonic() - self._renewed < LEASE_RENEWAL_SECONDS:
             return
-        if len(queries.renew_leases(self._db, self._here())) < len(self._to.partitions):
-            raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
+        self._check_leases(queries.renew_leases(self._db, self._list_partitions()))
         self._renewed = time.monotonic()
 
-    def _pages(self, table: str) -> Iterator[list[Record]]:
-        for page in split_pages(self._archive.records(table), PAGE):
-            self._renew()
+    def _check_leases(self, leases: list[int]) -> None:
+        if len(leases) < len(self._target.partitions):
+            raise ArchiveError("The import stopped for too long, and its namespace was cleared: start it again.")
+
+    def _read_pages(self, table: str) -> Iterator[list[Record]]:
+        for page in split_pages(self._archive.iterate_records(table), PAGE_ROWS):
+            self._renew_lease()
             yield page
 
-    def _show(self) -> None:
-        """The one moment in which the namespace appears."""
+    def _show_namespace(self) -> None:
+        """Make the namespace visible, in one transaction."""
         with self._db.transaction() as connection:
-            leases = queries.renew_leases(connection, self._here())
-            if len(leases) < len(self._to.partitions):
-                raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
-            config = self._to.config
-            queries.show_namespace(connection, config.id, config.organization_id, self._here(), leases)
+            leases = queries.renew_leases(connection, self._list_partitions())
+            self._check_leases(leases)
+            config = self._target.config
+            queries.show_namespace(connection, config.id, config.organization_id, self._list_partitions(), leases)
 
     def _insert(self, table: str, records: list[Record]) -> None:
         with self._db.transaction() as connection:
@@ -119,7 +122,7 @@ OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
 
 @dataclass(slots=True)
 class Job:
-    """A job of the archive as it is here, with its one run."""
+    """New job of an archived one, with its only run."""
 
     id: str
     partition: int
@@ -130,7 +133,7 @@ class Job:
 
 @dataclass(slots=True)
 class Document:
-    """A document of the archive as it is here."""
+    """New document of an archived one."""
 
     id: str
     partition: int
@@ -140,20 +143,22 @@ class Document:
     status: str
 
 
-def final_status(said: str, *, visible: bool) -> str:
-    """Return the final status of an imported document: an import leaves nothing in progress."""
+def final_status(archived: str, *, visible: bool) -> str:
+    """Return the final status of an imported document, whose archived status may be one in progress."""
     ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
     if visible:
-        return said if said in ended else DocumentStatus.SUCCESS.value
-    return said if said in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
+        return archived if archived in ended else DocumentStatus.SUCCESS.value
+    return archived if archived in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
 
 
 def vector_text(values: bytes) -> str:
+    """Return a binary halfvec as PostgreSQL's text."""
     halves = struct.unpack(f">{(len(values) - 4) // 2}e", values[4:])
     return "[" + ",".join(map(repr, halves)) + "]"
 
 
 def split_pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `size` rows."""
     page: list[T] = []
     for row in rows:
         page.append(row)
@@ -169,74 +174,75 @@ _PARTITIONS = "partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """Import of one table.
+class TableImport:
+    """Import of a table whose rows are copied with new ids.
 
-    refers: columns that name a partition, or a row of an earlier table.
-    new_id: returns an id for a record, if records have ids; `table`: the table of these ids.
-    documents: JSON columns that contain ids of documents.
+    `references`: columns with a partition or a row of an earlier table. `new_id`: makes an id for tables with ids;
+    `table`: the table of these ids. `documents`: JSON columns that contain ids of documents.
     """
 
-    refers: Mapping[str, str]
+    references: Mapping[str, str]
     new_id: Callable[[], str] | None = None
     table: LiteralString = ""
     documents: tuple[str, ...] = ()
 
 
-CARRIED: Mapping[str, Carried] = {
-    "evaluations": Carried({"partition_id": _PARTITIONS}, new_id=ids.evaluation_id, table="evaluations"),
-    "evaluation_questions": Carried({"evaluation_id": "evaluations"}, documents=("relevant", "filter")),
-    "evaluation_runs": Carried({"evaluation_id": "evaluations"}, new_id=ids.evaluation_run_id, table="evaluation_runs"),
-    "access_groups": Carried({"partition_id": _PARTITIONS}),
-    "group_members": Carried({"partition_id": _PARTITIONS}),
-    "directory_resources": Carried({"partition_id": _PARTITIONS}),
+TABLE_IMPORTS: Mapping[str, TableImport] = {
+    "evaluations": TableImport({"partition_id": _PARTITIONS}, new_id=ids.evaluation_id, table="evaluations"),
+    "evaluation_questions": TableImport({"evaluation_id": "evaluations"}, documents=("relevant", "filter")),
+    "evaluation_runs": TableImport(
+        {"evaluation_id": "evaluations"}, new_id=ids.evaluation_run_id, table="evaluation_runs"
+    ),
+    "access_groups": TableImport({"partition_id": _PARTITIONS}),
+    "group_members": TableImport({"partition_id": _PARTITIONS}),
+    "directory_resources": TableImport({"partition_id": _PARTITIONS}),
 }
-"""By table, in the order in which they are imported."""
+"""By table, in the order of import."""
 
 
-class Carrying(Frame):
-    """Writes them."""
+class TableImporter(Frame):
+    """Import of the tables of `TABLE_IMPORTS`."""
 
-    def _carry(self, documents: Mapping[str, str], *, renamed: bool) -> None:
-        """Every row of every one. `documents`: their ids here by those of the archive."""
+    def _import_tables(self, documents: Mapping[str, str], *, renamed: bool) -> None:
+        """Import every row. `documents`: archived ids of documents to new ones."""
         new_ids: dict[str, dict[str, str]] = {}
-        for table, carried in CARRIED.items():
+        for table, rule in TABLE_IMPORTS.items():
             new_ids[table] = {}
-            for page in self._pages(table):
+            for page in self._read_pages(table):
                 records = [record for record in page if record.get("finished_at", "") is not None]
-                if carried.new_id is not None:
-                    new_ids[table] |= self._names_of(carried, carried.new_id, records, renamed=renamed)
-                self._insert(table, [self._carried(table, record, new_ids, documents) for record in records])
+                if rule.new_id is not None:
+                    new_ids[table] |= self._choose_ids(rule, rule.new_id, records, renamed=renamed)
+                self._insert(table, [self._convert(table, record, new_ids, documents) for record in records])
 
-    def _names_of(
-        self, carried: Carried, new_id: Callable[[], str], records: list[Record], *, renamed: bool
+    def _choose_ids(
+        self, rule: TableImport, new_id: Callable[[], str], records: list[Record], *, renamed: bool
     ) -> dict[str, str]:
         archived_ids = [record["id"] for record in records]
         if not all(isinstance(name, str) and _ID.fullmatch(name) for name in archived_ids):
-            raise ArchiveError("The export is damaged: a row has an id that cannot be.")
-        in_use = queries.has_any(self._db, carried.table, archived_ids)
+            raise ArchiveError("The export is damaged: a row has an invalid id.")
+        in_use = queries.has_any(self._db, rule.table, archived_ids)
         return {name: new_id() if renamed or in_use else name for name in archived_ids}
 
-    def _carried(
-        self, table: str, record: Record, known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
+    def _convert(
+        self, table: str, record: Record, new_ids: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
     ) -> Record:
-        carried = CARRIED[table]
+        rule = TABLE_IMPORTS[table]
         values = dict(record)
-        for column, target in carried.refers.items():
-            values[column] = self._partition(record) if target == _PARTITIONS else known[target][record[column]]
-        if carried.new_id is not None:
-            values["id"] = known[table][record["id"]]
-        return values | {column: _renamed(record[column], documents) for column in carried.documents}
+        for column, target in rule.references.items():
+            values[column] = self._partition_of(record) if target == _PARTITIONS else new_ids[target][record[column]]
+        if rule.new_id is not None:
+            values["id"] = new_ids[table][record["id"]]
+        return values | {column: _replace_ids(record[column], documents) for column in rule.documents}
 
 
-def _renamed(value: Any, documents: Mapping[str, str]) -> Any:
+def _replace_ids(value: Any, documents: Mapping[str, str]) -> Any:
     """Return a copy of the JSON value with the new ids of documents."""
     match value:
         case str():
             return documents.get(value, value)
         case list():
-            return [_renamed(item, documents) for item in value]
+            return [_replace_ids(item, documents) for item in value]
         case dict():
-            return {key: _renamed(item, documents) for key, item in value.items()}
+            return {key: _replace_ids(item, documents) for key, item in value.items()}
         case _:
             return value

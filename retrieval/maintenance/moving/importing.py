@@ -1,7 +1,7 @@
-"""Import of a namespace from an archive. The namespace is hidden until the import is complete.
+"""Import of a namespace from an archive.
 
-It is created as a deleted one whose sweep is postponed while the import runs. The last transaction makes it visible; an
-import that ends earlier leaves a deleted namespace, which garbage collection clears.
+The namespace is created as a deleted one whose sweep is postponed while the import runs. The last transaction makes it
+visible; after an import that ends earlier, garbage collection clears it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from retrieval.keywords import languages, postings
 from retrieval.maintenance.moving import frame, queries
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
 from retrieval.maintenance.moving.conversions import Conversion
-from retrieval.maintenance.moving.frame import PAGE, Carrying, Target
+from retrieval.maintenance.moving.frame import PAGE_ROWS, TableImporter, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore
@@ -32,106 +32,109 @@ from retrieval.statuses import DocumentStatus, Stage
 
 T = TypeVar("T")
 
-_PART = 1 << 20
+_READ_BYTES = 1 << 20
 _READ_BACK_SECONDS = 60.0
-_NO_TOKENS = "It was imported without its tokens: authorize it again."
+_NO_TOKENS = "The connection was imported without its tokens: authorize it again."
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Result of an import. `renamed`: some ids of documents existed already, so all documents got new ones."""
+    """Result of an import. `renamed`: an id of a document existed already, so all documents have new ids."""
 
     namespace: str
     documents: int
     chunks: int
     renamed: bool
     lacks: tuple[str, ...]
-    """Dotted paths of the secrets that a client has to send."""
+    """Dotted paths of the secrets that a client must send."""
 
 
-def configs_of(archive: Archive) -> tuple[str, dict[str, Any]]:
-    """Name and configs of the archived namespace."""
-    content = archive.json(NAMESPACE)
+def read_configs(archive: Archive) -> tuple[str, dict[str, Any]]:
+    """Return name and configurations of the archived namespace."""
+    content = archive.read_json(NAMESPACE)
     configs = content.get("config") if isinstance(content, dict) else None
     name = content.get("name") if isinstance(content, dict) else None
     if not isinstance(configs, dict) or not isinstance(name, str) or not 0 < len(name) <= 200:
         raise ArchiveError("The export is damaged: namespace.json names no namespace.")
     present = {key: value for key, value in configs.items() if key in namespaces.CONFIGS and isinstance(value, dict)}
     if not set(namespaces.REQUIRED) <= present.keys():
-        raise ArchiveError("The export is damaged: namespace.json lacks a config that every namespace has.")
+        raise ArchiveError("The export is damaged: namespace.json lacks a required configuration.")
     return name, present
 
 
-def language_of(archive: Archive) -> str | None:
-    """The language that the archived namespace fixes for its keywords; None where it fixes none that is known here."""
-    content = archive.json(NAMESPACE)
+def read_language(archive: Archive) -> str | None:
+    """Return the fixed keyword language of the archived namespace; None without one that this service supports."""
+    content = archive.read_json(NAMESPACE)
     language = content.get("keyword_language") if isinstance(content, dict) else None
     return language if isinstance(language, str) and languages.fixed(language) is not None else None
 
 
 def import_namespace(target: Target, archive: Archive) -> Imported:
-    """Make the namespace; nothing of it can be seen before all of it is there. Fatal, and nothing is made, where this
-    installation does not have its stores: garbage collection could not clear them either."""
+    """Create the namespace, which appears when it is complete; Fatal if this installation lacks its stores."""
+    # Garbage collection could not clear a namespace whose stores are not available.
     target.files()
     target.vectors(1)
     work = _Import(target, archive)
     work.begin()
     try:
-        return work.whole()
+        return work.run()
     except (psycopg.DataError, psycopg.IntegrityError, KeyError, TypeError, AttributeError) as error:
-        work.give_up()
+        work.abort()
         raise ArchiveError("The export is damaged: its rows do not fit the tables of this service.") from error
     except BaseException:
-        work.give_up()
+        work.abort()
         raise
 
 
-class _Import(Carrying):
+class _Import(TableImporter):
     def __init__(self, target: Target, archive: Archive) -> None:
         super().__init__(target, archive)
         self._jobs: dict[str, frame.Job] = {}
         self._documents: dict[str, frame.Document] = {}
-        self._names: dict[str, str] = {}
+        self._document_ids: dict[str, str] = {}
         self._conversion = Conversion(archive.version)
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
 
-    def whole(self) -> Imported:
-        """Everything else, and then the namespace for all to see."""
-        self._name_documents()
+    def run(self) -> Imported:
+        """Import everything, then make the namespace visible."""
+        self._choose_document_ids()
         self._read_connections()
         self._read_jobs()
         self._read_documents()
         self._read_files()
         self._write_runs()
-        self._carry(self._names, renamed=self._renamed)
+        self._import_tables(self._document_ids, renamed=self._renamed)
         chunks = self._read_chunks()
         dimensions = self._read_embeddings()
         if dimensions:
-            self._write_vectors(self._to.vectors(dimensions))
-        self._show()
-        return Imported(self._to.config.id, len(self._documents), chunks, self._renamed, self._to.lacks)
+            self._write_vectors(self._target.vectors(dimensions))
+        self._show_namespace()
+        config = self._target.config
+        return Imported(config.id, len(self._documents), chunks, self._renamed, self._target.lacks)
 
-    def _name_documents(self) -> None:
-        """Keep the ids of documents, unless one of them exists already: then all get new ones."""
-        for page in self._pages("documents"):
+    def _choose_document_ids(self) -> None:
+        """Keep the ids of documents, or choose new ids for all if one exists already."""
+        for page in self._read_pages("documents"):
             names = [record["id"] for record in page]
             if not all(isinstance(name, str) and frame.DOCUMENT.fullmatch(name) for name in names):
-                raise ArchiveError("The export is damaged: a document has an id that cannot be.")
-            self._names |= dict(zip(names, names, strict=True))
+                raise ArchiveError("The export is damaged: a document has an invalid id.")
+            self._document_ids |= dict(zip(names, names, strict=True))
             for record in page:
                 self._conversion.note_document(record)
             self._renamed |= queries.has_any(self._db, "documents", names)
         if self._renamed:
-            fresh = sorted(ids.document_id() for _ in self._names)  # in the same order: equal scores are told by ids
-            self._names = dict(zip(sorted(self._names), fresh, strict=True))
+            fresh = sorted(
+                ids.document_id() for _ in self._document_ids
+            )  # in the same order: equal scores are sorted by id
+            self._document_ids = dict(zip(sorted(self._document_ids), fresh, strict=True))
 
     def _read_connections(self) -> None:
-        for page in self._pages("connections"):
+        for page in self._read_pages("connections"):
             for record in page:
                 if not frame.CONNECTION.fullmatch(record["id"]):
-                    raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
+                    raise ArchiveError("The export is damaged: a connection has an invalid id.")
                 is_taken = self._renamed or queries.has_any(self._db, "connections", [record["id"]])
                 self._connections[record["id"]] = ids.connection_id() if is_taken else record["id"]
             self._insert(
@@ -140,7 +143,7 @@ class _Import(Carrying):
                     {
                         **record,
                         "id": self._connections[record["id"]],
-                        "partition_id": self._partition(record),
+                        "partition_id": self._partition_of(record),
                         "status": record["status"] if record["status"] == "REVOKED" else "FAILED",
                         "status_reason": record["status_reason"] if record["status"] == "REVOKED" else _NO_TOKENS,
                         "client_redirect_url": None,
@@ -152,21 +155,21 @@ class _Import(Carrying):
             )
 
     def _read_jobs(self) -> None:
-        for page in self._pages("jobs"):
+        for page in self._read_pages("jobs"):
             jobs = []
             for record in page:
                 if not frame.SOURCE.fullmatch(record["source"]):
-                    raise ArchiveError("The export is damaged: a job has a source that cannot be.")
-                new_job = frame.Job(ids.job_id(), self._partition(record), record["source"], ids.job_run_id())
+                    raise ArchiveError("The export is damaged: a job has an invalid source.")
+                new_job = frame.Job(ids.job_id(), self._partition_of(record), record["source"], ids.job_run_id())
                 self._jobs[record["id"]] = new_job
-                config = self._conversion.job(record)["config"]
+                config = self._conversion.convert_job(record)["config"]
                 if config.get("connectionId") is not None:
                     config["connectionId"] = self._connections.get(config["connectionId"])
                 jobs.append(
                     {
                         **record,
                         "id": new_job.id,
-                        "organization_id": self._to.config.organization_id,
+                        "organization_id": self._target.config.organization_id,
                         "partition_id": new_job.partition,
                         "config": config,
                     }
@@ -184,28 +187,28 @@ class _Import(Carrying):
                 by_job[run.job_id].number = run.number
 
     def _read_documents(self) -> None:
-        self._stored = set(self._archive.files())
-        for page in self._pages("documents"):
+        self._stored = set(self._archive.list_files())
+        for page in self._read_pages("documents"):
             records = []
             for record in page:
                 job, visible = self._jobs[record["job_id"]], int(record["active_generation"]) > 0
-                if self._partition(record) != job.partition or not frame.SOURCE.fullmatch(record["source"]):
-                    raise ArchiveError("The export is damaged: a document is not where its job is.")
+                if self._partition_of(record) != job.partition or not frame.SOURCE.fullmatch(record["source"]):
+                    raise ArchiveError("The export is damaged: a document and its job are in different partitions.")
                 status = frame.final_status(record["status"], visible=visible)
                 document = frame.Document(
-                    self._names[record["id"]], job.partition, job.number, job.run, visible, status
+                    self._document_ids[record["id"]], job.partition, job.number, job.run, visible, status
                 )
                 self._documents[record["id"]] = document
                 records.append(
                     {
-                        **self._conversion.document(record, document.id),
+                        **self._conversion.convert_document(record, document.id),
                         "id": document.id,
                         "partition_id": document.partition,
                         "job_id": job.id,
                         "job_run_id": job.run,
                         "status": status,
                         "connection_id": self._connections.get(record["connection_id"]),
-                        "archive_id": self._names.get(record["archive_id"]),
+                        "archive_id": self._document_ids.get(record["archive_id"]),
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
                         "access_after": record.get("access_after") and job.number,
@@ -215,10 +218,10 @@ class _Import(Carrying):
             self._insert("documents", records)
             for record in page:
                 self._place_files(record)
-        self._conversion.finish_documents(self._db, self._here())
-        for page in self._pages("connection_documents"):
+        self._conversion.finish_documents(self._db, self._list_partitions())
+        for page in self._read_pages("connection_documents"):
             pairs = [
-                {**record, "document_id": self._names[record["document_id"]], "connection_id": connection}
+                {**record, "document_id": self._document_ids[record["document_id"]], "connection_id": connection}
                 for record in page
                 if (connection := self._connections.get(record["connection_id"]))
                 and record["document_id"] in self._documents
@@ -226,20 +229,22 @@ class _Import(Carrying):
             self._insert("connection_documents", pairs)
 
     def _place_files(self, record: Mapping[str, Any]) -> None:
-        raw_key, parsed_key = (self._key(record["partition_id"], record[name]) for name in ("raw_key", "parsed_key"))
-        queries.set_files(self._db, self._names[record["id"]], raw_key, parsed_key)
+        raw_key, parsed_key = (
+            self._file_key(record["partition_id"], record[name]) for name in ("raw_key", "parsed_key")
+        )
+        queries.set_files(self._db, self._document_ids[record["id"]], raw_key, parsed_key)
 
-    def _key(self, partition: int, key: str | None) -> str | None:
-        """Return the new key of a file of the archive; None for one that the archive lacks."""
+    def _file_key(self, partition: int, key: str | None) -> str | None:
+        """Return the new key of an archived file; None if the archive lacks it."""
         below = key.partition("/")[2] if isinstance(key, str) else ""
         return self._new_key(partition, below) if below in self._stored else None
 
     def _new_key(self, partition: int, below: str) -> str:
-        _, tenant = self._to.partitions[partition]
+        _, tenant = self._target.partitions[partition]
         folder, _, path = below.partition("/")
         if folder != file_keys.of_tenant(tenant):
             raise ArchiveError("The export is damaged: a file is in the folder of another tenant.")
-        root = file_keys.folder_key(Scope(self._to.config.organization_id, self._to.config.id, tenant))
+        root = file_keys.folder_key(Scope(self._target.config.organization_id, self._target.config.id, tenant))
         match = frame.OF_DOCUMENT.fullmatch(path)
         owner = self._documents.get(match["document"]) if match else None
         if match and owner:
@@ -247,23 +252,23 @@ class _Import(Carrying):
         return f"{root}{path}"
 
     def _read_files(self) -> None:
-        by_tenant = {file_keys.of_tenant(tenant): number for number, (_, tenant) in self._to.partitions.items()}
-        store = self._to.files() if self._stored else None
+        by_tenant = {file_keys.of_tenant(tenant): number for number, (_, tenant) in self._target.partitions.items()}
+        store = self._target.files() if self._stored else None
         for below in sorted(self._stored):
-            self._renew()
+            self._renew_lease()
             number = by_tenant.get(below.partition("/")[0])
             if number is None:
                 raise ArchiveError("The export is damaged: a file is in the folder of no tenant.")
             with self._archive.open(FILES + below) as member:
                 if store is not None:
-                    store.put(self._new_key(number, below), iter(lambda: member.read(_PART), b""))
+                    store.put(self._new_key(number, below), iter(lambda: member.read(_READ_BYTES), b""))
 
     def _write_runs(self) -> None:
-        """Which run each document is of, and the files that garbage collection finds by it."""
-        partition_of = {new: number for number, (new, _) in self._to.partitions.items()}
+        """Import the entries of documents in job runs, by which garbage collection finds their files."""
+        partition_of = {new: number for number, (new, _) in self._target.partitions.items()}
         positions: dict[str, int] = {}
         stages = {stage.value for stage in Stage}
-        for page in self._pages("run_documents"):
+        for page in self._read_pages("run_documents"):
             records = []
             for record in page:
                 if (document := self._documents.get(record["document_id"])) is None:
@@ -273,15 +278,15 @@ class _Import(Carrying):
                 stage = record["stage"] if record["stage"] in stages else Stage.ACCEPTED.value
                 records.append(
                     {
-                        **self._conversion.run_document(record),
+                        **self._conversion.convert_run_document(record),
                         "job_run_id": document.run,
                         "document_id": document.id,
                         "position": positions[document.run],
                         "generation": document.generation,
                         "status": DocumentStatus.SUCCESS.value if document.visible else document.status,
                         "stage": Stage.UPSERTED.value if document.visible else stage,
-                        "raw_key": self._key(number, record["raw_key"]),
-                        "parsed_key": self._key(number, record["parsed_key"]),
+                        "raw_key": self._file_key(number, record["raw_key"]),
+                        "parsed_key": self._file_key(number, record["parsed_key"]),
                         "epoch": 0,
                         "made_from": None,
                         "partition_id": None,
@@ -292,9 +297,10 @@ class _Import(Carrying):
         self._conversion.finish_runs(self._db)
 
     def _read_chunks(self) -> int:
-        """Chunks in the order of their ids, so that equal scores are in the same order as before."""
+        """Import the chunks and return their number."""
+        # In the order of their ids: equal scores are sorted by id.
         count = 0
-        for page in self._pages("chunks"):
+        for page in self._read_pages("chunks"):
             records = []
             for record in page:
                 document = self._documents[record["document_id"]]
@@ -305,33 +311,33 @@ class _Import(Carrying):
                     "document_id": document.id,
                     "generation": document.generation,
                 }
-                records.append({**self._conversion.chunk(record), **version})
+                records.append({**self._conversion.convert_chunk(record), **version})
             with self._db.transaction() as connection:
                 by_partition: dict[int, list[int]] = {}
                 for chunk in queries.insert_chunks(connection, records):
                     by_partition.setdefault(chunk.partition_id, []).append(chunk.id)
                 for partition, chunks in by_partition.items():
-                    added = postings.index_chunks(connection, partition, chunks, self._to.language)
+                    added = postings.index_chunks(connection, partition, chunks, self._target.language)
                     partitions.add_counts(connection, partition, chunks=added[0], terms=added[1])
             count += len(records)
         return count
 
     def _read_embeddings(self) -> int:
-        """Their dimensions, 0 if there are none."""
+        """Import the embeddings and return their dimensions, 0 without any."""
         dimensions = 0
-        for page in frame.split_pages(self._archive.embeddings(), PAGE):
-            self._renew()
+        for page in frame.split_pages(self._archive.iterate_embeddings(), PAGE_ROWS):
+            self._renew_lease()
             texts = [frame.vector_text(values) for _, values in page]
             dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
-            queries.insert_embeddings(self._db, [key for key, _ in page], texts, self._here())
+            queries.insert_embeddings(self._db, [key for key, _ in page], texts, self._list_partitions())
         return dimensions
 
     def _write_vectors(self, store: VectorStore) -> None:
-        config = self._to.config
-        for partition, tenant in self._to.partitions.values():
+        config = self._target.config
+        for partition, tenant in self._target.partitions.values():
             scope, last_id = Scope(config.organization_id, config.id, tenant), 0
-            while chunks := queries.list_vectors(self._db, partition, last_id, PAGE):
-                self._renew()
+            while chunks := queries.list_vectors(self._db, partition, last_id, PAGE_ROWS):
+                self._renew_lease()
                 last_id = chunks[-1].id
                 vectors = [
                     Vector(
@@ -349,10 +355,10 @@ class _Import(Carrying):
                 self._read_back(store, scope, [vector.id for vector in vectors if any(vector.values)])
 
     def _read_back(self, store: VectorStore, scope: Scope, written: list[str]) -> None:
-        end = time.monotonic() + _READ_BACK_SECONDS
+        deadline = time.monotonic() + _READ_BACK_SECONDS
         while written := store.unsettled(scope, written) if written else []:
-            if time.monotonic() > end:
-                raise Retryable("The vector store took the vectors, but they could not be read back.")
+            if time.monotonic() > deadline:
+                raise Retryable("The vector store accepted the vectors, but they cannot be read back.")
             time.sleep(0.5)
 
 
@@ -363,7 +369,7 @@ def draft_namespace(
     sent_to: Mapping[str, list[str]],
     keyword_language: str | None = None,
 ) -> NamespaceConfig:
-    """The namespace that an import makes."""
+    """Return the configuration of the namespace that an import creates."""
     created_at = datetime.now(UTC)
     return NamespaceConfig(
         id=ids.namespace_id(),

@@ -13,18 +13,18 @@ from retrieval.database.rows import Executor, Params, row_factory
 from retrieval.database.sessions import ThreadConnection
 
 LEASE_MINUTES = 15
-"""For how long an import may be silent before garbage collection takes what it has made."""
+"""Time without a renewal after which garbage collection clears an incomplete import."""
 
 
 class Run(NamedTuple):
-    """The run that a job got."""
+    """Run of an imported job."""
 
     job_id: str
     number: int
 
 
 class Chunk(NamedTuple):
-    """A chunk that was inserted."""
+    """Inserted chunk."""
 
     id: int
     partition_id: int
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """A chunk with its embedding as text, None where it has none, and what its labels are made of."""
+    """Chunk with its embedding as text (None without one) and the fields of its labels."""
 
     id: int
     document_id: str
@@ -45,7 +45,7 @@ class StoredVector:
 
 
 def hide_namespace(connection: Executor, namespace: str) -> None:
-    """Have the namespace look deleted."""
+    """Mark the namespace as deleted."""
     connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": namespace})
 
 
@@ -55,7 +55,7 @@ def insert_partition(connection: Executor, namespace: str, tenant: str) -> int:
 
 
 def insert_leases(connection: Executor, partitions: Sequence[int]) -> None:
-    """Insert the sweeps that clear the partitions unless they are put off."""
+    """Insert the sweeps that clear the partitions unless they are renewed in time."""
     connection.execute(
         "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
         " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
@@ -64,7 +64,7 @@ def insert_leases(connection: Executor, partitions: Sequence[int]) -> None:
 
 
 def renew_leases(db: Executor, partitions: Sequence[int]) -> list[int]:
-    """Put the sweeps off; return their ids."""
+    """Postpone the sweeps; return their ids."""
     statement: LiteralString = (
         "update sweeps set due_at = now() + make_interval(mins => %(minutes)s)"
         " where partition_id = any(%(partitions)s) and kind = 'partition' returning id"
@@ -73,7 +73,7 @@ def renew_leases(db: Executor, partitions: Sequence[int]) -> list[int]:
 
 
 def end_leases(db: Executor, partitions: Sequence[int]) -> None:
-    """Have the partitions cleared now."""
+    """Make the sweeps of the partitions due now."""
     statement: LiteralString = (
         "update sweeps set due_at = now() where partition_id = any(%(partitions)s) and kind = 'partition'"
     )
@@ -83,7 +83,7 @@ def end_leases(db: Executor, partitions: Sequence[int]) -> None:
 def show_namespace(
     connection: Executor, namespace: str, organization: str, partitions: Sequence[int], leases: Sequence[int]
 ) -> None:
-    """Let the namespace appear, with its tenants, and drop its leases."""
+    """Make the namespace visible with its tenants, and delete its leases."""
     values = {"id": namespace, "organization": organization, "partitions": list(partitions), "leases": list(leases)}
     connection.execute("delete from sweeps where id = any(%(leases)s)", values)
     connection.execute("update namespaces set deleted_at = null, updated_at = now() where id = %(id)s", values)
@@ -98,7 +98,7 @@ def show_namespace(
 
 
 def list_columns(db: Executor, table: str) -> list[str]:
-    """List the columns of a table but for numbers that the database gives."""
+    """List the columns of a table without identity columns."""
     statement: LiteralString = (
         "select column_name from information_schema.columns where table_schema = current_schema()"
         " and table_name = %(table)s and is_identity = 'NO'"
@@ -107,7 +107,7 @@ def list_columns(db: Executor, table: str) -> list[str]:
 
 
 def insert_records(connection: ThreadConnection, table: str, records: Sequence[Mapping[str, Any]]) -> None:
-    """Insert records by the columns that they and the table have."""
+    """Insert the columns of the records that the table has."""
     if records:
         connection.execute(_insert(connection, table, records[0]), {"records": Jsonb(records)})
 
@@ -126,7 +126,7 @@ def _insert(connection: Executor, table: str, record: Mapping[str, Any]) -> sql.
 
 
 def insert_runs(db: Executor, columns: Params) -> list[Run]:
-    """Insert a run that has ended for each job: `runs`, `jobs`, `partitions` and `sources`."""
+    """Insert a completed run for each job. `columns`: `runs`, `jobs`, `partitions` and `sources`."""
     return db.fetch(
         Run,
         """
@@ -141,7 +141,7 @@ def insert_runs(db: Executor, columns: Params) -> list[Run]:
 
 
 def has_any(db: Executor, table: LiteralString, ids: Sequence[str]) -> bool:
-    """Tell whether the table has a row with one of the ids."""
+    """Return True if the table has a row with one of the ids."""
     statement: LiteralString = f"select exists (select from {table} where id = any(%(ids)s))"
     return bool(db.fetch_one(bool, statement, {"ids": list(ids)}))
 
@@ -152,7 +152,7 @@ def set_files(db: Executor, document_id: str, raw_key: str | None, parsed_key: s
 
 
 def set_archive_hashes(db: Executor, document_ids: Sequence[str], name: str) -> None:
-    """Give packed documents, as property `name`, the digest of the file that they came out of."""
+    """Set the property `name` of members of archives to the digest of their archive."""
     db.execute(
         """
         update documents d
@@ -165,7 +165,7 @@ def set_archive_hashes(db: Executor, document_ids: Sequence[str], name: str) -> 
 
 
 def set_inheritance(db: Executor, partitions: Sequence[int]) -> None:
-    """Let packed documents inherit whose list is that of their archive."""
+    """Let members inherit their access list if it equals that of their archive."""
     db.execute(
         """
         update documents m set inherits_access = m.access is not distinct from a.access
@@ -176,7 +176,7 @@ def set_inheritance(db: Executor, partitions: Sequence[int]) -> None:
 
 
 def insert_embeddings(db: Executor, keys: Sequence[bytes], vectors: Sequence[str], partitions: Sequence[int]) -> None:
-    """Insert those that a chunk of the partitions needs."""
+    """Insert the embeddings that chunks of the partitions use."""
     db.execute(
         """
         insert into embeddings (partition_id, key, values)

@@ -10,16 +10,16 @@ from retrieval.database.rows import Executor, row_factory
 from retrieval.database.sessions import ThreadConnection
 
 _PAGE = 500
-_CHOSEN: LiteralString = """
+_EXPORTED: LiteralString = """
     select d.* from documents d join partitions p on p.id = d.partition_id
     where p.namespace_id = %(namespace)s and d.deleted_at is null
       and (d.active_generation > 0 or d.status in ('FAILED', 'CANCELLED'))
 """
-"""Documents that have something: those that wait for their first version come when they are ingested again."""
+"""SQL: documents with a version or a final error; others are exported once they are ingested."""
 _MEMBERS: LiteralString = (
     """
     with d as ("""
-    + _CHOSEN
+    + _EXPORTED
     + """)
     select distinct on (d.id) to_jsonb(m) as record from d
     join run_documents m on m.document_id = d.id
@@ -34,17 +34,17 @@ TABLES: Mapping[str, LiteralString] = {
     "connections": "select to_jsonb(c) - array['credentials', 'cursor'] as record from connections c"
     " join partitions p on p.id = c.partition_id where p.namespace_id = %(namespace)s order by c.created_at, c.id",
     "jobs": "select to_jsonb(j) as record from jobs j join partitions p on p.id = j.partition_id"
-    " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _CHOSEN + ") d)"
+    " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _EXPORTED + ") d)"
     " order by j.created_at, j.id",
     "documents": "select (to_jsonb(d) - array['access_limit', 'allowed', 'denied']) || jsonb_build_object('access', "
     + lists.HELD
     + ") as record from ("
-    + _CHOSEN
+    + _EXPORTED
     + ") d order by d.created_at, d.id",
     "run_documents": _MEMBERS,
     "connection_documents": "select to_jsonb(h) as record from connection_documents h"
-    " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",
-    "chunks": "select to_jsonb(c) as record from (" + _CHOSEN + ") d"
+    " where h.document_id in (select id from (" + _EXPORTED + ") d) order by h.document_id, h.connection_id",
+    "chunks": "select to_jsonb(c) as record from (" + _EXPORTED + ") d"
     " join chunks c on c.document_id = d.id and c.generation = d.active_generation order by c.id",
     "evaluations": "select to_jsonb(e) as record from evaluations e" + _OF + " order by e.created_at, e.id",
     "evaluation_questions": "select to_jsonb(q) as record from evaluation_questions q"
@@ -61,11 +61,11 @@ TABLES: Mapping[str, LiteralString] = {
     + _OF
     + " order by e.partition_id, e.id",
 }
-"""The records of each table, in the order in which they are imported. Runs that have not ended are left out."""
+"""SQL by table, in the order of import: its records as JSON. Unfinished runs are left out."""
 
 
 class Namespace(NamedTuple):
-    """The namespace as `namespace.json` has it."""
+    """Content of `namespace.json`."""
 
     id: str
     name: str
@@ -75,14 +75,14 @@ class Namespace(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """An embedding; `values` as PostgreSQL sends a halfvec."""
+    """Embedding; `values` in the binary form of a halfvec."""
 
     key: bytes
     values: bytes
 
 
 def list_namespaces(db: Executor, name: str) -> list[str]:
-    """Return the ids of the namespaces of this id or name, the one of this id first."""
+    """Return the ids of namespaces with this id or name, the id first."""
     statement: LiteralString = (
         "select id from namespaces where deleted_at is null and (id = %(name)s or name = %(name)s)"
         " order by id = %(name)s desc"
@@ -117,7 +117,9 @@ def count_left_out(connection: Executor, namespace: str) -> int:
 
 def list_file_keys(connection: Executor, namespace: str) -> list[str]:
     statement: LiteralString = (
-        "select distinct k.key from (" + _CHOSEN + ") d cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)"
+        "select distinct k.key from ("
+        + _EXPORTED
+        + ") d cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)"
         " where k.key is not null order by k.key"
     )
     return connection.fetch(str, statement, {"namespace": namespace})
@@ -133,7 +135,7 @@ def iterate_embeddings(connection: ThreadConnection, namespace: str) -> Iterator
     statement: LiteralString = (
         """
         select distinct on (e.key) e.key, e.values from ("""
-        + _CHOSEN
+        + _EXPORTED
         + """) d join chunks c on c.document_id = d.id and c.generation = d.active_generation
         join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key order by e.key
         """

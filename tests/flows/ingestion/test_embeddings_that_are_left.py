@@ -62,7 +62,7 @@ def test_of_a_text_that_is_deleted_while_the_model_is_at_work(space, monkeypatch
     space.work()
     assert space.search("hunting") == ["owls"]
     assert embeddings(space) == 1
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
 
 
 def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
@@ -75,7 +75,7 @@ def test_of_a_text_that_is_deleted_while_its_embedding_is_put_back(space):
     with psycopg.connect(space.db.url) as sweep:  # what the sweep of the deleted document does, slowly
         sweep.execute("select pg_advisory_xact_lock(partition_id) from chunks")
         sweep.execute("delete from chunks where document_id = %s", [document])
-        repair = threading.Thread(target=tables._missing_embeddings, args=(whole, found))
+        repair = threading.Thread(target=tables._copy_embeddings, args=(whole, found))
         repair.start()
         time.sleep(0.5)
         sweep.commit()
@@ -149,4 +149,4 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     assert trouble == []
     space.work()
     space.sweep()
-    assert [one for one in check.run_check(instance(space)).found if one.kind == "ORPHAN_EMBEDDING"] == []
+    assert [one for one in check.run_check(instance(space)).findings if one.kind == "ORPHAN_EMBEDDING"] == []

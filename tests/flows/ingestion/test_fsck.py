@@ -182,16 +182,16 @@ def searched(space):
 def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     space = Configured(quiet)
     documents = filled(space)
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     planted = plant(space, documents)
     other = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
     registry.file_store(space.config).put(other, [b"x"])
     outcome = check.run_check(instance(space))
-    assert found_of([*planted, ("ORPHAN_FILE", other)], outcome.found) == 101
-    assert check.run_check(instance(space), repair=True).left == []
+    assert found_of([*planted, ("ORPHAN_FILE", other)], outcome.findings) == 101
+    assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     lost = only(space, "select status, error from documents where error like 'Parts of this document%%'")
     assert len(lost) == 10  # a text whose only file is gone cannot be made again
     assert {row["status"] for row in lost} == {"FAILED"}
@@ -207,13 +207,13 @@ def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pineco
             fileStorageConfig=storage.config(s3_server.bucket(storage)),
         )
         documents = filled(space)
-        assert check.run_check(instance(space)).found == []
+        assert check.run_check(instance(space)).findings == []
         planted = plant(space, documents)
-        assert found_of(planted, check.run_check(instance(space)).found) == 100
-        assert check.run_check(instance(space), repair=True).left == []
+        assert found_of(planted, check.run_check(instance(space)).findings) == 100
+        assert check.run_check(instance(space), repair=True).remaining == []
         space.work()
         space.sweep()
-        assert check.run_check(instance(space)).found == []
+        assert check.run_check(instance(space)).findings == []
         registry._made.clear()
 
 
@@ -240,13 +240,13 @@ def test_what_a_running_flow_writes_is_left_alone(quiet):
     seen = []
 
     def look(step):
-        seen.append((step, check.run_check(instance(space), repair=True).found))
+        seen.append((step, check.run_check(instance(space), repair=True).findings))
 
     space.take(lease, before=look)
     assert len(seen) == 5
     assert {step: found for step, found in seen if found} == {}
     assert space.search("bats")[:1] == ["bats"]
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
 
 
 def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
@@ -269,8 +269,8 @@ def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
         return Stores(Away(), found.files, found.end_authorizations)
 
     outcome = check.run_check(Instance(space.db, stores, "english", real.local_files), repair=True)
-    assert {one.kind for one in outcome.found} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
-    assert {one.kind for one in outcome.left} == {"UNREADABLE_STORE"}
+    assert {one.kind for one in outcome.findings} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
+    assert {one.kind for one in outcome.remaining} == {"UNREADABLE_STORE"}
 
 
 def copied(db, name):
@@ -298,10 +298,10 @@ def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path
     space.db = Database(yesterday, size=4)
     try:
         found = check.run_check(instance(space), repair=True)
-        assert sorted((one.kind, one.document) for one in found.found) == sorted(
+        assert sorted((one.kind, one.document) for one in found.findings) == sorted(
             [("ORPHAN_FILE", newer), ("MISSING_FILE", deleted)]
         )
-        assert found.left == []
+        assert found.remaining == []
         assert space.search("owl 0 in valley")[0] == "owl 0"
         status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
         assert status == {kept: "SUCCESS", deleted: "FAILED"}
@@ -310,7 +310,7 @@ def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path
         space.work()
         assert space.search("sleeping seals")[0] == "seals"
         assert again.document_id == deleted
-        assert check.run_check(instance(space)).found == []
+        assert check.run_check(instance(space)).findings == []
     finally:
         space.db.close()
 
@@ -324,8 +324,8 @@ def test_a_database_of_today_beside_yesterdays_files_is_repaired(quiet, tmp_path
     shutil.rmtree(tmp_path / "files")
     (tmp_path / "yesterday").rename(tmp_path / "files")
     found = check.run_check(instance(space), repair=True)
-    assert {(one.kind, one.document) for one in found.found} == {("MISSING_FILE", lost)}
-    assert found.left == []
+    assert {(one.kind, one.document) for one in found.findings} == {("MISSING_FILE", lost)}
+    assert found.remaining == []
     assert space.search("owl 0 in valley")[0] == "owl 0"
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
 
@@ -339,10 +339,10 @@ def test_readers_that_are_not_those_of_the_list_are_found_and_repaired(quiet):
     only(space, "update documents set allowed = '{g:staff}' where id = %(id)s", id=lacking)
     only(space, "update documents set allowed = allowed || '{*}', denied = '{}' where id = %(id)s", id=more)
     only(space, "update documents set access_limit = access where id = %(id)s", id=limited)
-    found = check.run_check(instance(space)).found
+    found = check.run_check(instance(space)).findings
     assert {(one.kind, one.document) for one in found} == {("WRONG_READERS", one) for one in (lacking, more, limited)}
-    assert check.run_check(instance(space), repair=True).left == []
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space), repair=True).remaining == []
+    assert check.run_check(instance(space)).findings == []
     rows = [row for one in made for row in only(space, "select * from documents where id = %(id)s", id=one)]
     assert {(*row["allowed"], *row["denied"]) for row in rows} == {("u:ada", "g:staff", "u:bob")}
     assert {row["access_limit"] for row in rows} == {None}
@@ -363,19 +363,19 @@ def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
     page = b"<html><body><h1>Seals</h1>" + b"<p>Seals sleep under water.</p>" * 40 + b"</body></html>"
     read, gone = (space.file(f"{name}.html", page + name.encode(), "text/html").document_id for name in ("a", "b"))
     space.work()
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     keys = {row["id"]: row for row in only(space, "select id, raw_key, parsed_key from documents")}
     stored_at(tmp_path, keys[emptied]["raw_key"]).write_bytes(b"")
     for document, key, size in ((cut, "raw_key", 100), (read, "parsed_key", 100), (gone, "raw_key", len(page))):
         file = stored_at(tmp_path, keys[document][key])
         file.write_bytes(file.read_bytes()[:size])
-    found = check.run_check(instance(space)).found
+    found = check.run_check(instance(space)).findings
     assert told(found) == sorted(("WRONG_FILE", one) for one in (emptied, cut, read, gone))
     assert {one.document: one.detail.partition(" holds ")[2] for one in found}[emptied].startswith("0 bytes, not ")
-    assert check.run_check(instance(space), repair=True).left == []
+    assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
     assert status == {emptied: "FAILED", cut: "FAILED", kept: "SUCCESS", read: "SUCCESS", gone: "FAILED"}
     assert not stored_at(tmp_path, keys[emptied]["raw_key"]).exists()
@@ -388,7 +388,7 @@ def test_a_cut_file_in_a_bucket_is_found(quiet):
         cut, _ = filled(space, 2)
         key = rows_of(space, cut)[0]["raw_key"]
         registry.file_store(space.config).put(key, [b"Owl"])
-        assert told(check.run_check(instance(space)).found) == [("WRONG_FILE", cut)]
+        assert told(check.run_check(instance(space)).findings) == [("WRONG_FILE", cut)]
         registry._made.clear()
 
 
@@ -408,12 +408,12 @@ def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):
         id=rows_of(space, same)[1]["id"],
     )
     spent = only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage")
-    assert told(check.run_check(instance(space)).found) == sorted([("WRONG_TEXT", longer), ("WRONG_TEXT", same)])
-    assert check.run_check(instance(space), repair=True).left == []
+    assert told(check.run_check(instance(space)).findings) == sorted([("WRONG_TEXT", longer), ("WRONG_TEXT", same)])
+    assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     assert {one: [row["content"] for row in rows_of(space, one)] for one in before} == before
     assert only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage") == spent
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
 
 
 def test_vectors_of_other_dimensions_are_found_and_repaired(quiet):
@@ -427,12 +427,12 @@ def test_vectors_of_other_dimensions_are_found_and_repaired(quiet):
             only(space, "update vectors set values = '[1,2,3]' where id = %(id)s", id=name)
         if "embeddings" in table:
             only(space, "update embeddings set values = '[1,2,3]' where key = %(key)s", key=row["embedding_key"])
-    found = check.run_check(instance(space)).found
+    found = check.run_check(instance(space)).findings
     assert told(found) == sorted([("WRONG_EMBEDDING", other), ("WRONG_VECTOR", one), ("WRONG_VECTOR", other)])
-    assert check.run_check(instance(space), repair=True).left == []
+    assert check.run_check(instance(space), repair=True).remaining == []
     space.work()
     space.sweep()
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     assert only(space, "select distinct vector_dims(values) as size from vectors") == [{"size": DIMENSIONS}]
     assert {"owl 0", "owl 1", "owl 2"} == set(
         space.search("owl hunts", top_k=9, keyword_weight=0.0, semantic_weight=1.0)
@@ -443,9 +443,9 @@ def test_an_index_of_other_dimensions_is_told(quiet, pinecone_index):
     index = pinecone_index(dimension=DIMENSIONS)
     space = Configured(quiet, vectorStorageConfig=index.config())
     filled(space, 1)
-    assert check.run_check(instance(space)).found == []
+    assert check.run_check(instance(space)).findings == []
     index.dimension = 16
-    found = check.run_check(instance(space)).found
+    found = check.run_check(instance(space)).findings
     assert ("UNREADABLE_STORE", "The index has 16 dimensions, the model makes 256.") in {
         (one.kind, one.detail) for one in found
     }

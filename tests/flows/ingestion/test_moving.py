@@ -107,8 +107,8 @@ def imported(db, ring, file, organization=None, name="copy"):
     organization = organization or ids.organization_id()
     db.rows("insert into organizations (id, name) values (%(id)s, 'x') on conflict do nothing", {"id": organization})
     with archive.open_archive(file) as found:
-        _, configs = importing.configs_of(found)
-        config = importing.draft_namespace(organization, name, configs, {}, importing.language_of(found))
+        _, configs = importing.read_configs(found)
+        config = importing.draft_namespace(organization, name, configs, {}, importing.read_language(found))
         target = frame.Target(
             db,
             ring,
@@ -122,7 +122,7 @@ def imported(db, ring, file, organization=None, name="copy"):
 
 def checked(db, ring):
     whole = Instance(db, lambda one: admin.build_stores(db, ring, one), "english", registry.local_files())
-    return check.run_check(whole).found
+    return check.run_check(whole).findings
 
 
 def visible(db):
@@ -213,10 +213,10 @@ def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
     assert checked(two[0], space.ring) == []
 
 
-STEPS = ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show"]
+STEPS = ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show_namespace"]
 
 
-@pytest.mark.parametrize("step", nightly_except(STEPS, "_read_files", "_show"))
+@pytest.mark.parametrize("step", nightly_except(STEPS, "_read_files", "_show_namespace"))
 def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, monkeypatch, step):
     home("old")
     space = filled(two[0], 2)
@@ -225,12 +225,12 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     real = getattr(importing._Import, step)
 
     def killed(self, *args):
-        if step != "_show":
+        if step != "_show_namespace":
             real(self, *args)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(importing._Import, step, killed)
-    monkeypatch.setattr(importing._Import, "give_up", lambda _: None)  # as after a SIGKILL
+    monkeypatch.setattr(importing._Import, "abort", lambda _: None)  # as after a SIGKILL
     with pytest.raises(KeyboardInterrupt):
         imported(two[1], space.ring, file)
     db = two[1]
