@@ -18,7 +18,7 @@ from scim2_models.path import CompareOperator, Comparison, LogicalExpr, LogicalO
 from api.request import ApiRequest
 from api.wire import scim as wire
 from retrieval import principals
-from retrieval.access.groups import MEMBERS
+from retrieval.access.groups import MAX_GROUP_MEMBERS
 from retrieval.access.queries import directory
 from retrieval.access.queries.directory import GROUP, USER, DirectoryResource, PushedResource
 from retrieval.errors import ErrorCode, ServiceError
@@ -127,8 +127,8 @@ async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, re
 
 async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> None:
     members = {str(member.value): member for member in group.members or ()}
-    if len(members) > MEMBERS:
-        message = f"A group may have at most {MEMBERS:,} members."
+    if len(members) > MAX_GROUP_MEMBERS:
+        message = f"A group may have at most {MAX_GROUP_MEMBERS:,} members."
         raise ServiceError(INVALID, message, field="members", reason="tooMany")
     existing = await directory.find_member_ids(request.services.db, scope, list(members))
     group.members = [scim.GroupMember(value=value) for value in members if value in existing]

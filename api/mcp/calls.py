@@ -198,7 +198,7 @@ async def _ingest(inner: Inner, arguments: dict[str, Any], path: str, config: di
 async def _parsed(inner: Inner, document_id: str) -> str | None:
     services, context = inner.services, inner.context
     user, groups = context.principal, context.groups
-    viewer = None if user is None else await memberships.viewer_of(services.db, document_id, user, groups)
+    viewer = None if user is None else await memberships.find_document_viewer(services.db, document_id, user, groups)
     document = await stored_files.find_files(services.db, document_id, viewer)
     if document is None or document.parsed_key is None or document.organization_id != inner.caller.organization:
         return None

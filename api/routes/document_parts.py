@@ -213,7 +213,7 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
     viewer = (
         None
         if principal is None
-        else await memberships.viewer_of(services.db, document_id, principal, groups_of(groups))
+        else await memberships.find_document_viewer(services.db, document_id, principal, groups_of(groups))
     )
     files = await stored_files.find_files(services.db, document_id, viewer, key=parameters.get("key"))
     if files is None:

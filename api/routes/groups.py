@@ -14,7 +14,7 @@ from api.request import ApiRequest, read_json
 from api.wire import access as wire
 from retrieval import principals
 from retrieval.access import groups
-from retrieval.access.groups import MEMBERS
+from retrieval.access.groups import MAX_GROUP_MEMBERS
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -36,10 +36,10 @@ async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody
     members = data.members
     users = _names(members.users, "members.users", principals.user_name)
     group_members = _names(members.groups, "members.groups", principals.group_name)
-    if len(users) + len(group_members) > MEMBERS:
-        message = f"A group may have at most {MEMBERS:,} members."
+    if len(users) + len(group_members) > MAX_GROUP_MEMBERS:
+        message = f"A group may have at most {MAX_GROUP_MEMBERS:,} members."
         raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
-    group = await groups.put(
+    group = await groups.put_group(
         request.services.db, request.scope_of(data.namespace_id), _check_name(group_id), users, group_members
     )
     return wire.GroupAnswer(message="Group saved successfully", data=wire.GroupData(wire.Group.of(group)))
@@ -51,7 +51,7 @@ async def get_group(
 ) -> wire.GroupAnswer:
     """Get a group. Returns its direct members."""
     scope = request.scope_of(params.namespace_id)
-    group = await groups.get(request.services.db, scope, _check_name(group_id))
+    group = await groups.get_group(request.services.db, scope, _check_name(group_id))
     if group is None:
         raise await _not_found(request, scope)
     return wire.GroupAnswer(message="Group fetched successfully", data=wire.GroupData(wire.Group.of(group)))
@@ -69,7 +69,7 @@ async def delete_group(
     namespace_id = params.namespace_id
     scope = request.scope_of(await _read_namespace(request) if namespace_id is None else namespace_id)
     name = _check_name(group_id)
-    if not await groups.delete(request.services.db, scope, name):
+    if not await groups.delete_group(request.services.db, scope, name):
         raise await _not_found(request, scope)
     return wire.GroupDeletedAnswer(message="Group deleted successfully", data=wire.DeletedGroup(name))
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from api.wire.common import DataAnswer, NamespaceId, Timestamp
 from retrieval import principals
 from retrieval.access import groups
-from retrieval.access.groups import MEMBERS
+from retrieval.access.groups import MAX_GROUP_MEMBERS
 from retrieval.errors import ErrorCode
 from retrieval.principals import BYTES, NAMES
 
@@ -68,7 +68,7 @@ def of_request(access: Access | None, code: ErrorCode, where: str) -> principals
     return None if access is None else access.to_values(code, where)
 
 
-Members = Annotated[list[str], Meta(max_length=MEMBERS, examples=[["ada@example.com"]])]
+Members = Annotated[list[str], Meta(max_length=MAX_GROUP_MEMBERS, examples=[["ada@example.com"]])]
 
 
 class GroupMembers(Struct):

@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection
 
-from retrieval.access.reading import viewed_database, visible
+from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database.database import AWAY, Database
 from retrieval.database.half_vectors import HalfVector
 from retrieval.database.sessions import BY_INDEX, ThreadConnection
@@ -278,7 +278,7 @@ class PgVectorStore:
         """
         if once:
             return connection.fetch(Match, statement, params, prepare=True)
-        scoped = visible(statement, {**params, **filtering}, viewer)
+        scoped = scope_statement(statement, {**params, **filtering}, viewer)
         return connection.fetch(Match, scoped.text, dict(scoped.params))
 
     def _binary(self, partition: int, vector: Vector) -> bytes:

@@ -1,4 +1,4 @@
-"""Groups of a scope: what they hold, users and other groups. A change touches no document."""
+"""Groups of a scope and their members, users and other groups."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
-MEMBERS = 10_000
-"""Members that one group may have."""
+MAX_GROUP_MEMBERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group and its direct members, in their order."""
+    """Group with its direct members, sorted."""
 
     id: str
     users: tuple[str, ...]
@@ -30,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group with its members as principals."""
+    """Group with its members as principals."""
 
     id: str
     partition: int
@@ -80,8 +79,8 @@ _GET: LiteralString = (
 _DELETE: LiteralString = "delete from access_groups g where " + _OF_SCOPE + " returning g.id"
 
 
-async def put(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:
-    """Make the group, or replace all that it holds. NAMESPACE_NOT_FOUND."""
+async def put_group(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:
+    """Create the group or replace its members; NAMESPACE_NOT_FOUND."""
     members = [*map(principals.user_principal, users), *map(principals.group_principal, groups)]
     async with db.async_transaction() as connection:
         values: dict[str, Any] = {**partitions.scope_params(scope), "group": name, "members": members}
@@ -94,31 +93,30 @@ async def put(db: Database, scope: Scope, name: str, users: Sequence[str], group
         former_members = await connection.async_fetch(str, _MEMBERS, values)
         await connection.async_execute(_LEAVE, values)
         await connection.async_execute(_JOIN, values)
-    write_details.record_change(name, _shown(former_members), _shown(sorted(members)))
-    return _group(replace(row, members=sorted(members)))
+    write_details.record_change(name, _split_members(former_members), _split_members(sorted(members)))
+    return _make_group(replace(row, members=sorted(members)))
 
 
-async def get(db: Database, scope: Scope, name: str) -> Group | None:
-    """The group of this name, None if the scope has none."""
+async def get_group(db: Database, scope: Scope, name: str) -> Group | None:
     row = await db.async_fetch_one(GroupRow, _GET, {**partitions.scope_params(scope), "group": name})
-    return None if row is None else _group(row)
+    return None if row is None else _make_group(row)
 
 
-async def delete(db: Database, scope: Scope, name: str) -> bool:
-    """Delete a group; return False if it did not exist. Documents and groups keep naming it, without effect."""
-    group = await get(db, scope, name)
+async def delete_group(db: Database, scope: Scope, name: str) -> bool:
+    """Delete a group and return False if it does not exist; access lists keep its name without effect."""
+    group = await get_group(db, scope, name)
     deleted = bool(await db.async_fetch(str, _DELETE, {**partitions.scope_params(scope), "group": name}))
     if group is not None and deleted:
         write_details.record_change(name, {"users": list(group.users), "groups": list(group.groups)}, None)
     return deleted
 
 
-def _group(row: GroupRow) -> Group:
-    members = _shown(row.members)
+def _make_group(row: GroupRow) -> Group:
+    members = _split_members(row.members)
     return Group(row.id, tuple(members["users"]), tuple(members["groups"]), row.created_at, row.updated_at)
 
 
-def _shown(members: Sequence[str]) -> dict[str, list[str]]:
-    """Members by kind, without the prefixes of principals."""
+def _split_members(members: Sequence[str]) -> dict[str, list[str]]:
+    """Return members by kind, without the prefixes of principals."""
     kinds = {"users": "u:", "groups": "g:"}
     return {name: [member[2:] for member in members if member.startswith(prefix)] for name, prefix in kinds.items()}

@@ -1,10 +1,6 @@
-"""Reading documents for a user: by a role for which the database shows visible rows alone, or by the same rule in the
-statement.
-
-The policies of `documents`, `chunks`, `vectors` and the rest hold for every statement of `reading`. PostgreSQL looks
-into no GIN index under a policy, so statements that need one, for metadata, words or posting lists, are made by
-`visible`.
-"""
+"""Reads of documents for a user, under policies of the database or by the same rule in the statement."""
+# PostgreSQL uses no GIN index under a policy: statements that need one, for metadata, words or posting lists, are made
+# by `scope_statement`.
 
 from __future__ import annotations
 
@@ -28,14 +24,14 @@ _VISIBLE: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class ScopedStatement:
-    """A statement to which `documents` are those that a viewer may see. Only `visible` makes one."""
+    """Statement whose `documents` are those that a viewer may see; `scope_statement` makes it."""
 
     text: LiteralString
     params: Mapping[str, Any]
 
 
-def visible(statement: LiteralString, params: Params, viewer: Viewer | None) -> ScopedStatement:
-    """Scope a statement that reads, whatever it reads through `documents`; None: the application sees all."""
+def scope_statement(statement: LiteralString, params: Params, viewer: Viewer | None) -> ScopedStatement:
+    """Limit a statement to the documents of a viewer (None: the application, which sees all)."""
     if viewer is None:
         return ScopedStatement(statement, params)
     names = {"viewer_partition": viewer.partition, "viewer_names": viewer.names}
@@ -43,7 +39,7 @@ def visible(statement: LiteralString, params: Params, viewer: Viewer | None) -> 
 
 
 def viewed_database(db: Database, viewer: Viewer | None) -> Database:
-    """Return the database as the viewer sees it; None: the application, which sees all."""
+    """Return the database with the policies of a viewer (None: the application, which sees all)."""
     return db if viewer is None else db.viewed(viewer.settings)
 
 
@@ -55,8 +51,8 @@ async def fetch_matching(
     where: DocumentFilter,
     viewer: Viewer | None,
 ) -> list[T]:
-    """Execute a statement over the documents that a filter leaves of those that the viewer may see."""
+    """Execute a statement over the documents that match a filter and that the viewer may see."""
     if where.reads_fields:
-        scoped = visible(statement, params, viewer)
+        scoped = scope_statement(statement, params, viewer)
         return await db.async_fetch(row_type, scoped.text, dict(scoped.params))
     return await viewed_database(db, viewer).async_fetch(row_type, statement, params)

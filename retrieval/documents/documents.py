@@ -100,7 +100,7 @@ _FIELDS: LiteralString = (
     """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
     d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access_reason, d.inherits_access, """
-    f"{lists.HELD} as access, {lists.COMES} as next_access, "
+    f"{lists.CURRENT_ACCESS} as access, {lists.PENDING_ACCESS} as next_access, "
     + filters.AWAITS_REMOVAL
     + " as awaiting_removal, "
     + connection_documents.CONNECTIONS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.access.reading import viewed_database, visible
+from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.documents.queries import archive_members
@@ -55,7 +55,7 @@ async def find_files(
     link, or the key was revoked. The raw file is left out if it contains a member that is hidden from the viewer.
     """
     values = {"ids": [document_id], "key": key}
-    scoped = visible(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
+    scoped = scope_statement(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
     return await db.async_fetch_one(StoredFiles, scoped.text, dict(scoped.params))
 
 

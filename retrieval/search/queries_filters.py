@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, LiteralString
 
-from retrieval.access.reading import viewed_database, visible
+from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.database.sessions import BY_INDEX
@@ -60,7 +60,7 @@ def match_chunks(
         ) as nearest from few
     """
     params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
-    scoped = visible(statement, params, viewer)
+    scoped = scope_statement(statement, params, viewer)
     matching = db.fetch_one(Listed, scoped.text, dict(scoped.params))
     return None if matching is None or matching.chunks is None else Matches(matching.chunks, matching.nearest)
 
@@ -73,7 +73,7 @@ def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter,
         join chunks c on c.document_id = d.id and c.generation = d.active_generation
         where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
     """
-    scoped = visible(statement, {**params, "partition": partition_id}, viewer)
+    scoped = scope_statement(statement, {**params, "partition": partition_id}, viewer)
     return db.fetch_one(bytes, scoped.text, dict(scoped.params)) or b""
 
 
@@ -100,7 +100,7 @@ def filter_chunks(
         where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation
           and {condition}
     """
-    scoped = visible(statement, {**params, "partition": partition_id, "chunks": chunk_ids}, viewer)
+    scoped = scope_statement(statement, {**params, "partition": partition_id, "chunks": chunk_ids}, viewer)
     return set(db.fetch(int, scoped.text, dict(scoped.params)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval.access.reading import visible
+from retrieval.access.reading import scope_statement
 from retrieval.database.database import Database
 from retrieval.database.sessions import BY_INDEX
 from retrieval.filters import DocumentFilter
@@ -35,7 +35,7 @@ def list_versions(
             limit %(limit)s
         ) every
     """
-    scoped = visible(statement, {**params, "partition": partition_id, "limit": limit}, viewer)
+    scoped = scope_statement(statement, {**params, "partition": partition_id, "limit": limit}, viewer)
     versions = db.fetch_one(str, scoped.text, dict(scoped.params))
     return versions.split(",") if versions else []
 

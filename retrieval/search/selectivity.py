@@ -105,7 +105,7 @@ def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _Broad)
     name = partition.id, _name(None, viewer, 0)
     if broad.has(name):
         return None
-    few = memberships.few_seen(db, viewer)
+    few = memberships.list_visible_ids(db, viewer)
     if few is None:
         broad.add(name)
     return few
@@ -146,10 +146,14 @@ def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) ->
     if where is None or where.document_ids or not (where.words or where.sites):
         return where
     statement, params = text_filter.few_documents(
-        partitions.scope_params(scope), where.words, where.sites, memberships.FEW
+        partitions.scope_params(scope), where.words, where.sites, memberships.MAX_VISIBLE_IDS
     )
     ids = db.fetch(str, statement, params)
-    return where if len(ids) > memberships.FEW else replace(where, document_ids=tuple(ids) or (memberships.NOBODYS,))
+    return (
+        where
+        if len(ids) > memberships.MAX_VISIBLE_IDS
+        else replace(where, document_ids=tuple(ids) or (memberships.NO_DOCUMENT,))
+    )
 
 
 class _Broad:

@@ -1,7 +1,6 @@
-"""Users and groups that an identity provider pushes by SCIM, and the groups of the scope that follow from them.
+"""Users and groups that an identity provider pushes by SCIM, and the groups of the scope derived from them.
 
-A pushed group becomes the group named by its `displayName`. Its members are its active users, by `userName`, and its
-groups.
+A pushed group becomes the group with its `displayName`; members are its active users, by `userName`, and its groups.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ USER, GROUP = "User", "Group"
 
 @dataclass(frozen=True, slots=True)
 class DirectoryResource:
-    """A user or a group as it was pushed. `name`: the name that access lists use; `kind`: `User` or `Group`."""
+    """Stored user or group. `name`: its name in access lists; `kind`: `User` or `Group`."""
 
     id: str
     kind: str
@@ -39,13 +38,13 @@ class DirectoryResource:
 
     @property
     def member_ids(self) -> list[str]:
-        """Ids of the direct members of a group."""
+        """Ids of the direct members."""
         return [str(member.get("value")) for member in self.resource.get("members") or ()]
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryMember:
-    """A user or a group as the groups that have it need it."""
+    """Member of a group."""
 
     id: str
     kind: str
@@ -55,7 +54,7 @@ class DirectoryMember:
 
 @dataclass(frozen=True, slots=True)
 class PushedResource:
-    """A user or a group of a request."""
+    """User or group of a request."""
 
     kind: str
     name: str
@@ -94,13 +93,12 @@ _LOCK: LiteralString = """
         'directory/' || %(organization)s || '/' || %(namespace)s || '/' || %(tenant)s, 0
     ))
 """
-"""Changes of a directory wait for each other: a group sees each change of its members, and each rename is of the stored
-name."""
+"""SQL: serialize changes of a directory, so that a group sees each change of its members and each rename."""
 _MATCHING: LiteralString = (
     f" from directory_resources where {_IN_SCOPE} and kind = %(kind)s"
-    " and (%(sought_id)s::text is null or id = %(sought_id)s)"
-    " and (%(sought_name)s::text is null or lower(name) = lower(%(sought_name)s))"
-    " and (%(sought_external_id)s::text is null or external_id = %(sought_external_id)s)"
+    " and (%(match_id)s::text is null or id = %(match_id)s)"
+    " and (%(match_name)s::text is null or lower(name) = lower(%(match_name)s))"
+    " and (%(match_external_id)s::text is null or external_id = %(match_external_id)s)"
 )
 _COUNT: LiteralString = "select count(*)" + _MATCHING
 _LIST: LiteralString = f"select {_COLUMNS}{_MATCHING} order by created_at, id offset %(offset)s limit %(limit)s"
@@ -126,7 +124,7 @@ _MEMBERS: LiteralString = (
 
 
 async def create_resource(db: Database, scope: Scope, pushed: PushedResource) -> DirectoryResource:
-    """Store a pushed user or group. Raises NAMESPACE_NOT_FOUND, and CONFLICT if its name exists."""
+    """Store a pushed user or group; NAMESPACE_NOT_FOUND, or CONFLICT if its name exists."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
@@ -143,7 +141,7 @@ async def create_resource(db: Database, scope: Scope, pushed: PushedResource) ->
 async def get_resource(
     db: Database, scope: Scope, kind: str, resource_id: str, *, lock: bool = False
 ) -> DirectoryResource:
-    """Return a user or a group. Raises NOT_FOUND. `lock`: the directory stays as it is until the transaction ends."""
+    """Return a user or group; NOT_FOUND. `lock`: block changes of the directory until the transaction ends."""
     if lock:
         await db.async_execute(_LOCK, partitions.scope_params(scope))
     resource = await db.async_fetch_one(DirectoryResource, _GET, _resource_params(scope, kind, resource_id))
@@ -153,13 +151,13 @@ async def get_resource(
 
 
 async def list_resources(
-    db: Database, scope: Scope, kind: str, sought: Mapping[str, str], offset: int, limit: int
+    db: Database, scope: Scope, kind: str, criteria: Mapping[str, str], offset: int, limit: int
 ) -> tuple[int, Sequence[DirectoryResource]]:
-    """Return the number of users or groups that match, and a page of them, the oldest first.
+    """Return the number of matching users or groups and a page of them, oldest first.
 
-    sought: values of `id`, `name` and `external_id` that must be equal; names in any case.
+    `criteria`: equal values of `id`, `name` (in any case) and `external_id`.
     """
-    fields = {f"sought_{name}": sought.get(name) for name in ("id", "name", "external_id")}
+    fields = {f"match_{name}": criteria.get(name) for name in ("id", "name", "external_id")}
     values = {**partitions.scope_params(scope), **fields, "kind": kind, "offset": offset, "limit": limit}
     total = await db.async_fetch_one(int, _COUNT, values)
     return total or 0, await db.async_fetch(DirectoryResource, _LIST, values)
@@ -168,7 +166,7 @@ async def list_resources(
 async def replace_resource(
     db: Database, scope: Scope, stored: DirectoryResource, pushed: PushedResource
 ) -> DirectoryResource:
-    """Replace a user or group, and bring the groups of the scope in line with it. Raises CONFLICT."""
+    """Replace a user or group and update the derived groups; CONFLICT if its name exists."""
     try:
         async with db.async_together():
             values = {**_resource_params(scope, stored.kind, stored.id), **pushed.values()}
@@ -176,7 +174,7 @@ async def replace_resource(
             if replaced is None:
                 raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {stored.kind.lower()} in this namespace.")
             if stored.kind == GROUP and stored.name != replaced.name:
-                await groups.delete(db, scope, stored.name)
+                await groups.delete_group(db, scope, stored.name)
             await _apply_group(db, scope, replaced)
             if (stored.name, stored.active) != (replaced.name, replaced.active):
                 containing = _resource_params(scope, GROUP, stored.id)
@@ -188,12 +186,12 @@ async def replace_resource(
 
 
 async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: str) -> None:
-    """Delete a user or group, and its membership in groups. Raises NOT_FOUND."""
+    """Delete a user or group and its memberships; NOT_FOUND."""
     async with db.async_together():
         stored = await get_resource(db, scope, kind, resource_id, lock=True)
         await db.async_execute(_DELETE, _resource_params(scope, kind, resource_id))
         if kind == GROUP:
-            await groups.delete(db, scope, stored.name)
+            await groups.delete_group(db, scope, stored.name)
         for group in await db.async_fetch(
             DirectoryResource, _REMOVE_MEMBER, _resource_params(scope, GROUP, resource_id)
         ):
@@ -201,19 +199,19 @@ async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: st
 
 
 async def find_member_ids(db: Database, scope: Scope, member_ids: Sequence[str]) -> set[str]:
-    """Return those of the ids that users and groups of the scope have."""
+    """Return the ids that belong to users and groups of the scope."""
     values = {**partitions.scope_params(scope), "ids": list(member_ids)}
     return {member.id for member in await db.async_fetch(DirectoryMember, _MEMBERS, values)}
 
 
 async def _apply_group(db: Database, scope: Scope, group: DirectoryResource) -> None:
-    """Write the group of the scope that a pushed group stands for."""
+    """Write the group of the scope that is derived from a pushed group."""
     if group.kind != GROUP:
         return
     values = {**partitions.scope_params(scope), "ids": group.member_ids}
     members = await db.async_fetch(DirectoryMember, _MEMBERS, values)
     users = [member.name for member in members if member.kind == USER and member.active]
-    await groups.put(db, scope, group.name, users, [member.name for member in members if member.kind == GROUP])
+    await groups.put_group(db, scope, group.name, users, [member.name for member in members if member.kind == GROUP])
 
 
 def _resource_params(scope: Scope, kind: str, resource_id: str) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Access lists of documents: set by clients and by content services, and changed with new versions.
+"""Access lists of documents, set by clients and content services, and replaced with new versions.
 
-A document has its own list, or a copy of its container's (`documents.inherits_access`). The list of a new version is in
-`run_documents.access` until that version is visible. Until the version ends, the database limits access to the old one
-to users that both lists allow (`documents.access_limit`, by `intersect_access`).
+A document has its own list or a copy of its container's (`documents.inherits_access`). `run_documents.access` holds the
+list of a new version; until it is visible, only users of both lists see the old one (`documents.access_limit`).
 """
 
 from __future__ import annotations
@@ -14,25 +13,22 @@ from typing import Any, LiteralString
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.principals import Access, stored_access
 
-HELD: LiteralString = "intersect_access(d.access, d.access_limit)"
-"""SQL: the current access list of document `d`."""
-COMES: LiteralString = """(
+CURRENT_ACCESS: LiteralString = "intersect_access(d.access, d.access_limit)"
+"""SQL: current access list of document `d`."""
+PENDING_ACCESS: LiteralString = """(
     select nullif(m.access, intersect_access(d.access, d.access_limit)) from run_documents m
     where m.document_id = d.id and m.access is not null and m.status in ('QUEUED', 'PROCESSING')
     order by m.generation desc limit 1
 )"""
-"""SQL: the pending access list of document `d`, of a version that is being ingested; null for none or an equal one."""
+"""SQL: access list of the version of document `d` that is being ingested; null for none or an equal one."""
 
 ARCHIVE_HASH = "archiveHash"
-"""Property of an archive member: the hex digest of the archive file that contained it. It stays with the content when a
-later run ingests the member again."""
+"""Property of an archive member: hex digest of the archive that its content came from."""
 
 
-def list_of_new_version(sent: LiteralString, document: LiteralString) -> LiteralString:
-    """Return SQL for the access list of a new version of an existing document. `sent`: the list sent with it, or null.
-
-    A version without a list takes the newest pending list, since it can become visible before that version.
-    """
+def new_version_access(sent: LiteralString, document: LiteralString) -> LiteralString:
+    """Return SQL for the access list of a new version of an existing document. `sent`: list of the request or null."""
+    # A version without a list takes the newest pending list, because it can become visible before that version.
     return f"""case when {document}.access_limit is null then nullif({sent}, {document}.access)
         else coalesce({sent}, (
             select m.access from run_documents m
@@ -106,7 +102,7 @@ _HEIRS_BY_CONTENT: LiteralString = """
         where d.deleted_at is null order by d.id for no key update of d
     )
 """
-"""Like `_HEIRS`. `is_whole`: the visible content came from the visible version of the container."""
+"""SQL: as `_HEIRS`. `is_whole`: the visible content came from the visible version of the container."""
 _UPDATE: LiteralString = """
     update documents d set updated_at = clock_timestamp(),
         access = case when h.is_whole then h.access else intersect_access(d.access, h.access) end
@@ -142,29 +138,28 @@ _INHERIT: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class VersionAccess:
-    """Access list, as JSON, of a version or of a container; None is open to all keys."""
+    """Access list of a version or container as JSON; None is open to all keys."""
 
     document_id: str
     access: str | None
 
 
 def set_lists(connection: Executor, accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
-    """Set lists of documents, by id, at once; None opens one. Documents that inherit from them follow.
+    """Set access lists by document id (None: open) in the caller's transaction, pending lists and heirs included.
 
-    Runs in the caller's transaction and replaces pending lists of new versions. `reason`: why the list of a content
-    service is unreadable.
+    `reason`: why the list of a content service is unreadable.
     """
     if accesses:
         connection.execute(_SET, {**_values(accesses), "reason": reason})
 
 
 async def async_set_lists(connection: AsyncExecutor, accesses: Mapping[str, Access | None]) -> None:
-    """Set lists of documents, on the event loop."""
+    """Set access lists by document id, on the event loop."""
     await connection.async_execute(_SET, {**_values(accesses), "reason": None})
 
 
 async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> None:
-    """Remove the own lists of archive members, which then inherit the container's list."""
+    """Make archive members inherit the list of their container."""
     for document in documents:
         heir = await connection.async_fetch_one(VersionAccess, _INHERIT, {"documents": [document]})
         if heir is not None:
@@ -172,17 +167,16 @@ async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> 
 
 
 def apply_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
-    """Apply lists to the visible content of documents.
+    """Apply lists to the visible content of documents and of the members that came from it.
 
-    Members that inherit and came from that content follow. Members with older content are limited to users that both
-    lists allow.
+    Inheriting members with older content are limited to users of both lists.
     """
     if accesses:
         connection.execute(_APPLY, {**_values(accesses), "same": True})
 
 
 def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
-    """Limit the documents, and those that inherit from them, to users that the current and the new list allow."""
+    """Limit documents and their heirs to users of both the current and the new list."""
     if accesses:
         connection.execute(_NARROW, _values(accesses))
 
@@ -190,8 +184,7 @@ def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) ->
 def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
     """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
 
-    Documents that inherit get the list with their own next version; until then they are limited to users that
-    both lists allow. `same`: the content has not changed, so that its members get the list at once, too.
+    `same`: the content is unchanged, so members get the list now; otherwise with their own next version.
     """
     generations = dict(versions)
     values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}

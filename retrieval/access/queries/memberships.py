@@ -1,4 +1,4 @@
-"""Viewers: a user with the groups that hold it, and which few documents of a scope it may see."""
+"""Viewers: a user with its groups, and the documents of a scope that it may see."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE, Viewer, group_principal, user_principal
 
-FEW = 2_000
-"""Documents that a viewer may see at most for them to be looked up first, and everything else read of them alone."""
+MAX_VISIBLE_IDS = 2_000
+"""Below this count, resolve visible document ids first and filter by id."""
+NO_DOCUMENT = "-"
+"""Id that no document has."""
 
 
 def _select_groups(partition: LiteralString) -> LiteralString:
-    """Return the statement for all groups that hold the names in a partition."""
+    """Return the statement for all groups of a partition that contain the names."""
     return f"""
     with recursive mine(principal, partition_id) as (
         select name, ({partition}) from unnest(%(names)s::text[]) name
@@ -40,70 +42,64 @@ _VISIBLE: LiteralString = """
         select array(
             select id from documents
             where partition_id = %(partition)s and deleted_at is null and allowed <> '{@}'::text[]
-              and allowed && %(principals)s::text[] limit %(few)s + 1
+              and allowed && %(principals)s::text[] limit %(limit)s + 1
         ) as ids
     ),
     open as (
-        select case when cardinality(l.ids) <= %(few)s then array(
+        select case when cardinality(l.ids) <= %(limit)s then array(
             select id from documents
             where partition_id = %(partition)s and deleted_at is null and allowed = '{@}'::text[]
-            limit %(few)s + 1
+            limit %(limit)s + 1
         ) end as ids from listed l
     )
-    select case when cardinality(l.ids) + cardinality(o.ids) <= %(few)s then l.ids || o.ids end as ids
+    select case when cardinality(l.ids) + cardinality(o.ids) <= %(limit)s then l.ids || o.ids end as ids
     from listed l, open o
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Principals that stand for a user in a partition."""
+    """Principals of a user in a partition."""
 
     principals: list[str]
     partition: int | None
 
 
 async def find_viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """Return the user of this name with all groups of the scope that contain it, directly or nested: one statement.
+    """Return the user with all groups of the scope that contain it, directly or nested.
 
-    `groups`: further groups of the user from an identity provider; groups of the scope may contain these.
+    `groups`: groups of the user at an identity provider, which groups of the scope may contain.
     """
-    names = _names(name, groups)
+    names = _list_principals(name, groups)
     values = {**partitions.scope_params(scope), "names": names}
-    return _viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
+    return _make_viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
 
 
-async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """Read the user in the scope of a document."""
-    names = _names(name, groups)
-    return _viewer(
+async def find_document_viewer(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
+    """Return the user with its groups in the scope of a document."""
+    names = _list_principals(name, groups)
+    return _make_viewer(
         name, names, await db.async_fetch_one(Membership, _OF_DOCUMENT, {"document": document_id, "names": names})
     )
 
 
-def few_seen(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
-    """List the ids of all documents that a viewer may see, if they are few; None if there are more.
-
-    Documents that deny the viewer may be among them: what is read of them is read under the policies.
-    """
-    values: dict[str, Any] = {"partition": viewer.partition, "few": FEW}
+def list_visible_ids(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
+    """Return the ids of the documents that a viewer may see, or None above `MAX_VISIBLE_IDS`."""
+    # Documents that deny the viewer may be among them: policies of the database hide their content.
+    values: dict[str, Any] = {"partition": viewer.partition, "limit": MAX_VISIBLE_IDS}
     ids = db.fetch_one(list, _VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
     return None if ids is None else tuple(ids)
 
 
 def narrow_filter(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
-    """Narrow a filter to the few documents that its viewer may see, unless it names documents itself."""
+    """Restrict a filter to these documents unless it names documents itself."""
     if where is not None and where.document_ids:
         return where
-    return replace(where or DocumentFilter(), document_ids=tuple(ids) or (NOBODYS,))
+    return replace(where or DocumentFilter(), document_ids=tuple(ids) or (NO_DOCUMENT,))
 
 
-NOBODYS = "-"
-"""The id of no document."""
-
-
-def _names(name: str, groups: Sequence[str]) -> list[str]:
-    """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
+def _list_principals(name: str, groups: Sequence[str]) -> list[str]:
+    # Content services share files with a domain: a user with an e-mail address is in its group `domain:example.com`.
     domain = name.rpartition("@")[2]
     principals = (
         [user_principal(name), group_principal(f"domain:{domain}")]
@@ -113,7 +109,7 @@ def _names(name: str, groups: Sequence[str]) -> list[str]:
     return principals + [group_principal(name) for name in groups]
 
 
-def _viewer(name: str, names: Sequence[str], membership: Membership | None) -> Viewer:
+def _make_viewer(name: str, names: Sequence[str], membership: Membership | None) -> Viewer:
     if membership is None:
         return Viewer(name, tuple(names))
     return Viewer(name, tuple(membership.principals), membership.partition)

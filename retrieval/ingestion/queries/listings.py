@@ -136,7 +136,7 @@ _RECORD: LiteralString = (
     select %(run)s, found.id, l.position + s.position, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
            l.raw_size, l.raw_hash, l.title, l.properties,
            """
-    + lists.list_of_new_version(
+    + lists.new_version_access(
         "case when asked.number > coalesce(found.access_after, 0) then asked.access end", "found"
     )
     + """

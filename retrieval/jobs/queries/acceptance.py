@@ -53,7 +53,7 @@ ONE: LiteralString = (
             (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash, access)
         select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s,
                """
-    + lists.list_of_new_version("%(access)s::jsonb", "document")
+    + lists.new_version_access("%(access)s::jsonb", "document")
     + """
         from document, run
     ),
@@ -115,7 +115,7 @@ SEVERAL: LiteralString = (
         insert into run_documents (job_run_id, document_id, position, generation, name, access)
         select %(run)s, document.id, listed.position - 1, run.number, listed.url,
                """
-    + lists.list_of_new_version("%(access)s::jsonb", "document")
+    + lists.new_version_access("%(access)s::jsonb", "document")
     + """
         from document join listed on listed.url = document.external_id, run
     )
@@ -152,7 +152,7 @@ FILES: LiteralString = (
         select %(run)s, document.id, listed.position - 1, run.number, listed.name, listed.media_type, listed.raw_key,
                listed.raw_size, listed.raw_hash,
                """
-    + lists.list_of_new_version("null::jsonb", "document")
+    + lists.new_version_access("null::jsonb", "document")
     + """
         from document join listed using (external_id), run
     ),

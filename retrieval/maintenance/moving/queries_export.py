@@ -37,7 +37,7 @@ TABLES: Mapping[str, LiteralString] = {
     " where p.namespace_id = %(namespace)s and j.id in (select job_id from (" + _EXPORTED + ") d)"
     " order by j.created_at, j.id",
     "documents": "select (to_jsonb(d) - array['access_limit', 'allowed', 'denied']) || jsonb_build_object('access', "
-    + lists.HELD
+    + lists.CURRENT_ACCESS
     + ") as record from ("
     + _EXPORTED
     + ") d order by d.created_at, d.id",

@@ -447,8 +447,8 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     space.work()
     accepted = space.text("The text ada.", "ada", access=Access(users=("ada", "bob")))
     control.cancel_run(two[0], space.scope, accepted.job_run_id)
-    space.call(groups.put(two[0], space.scope, "staff", ["bob"], ["board"]))
-    space.call(groups.put(two[0], space.scope, "board", ["cyd"], ["staff"]))
+    space.call(groups.put_group(two[0], space.scope, "staff", ["bob"], ["board"]))
+    space.call(groups.put_group(two[0], space.scope, "board", ["cyd"], ["staff"]))
     users = ("ada", "bob", "cyd", "eve")
     before = {user: seen_by(two[0], space.scope, user) for user in users}
     assert before == {

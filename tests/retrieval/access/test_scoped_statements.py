@@ -19,7 +19,7 @@ from retrieval.search import queries_vectors
 from tests.retrieval.search.test_search import axis
 
 WHERE = DocumentFilter(metadata={"kind": "note"})
-visible = reading.visible
+scope_statement = reading.scope_statement
 
 
 @pytest.fixture
@@ -111,7 +111,9 @@ def test_the_scope_of_the_statement_alone_hides_a_hidden_document(db, library, p
     read = getattr(Reader(db, library, pair), name)
     assert read() == 1
     for module in (reading, stored_files, queries, queries_vectors):
-        monkeypatch.setattr(module, "visible", lambda statement, params, viewer: visible(statement, params, None))
+        monkeypatch.setattr(
+            module, "scope_statement", lambda statement, params, viewer: scope_statement(statement, params, None)
+        )
     monkeypatch.setattr(stored_files, "_FIND_FOR_USER", stored_files._FIND)
     assert read() == 2, "the scope is what hides it"
 
@@ -121,6 +123,6 @@ def test_every_module_that_scopes_a_statement_is_tried_here():
     callers = set()
     for path in package.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"visible", "reading.visible"}:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"scope_statement", "reading.scope_statement"}:
                 callers.add(str(path.relative_to(package)))
     assert callers == set(STATEMENTS.values())

@@ -36,7 +36,7 @@ def run(db):
 @pytest.fixture
 def seen_by(library, run, monkeypatch):
     """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
-    monkeypatch.setattr(memberships, "FEW", 0)
+    monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
@@ -64,7 +64,7 @@ def say(library, document, access):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by, run, way):
     def group(name, users=(), others=()):
-        run(groups.put(library.db, library.scope, name, users, others))
+        run(groups.put_group(library.db, library.scope, name, users, others))
 
     staff, mine, free = (library.put([f"wing {n}"], [axis(0.9 - n / 10)]) for n in range(3))
     say(library, staff, Access(groups=("staff",)))
@@ -82,7 +82,7 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     assert seen_by(**way) == {mine, free}, "that group has changed"
     assert seen_by("bob", **way) == {staff, free}
     group("team", ["ada"])
-    run(groups.delete(library.db, library.scope, "staff"))
+    run(groups.delete_group(library.db, library.scope, "staff"))
     assert seen_by(**way) == {mine, free}
     say(library, mine, Access(users=("bob",)))
     assert seen_by(**way) == {free}
@@ -103,11 +103,11 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
     ours, theirs = (one.put(["wing"], [axis(0.9)]) for one in (library, other))
     for one, document in ((library, ours), (other, theirs)):
         say(one, document, Access(groups=("staff",)))
-    run(groups.put(library.db, library.scope, "staff", ["ada"], []))
+    run(groups.put_group(library.db, library.scope, "staff", ["ada"], []))
     assert seen_by(**way) == {ours}
     assert seen_by(scope=scope, **way) == set()
-    run(groups.put(library.db, scope, "staff", ["ada"], []))
-    run(groups.put(library.db, library.scope, "staff", [], []))
+    run(groups.put_group(library.db, scope, "staff", ["ada"], []))
+    run(groups.put_group(library.db, library.scope, "staff", [], []))
     assert seen_by(**way) == set()
     assert seen_by(scope=scope, **way) == {theirs}
     viewer = run(memberships.find_viewer(library.db, scope, "ada"))
@@ -133,8 +133,8 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypa
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
     tried = []
-    few_seen, match = memberships.few_seen, selectivity.match_chunks
-    monkeypatch.setattr(memberships, "few_seen", lambda *args: tried.append("list") or few_seen(*args))
+    list_visible_ids, match = memberships.list_visible_ids, selectivity.match_chunks
+    monkeypatch.setattr(memberships, "list_visible_ids", lambda *args: tried.append("list") or list_visible_ids(*args))
     monkeypatch.setattr(selectivity, "match_chunks", lambda *args, **more: tried.append("all") or match(*args, **more))
 
     def ask():
@@ -162,7 +162,7 @@ def test_the_policies_and_the_rule_in_the_statement_show_what_the_oracle_says(li
         user = dice.choice(["ada", "bob", "eve"])
         groups_of = [principals.group_principal(one) for one in world.groups_of(user)]
         viewer = Viewer(user, (principals.user_principal(user), *groups_of), library.partition)
-        scoped = reading.visible("select id from documents", {}, viewer)
+        scoped = reading.scope_statement("select id from documents", {}, viewer)
         assert {row["id"] for row in library.db.rows(scoped.text, dict(scoped.params))} == world.seen_by(user)
         for table in ("documents", "chunks", "vectors"):
             column = "id" if table == "documents" else "document_id"

@@ -336,7 +336,7 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     stranger = Viewer("eve", ("u:eve",), library.partition)
     library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
     assert find(where=DocumentFilter(**where), viewer=stranger) == []
-    monkeypatch.setattr(memberships, "FEW", 0)
+    monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
