@@ -257,7 +257,9 @@ def meanwhile(monkeypatch, module, name, act):
 def test_a_user_that_is_deactivated_while_a_group_is_pushed_is_not_in_it(org, space, push, monkeypatch):
     user = push("POST", "Users", {"schemas": [USER], "userName": "ada"}, status=201)
     off = patch_of({"op": "replace", "path": "active", "value": False})
-    other, answers = meanwhile(monkeypatch, directory.groups, "put", lambda: push("PATCH", f"Users/{user['id']}", off))
+    other, answers = meanwhile(
+        monkeypatch, directory.groups, "put_group", lambda: push("PATCH", f"Users/{user['id']}", off)
+    )
     push("POST", "Groups", {"schemas": [GROUP], "displayName": "eng", "members": [{"value": user["id"]}]}, status=201)
     other.join(20)
     assert answers[0]["active"] is False
