@@ -34,7 +34,7 @@ from local.environment import prefect_database
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 SERVER = (sys.executable, "-m", "flows.prefect_server", "--host", "127.0.0.1")
-WARM = [sys.executable, "-m", "flows.warm_worker"]
+WARM = [sys.executable, "-m", "flows.worker"]
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")
 LIMIT = 4

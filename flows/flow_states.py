@@ -13,7 +13,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
 from flows.lease_renewal import keep_lease
-from flows.prefect_client import GONE, SILENT
+from flows.prefect_errors import GONE, SILENT
 from flows.request_context import bind_requests
 from retrieval import settings
 from retrieval.database.database import AWAY as DATABASE_AWAY

@@ -14,11 +14,11 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from connectors import registry
-from flows import backoff, context, flow_states, report, tasks
+from flows import context, flow_states, report, tasks
 from flows.circuit_breaking import guard_port
-from flows.ingest import WINDOW_DOCUMENTS, run_step
+from flows.pipeline import WINDOW_DOCUMENTS, run_step
+from flows.run_context import TimeSlice
 from flows.steps import Work, explain_errors
-from flows.time_slice import TimeSlice
 from retrieval import settings
 from retrieval.errors import Fatal, StepError, Unavailable
 from retrieval.evaluations import gate as gates
@@ -146,7 +146,7 @@ async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, cir
         return True
     trial = Trial(lease, job_run_id, later, gates.load_gate(gate), circuits)
     try:
-        await backoff.wait_and_repeat(db, lease, partial(judge_generation, trial))
+        await tasks.wait_and_repeat(db, lease, partial(judge_generation, trial))
     except Unavailable:
         return False
     except StepError as error:

@@ -14,9 +14,8 @@ from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 
-from flows import prefect_client
-from flows.warm_worker import allowed_flows
-from flows.warm_worker.worker import WarmWorker
+from flows import deployments, prefect_errors
+from flows.worker.warm_worker import WarmWorker
 from retrieval import settings
 from retrieval.jobs import fair_queue
 
@@ -27,7 +26,7 @@ class RegistrationError(Exception):
 
 async def register_deployments() -> list[str]:
     """Create or update everything that prefect.yaml names; the deployments' names."""
-    plan = allowed_flows.read_plan()
+    plan = deployments.read_plan()
     pool = settings.load_settings().work_pool
     async with get_client() as client:
         await _ensure_pool(client, pool, plan["work_pool"]["type"])
@@ -105,7 +104,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
         work_pool_name=pool,
         parameter_openapi_schema=flow.parameters.model_dump(),
         enforce_parameter_schema=True,
-        version=allowed_flows.compute_version(),
+        version=deployments.compute_version(),
     )
 
 
@@ -114,7 +113,7 @@ def main() -> list[str]:
     try:
         return asyncio.run(register_deployments())
     except PrefectHTTPStatusError as error:
-        if hint := prefect_client.login_hint(error):
+        if hint := prefect_errors.login_hint(error):
             raise RegistrationError(hint) from error
         raise
 

@@ -57,9 +57,9 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
     secrets_file = f"--secrets.files={environment.sign_in_file(settings)}"
     modules = {
         "api": ["api"],
-        "dispatcher": ["flows.dispatch"],
+        "dispatcher": ["flows.dispatch.dispatcher"],
         "worker": [
-            *("flows.warm_worker", "--pool", settings.work_pool, "--name", worker),
+            *("flows.worker", "--pool", settings.work_pool, "--name", worker),
             *("--limit", str(settings.worker_limit)),
         ],
         "prefect": ["flows.prefect_server", *prefect],

@@ -211,10 +211,10 @@ def register_deployments(settings: Settings) -> None:
 
     A home that has registered this version before compares only: importing Prefect and the flows takes seconds.
     """
-    from flows.warm_worker import allowed_flows
+    from flows import deployments
     from retrieval.jobs import fair_queue
 
-    version, mark = allowed_flows.compute_version(), settings.home / "registered"
+    version, mark = deployments.compute_version(), settings.home / "registered"
     was_registered = mark.exists() and mark.read_text() == version
     if not was_registered:
         importlib.import_module("flows.register")
@@ -223,7 +223,7 @@ def register_deployments(settings: Settings) -> None:
         if time.monotonic() > deadline:
             raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
         time.sleep(0.1)
-    names = frozenset(deployment["name"] for deployment in allowed_flows.read_plan()["deployments"])
+    names = frozenset(deployment["name"] for deployment in deployments.read_plan()["deployments"])
     plan = health.Registration(frozenset(fair_queue.QUEUES), names, version)
     if was_registered and health.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
         return

@@ -36,7 +36,7 @@ def test_the_api_starts_without_prefect_models_or_vendors():
 
 @pytest.mark.service
 def test_flows_start_without_vendors_or_models():
-    code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
+    code = "import sys, flows.sources; print([name for name in sys.argv[1:] if name in sys.modules])"
     heavy = (
         "onnxruntime",
         "onnx",

@@ -58,7 +58,7 @@ TRUSTED = {
     "connectors/web/jina*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/scrapingbee*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/scraping_api.py": "the scraping services' own endpoints, or those that the operator names",
-    "flows/prefect_client.py": "the Prefect server that the operator names",
+    "flows/prefect_errors.py": "the Prefect server that the operator names",
     "local/*.py": "this machine, for the operator who started it",
 }
 """No user has a say in these addresses."""

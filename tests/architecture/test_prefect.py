@@ -67,7 +67,7 @@ def test_nothing_private_or_undocumented_of_prefect_is_used():
 def test_no_private_method_of_a_worker_is_overridden():
     from prefect.workers.base import BaseJobConfiguration, BaseWorker
 
-    from flows.warm_worker.worker import WarmConfiguration, WarmWorker
+    from flows.worker.warm_worker import WarmConfiguration, WarmWorker
 
     for ours, base in ((WarmWorker, BaseWorker), (WarmConfiguration, BaseJobConfiguration)):
         overridden = {name for name, value in vars(ours).items() if callable(value) and hasattr(base, name)}

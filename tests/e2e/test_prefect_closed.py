@@ -81,7 +81,7 @@ def test_a_strange_deployment_in_the_pool_runs_nothing(service):
             "name": "strange",
             "flow_id": flow,
             "work_pool_name": "retrieval",
-            "entrypoint": "flows.ingest.ingest_text",
+            "entrypoint": "flows.sources.ingest_text",
         }
         deployment = prefect.post("/deployments/", json=body | {"pull_steps": [STEAL]}).json()["id"]
         run = prefect.post(f"/deployments/{deployment}/create_flow_run", json={}).json()["id"]

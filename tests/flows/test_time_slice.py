@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from connectors import registry
-from flows import context, ingest, report, time_slice
-from flows.intake import Intake
-from flows.time_slice import TimeSlice
+from flows import context, pipeline, report, run_context
+from flows.run_context import Intake, TimeSlice
 from retrieval.ingestion import discover, fetch
 from retrieval.ingestion.queries import listings
 from retrieval.jobs import levers, runs
@@ -22,9 +21,9 @@ from tests.flows.configured import Configured
 @pytest.fixture
 def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""
-    monkeypatch.setattr(time_slice, "TURN_SECONDS", 0.0)
-    monkeypatch.setattr(time_slice, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(time_slice, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -175,12 +174,12 @@ class Brief(TimeSlice):
 
 
 def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, space, monkeypatch):
-    monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 2)
-    monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
+    monkeypatch.setattr(pipeline, "WINDOW_DOCUMENTS", 2)
+    monkeypatch.setattr(pipeline, "WINDOWS_AT_ONCE", 1)
     monkeypatch.setattr(context, "open_database", lambda: db)
     monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(ingest, "run_step", _run_step)
+    monkeypatch.setattr(pipeline, "run_step", _run_step)
     names = [f"text {number}" for number in range(9)]
     post(db, space.scope, *names)
     left = []
@@ -188,7 +187,7 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
         lease = held(space)
         turn = Brief(db, lease)
         circuits = Circuits(db, lease)
-        asyncio.run(ingest._pipeline(lease, turn, circuits, Intake(db, lease)))
+        asyncio.run(pipeline._pipeline(lease, turn, circuits, Intake(db, lease)))
         left.append(turn.hand_back(circuits))
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)

@@ -13,11 +13,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolUpdate
 
 from connectors import registry
-from flows import dispatch, reconcile, register
-from flows.background_loop import LoopThread
+from flows import register
+from flows.dispatch import batches as dispatched_batches
+from flows.dispatch import reconciliation
+from flows.dispatch.background_loop import LoopThread
 from retrieval import settings
 from tests.flows.configured import Configured
-from tests.flows.warm_worker.test_worker import Pool, new_pool
+from tests.flows.worker.test_worker import Pool, new_pool
 from tests.library import clear_queue
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ class Workshop:
 
     async def _turn(self) -> None:
         async with get_client() as client:
-            await dispatch.dispatch_batches(self.thread, client, lambda: None, size=64, limit=2)
-            await reconcile.reconcile_batches(
+            await dispatched_batches.dispatch_batches(self.thread, client, lambda: None, size=64, limit=2)
+            await reconciliation.reconcile_batches(
                 self.thread, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS)
             )
 

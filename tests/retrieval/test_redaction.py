@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from flows import prefect_client
+from flows.dispatch import prefect_client
 from retrieval import logs
 from retrieval.jobs import names
 from retrieval.jobs.queries.batches import Batch

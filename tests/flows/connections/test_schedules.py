@@ -15,7 +15,7 @@ from prefect.server.schemas import schedules as server_schedules
 
 from connectors import registry
 from flows import scheduled_sync
-from flows import schedules as prefect_schedules
+from flows.dispatch import schedules as prefect_schedules
 from flows.register import register_deployments
 from retrieval import settings
 from retrieval.accounts import quotas

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from flows import context, ingest, report, tasks
+from flows import context, pipeline, report, tasks
 from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import batches
@@ -33,7 +33,7 @@ def test_what_waited_for_a_synchronization_is_done_in_its_flow_run(space, accoun
     account.put("owls.txt", "Owls hunt mice at night.")
     asked = [space.request() for _ in range(3)]
     lease = space.lease()
-    asyncio.run(ingest._ingest(lease))
+    asyncio.run(pipeline._ingest(lease))
     runs = [space.run(run) for run in asked]
     assert [(run.status, run.outcome) for run in runs] == [("COMPLETED", "SUCCEEDED")] * 3
     assert [len(run.completed) for run in runs] == [1, 0, 0], "each lists what changed after the one before it"
@@ -47,7 +47,7 @@ def test_a_paused_deployment_keeps_the_next_synchronization(space, account, with
     lease = space.lease()
     try:
         levers.record_levers(space.db, [Lever("paused", source="BOX")])
-        asyncio.run(ingest._ingest(lease))
+        asyncio.run(pipeline._ingest(lease))
     finally:
         levers.record_levers(space.db, [])
     assert [space.run(run).status for run in asked] == ["COMPLETED", "QUEUED"]

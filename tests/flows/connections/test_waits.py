@@ -11,7 +11,7 @@ from prefect.states import Failed
 
 from connectors import registry
 from connectors.http.retries import ServicePolicy
-from flows import backoff, steps, tasks
+from flows import steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.queries import listings
@@ -24,8 +24,8 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(backoff, "SOON", 0.1)
-    monkeypatch.setattr(backoff, "LOOK", 0.05)
+    monkeypatch.setattr(tasks, "SOON", 0.1)
+    monkeypatch.setattr(tasks, "LOOK", 0.05)
     with memory.serving("BOX") as made:
         yield made
 
@@ -51,7 +51,7 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
-    space.call(backoff.wait_and_repeat(space.db, lease, step))
+    space.call(tasks.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
     assert listings.waiting_listings(space.db, lease) == []
 
@@ -70,12 +70,12 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
 
     began = time.monotonic()
     with pytest.raises(Fatal, match="asked again"):
-        space.call(backoff.wait_and_repeat(space.db, lease, cancelled_then))
+        space.call(tasks.wait_and_repeat(space.db, lease, cancelled_then))
     assert time.monotonic() - began < 15
 
 
 def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
-    monkeypatch.setattr(backoff, "FULL", 0.2)
+    monkeypatch.setattr(tasks, "FULL", 0.2)
     space.request()
     lease, _ = listing(space)
     left = [OSError(errno.ENOSPC, "full")] * 2
@@ -86,7 +86,7 @@ def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
                 raise left.pop()
 
     began = time.monotonic()
-    space.call(backoff.wait_and_repeat(space.db, lease, step))
+    space.call(tasks.wait_and_repeat(space.db, lease, step))
     assert not left
     assert 0.4 <= time.monotonic() - began < 30, "not 120 for each look"
 

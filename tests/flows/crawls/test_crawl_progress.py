@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from flows import ingest, report
+from flows import context, report, sources
 from retrieval.ingestion import discover
 from retrieval.jobs.queries import batches
 from tests.flows.crawling import accept, crawl
@@ -51,7 +51,7 @@ async def _flow_and_its_artifacts(batch):
     from prefect import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-    state = await ingest.ingest_website(batch.id, batch.attempt, return_state=True)
+    state = await sources.ingest_website(batch.id, batch.attempt, return_state=True)
     chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[state.state_details.flow_run_id]))
     async with get_client() as client:
         found = await client.read_artifacts(artifact_filter=chosen)
@@ -70,8 +70,8 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
 
     monkeypatch.setattr(report, "aupdate_progress_artifact", watched)
     monkeypatch.setattr(report, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(ingest.context, "open_database", lambda: space.db)
-    monkeypatch.setattr(ingest.context, "load_keys", lambda: space.ring)
+    monkeypatch.setattr(context, "open_database", lambda: space.db)
+    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     run = accept(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
     batches.form_batches(space.db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(space.db)

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import gc
 import hashlib
-import importlib
 from datetime import UTC, datetime
 from itertools import count
 
@@ -12,9 +11,9 @@ import pytest
 from prefect.exceptions import FailedRun
 
 from connectors import registry
-from flows import ingest, prefect_client
-from flows.warm_worker import allowed_flows
-from retrieval import ids, sources
+from flows import context
+from flows import sources as source_flows
+from retrieval import ids
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover, download
 from retrieval.ingestion.queries import listings, results, run_documents
@@ -298,22 +297,12 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
     monkeypatch.setattr(registry, "SOURCES", {})
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
-    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
-    monkeypatch.setattr(ingest.context, "load_keys", lambda: ring)
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: ring)
     with pytest.raises(FailedRun, match="1 failed"):
-        asyncio.run(ingest.ingest_sitemap(batch.id, batch.attempt))
+        asyncio.run(source_flows.ingest_sitemap(batch.id, batch.attempt))
     gc.collect()
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     (entry,) = after.failed
     assert "SITEMAP is not available" in entry.error
-
-
-def test_every_source_has_a_flow_and_a_deployment():
-    deployed = {entry["name"]: entry["entrypoint"] for entry in allowed_flows.read_plan()["deployments"]}
-    assert set(deployed) >= set(prefect_client.FLOWS.values())
-    assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *sources.FETCHED}
-    for name in prefect_client.FLOWS.values():
-        module, _, function = deployed[name].rpartition(".")
-        flow = getattr(importlib.import_module(module), function)
-        assert flow.name == name

@@ -12,7 +12,7 @@ import pytest
 
 from connectors import registry
 from flows import context, reembed
-from flows.time_slice import TimeSlice
+from flows.run_context import TimeSlice
 from retrieval import settings
 from retrieval.evaluations import evaluations, gate, judge
 from retrieval.evaluations.gate import Gate

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from connectors import registry
-from flows import context, ingest, reembed, steps
-from flows.time_slice import TimeSlice
+from flows import context, pipeline, reembed, steps
+from flows.run_context import TimeSlice
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import poison_detection, reembedding
 from retrieval.ingestion.queries import run_documents
@@ -327,7 +327,7 @@ def test_the_flow_runs_in_prefect(space):
     assert state.name == "Completed"
     assert space.run(run).status == "COMPLETED"
     assert models(space) == {WORDS["model"]}
-    assert ingest.WINDOWS_AT_ONCE
+    assert pipeline.WINDOWS_AT_ONCE
 
 
 def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):

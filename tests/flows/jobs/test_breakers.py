@@ -11,9 +11,8 @@ from prefect.logging import disable_run_logger
 
 from connectors import registry
 from connectors.http import retries
-from flows import circuit_breaking, context, ingest, report, steps, tasks
-from flows.intake import Intake
-from flows.time_slice import TimeSlice
+from flows import circuit_breaking, context, pipeline, report, steps, tasks
+from flows.run_context import Intake, TimeSlice
 from retrieval import readiness, settings
 from retrieval.errors import Retryable, Unavailable
 from retrieval.ingestion import poison_detection
@@ -56,7 +55,7 @@ class Worker:
         self._asked = asked
         monkeypatch.setattr(context, "open_database", lambda: db)
         monkeypatch.setattr(report, "ProgressBar", _no_bar)
-        monkeypatch.setattr(ingest, "tasks", _Plain)
+        monkeypatch.setattr(pipeline, "tasks", _Plain)
         self._rings = {space.scope.namespace: space.ring for space in spaces}
         self._monkeypatch = monkeypatch
 
@@ -76,7 +75,7 @@ class Worker:
     def take(self, lease):
         turn, mine = TimeSlice(self.db, lease), Circuits(self.db, lease)
         with disable_run_logger():
-            asyncio.run(ingest._pipeline(lease, turn, mine, Intake(self.db, lease)))
+            asyncio.run(pipeline._pipeline(lease, turn, mine, Intake(self.db, lease)))
         results.settle_runs(self.db, lease)
         if mine.left_out:
             turn.hand_back(mine)
@@ -89,6 +88,7 @@ class _Plain:
     """The steps without Prefect around them: one try."""
 
     RETRIES, PIPELINE, fetch, parse = tasks.RETRIES, tasks.PIPELINE, tasks.fetch, tasks.parse
+    wait_and_repeat, is_soon = staticmethod(tasks.wait_and_repeat), staticmethod(tasks.is_soon)
 
     @staticmethod
     def name_task(step, _label):

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from flows import context, ingest, intake, report
-from flows.intake import Intake
-from flows.time_slice import TimeSlice
+from flows import context, pipeline, report, run_context
+from flows.run_context import Intake, TimeSlice
 from retrieval.ingestion import poison_detection
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue
@@ -41,7 +40,7 @@ def forms(db, places=2):
 
 
 def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):
-    monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
+    monkeypatch.setattr(run_context, "PACE_SECONDS", 0.05)
     monkeypatch.setattr(context, "open_database", lambda: db)
     monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
@@ -55,13 +54,13 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
                 await asyncio.to_thread(post, db, space.scope, *late.pop(0))
         step.fn(work)
 
-    monkeypatch.setattr(ingest, "run_step", recorded)
+    monkeypatch.setattr(pipeline, "run_step", recorded)
     post(db, space.scope, "one")
     lease = lease_of(db, space)
 
     async def work():
         async with Intake(db, lease) as taken:
-            await ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), taken)
+            await pipeline._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), taken)
             return taken.joined
 
     assert asyncio.run(work()) == 3
@@ -81,8 +80,8 @@ def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short,
 
     monkeypatch.setattr(batch_append, "describe_batch", away)
     run = SimpleNamespace(flow_run=SimpleNamespace(id="a run"))
-    monkeypatch.setattr(intake, "FlowRunContext", SimpleNamespace(get=lambda: run))
-    monkeypatch.setattr(intake, "get_run_logger", lambda: logging.getLogger("a run"))
+    monkeypatch.setattr(run_context, "FlowRunContext", SimpleNamespace(get=lambda: run))
+    monkeypatch.setattr(run_context, "get_run_logger", lambda: logging.getLogger("a run"))
     post(db, space.scope, "one")
     lease = lease_of(db, space)
     post(db, space.scope, "two")

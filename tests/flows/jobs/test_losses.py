@@ -9,9 +9,10 @@ import pytest
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
-from flows import ingest, reconcile
+from flows import context, pipeline, sources
+from flows.dispatch import reconciliation
+from flows.dispatch.prefect_client import Seen
 from flows.lease_renewal import keep_lease
-from flows.prefect_client import Seen
 from retrieval.database.database import Database
 from retrieval.ingestion import discover, poison_detection
 from retrieval.ingestion.queries import listings, poison, results, run_documents
@@ -150,21 +151,21 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         begin(db, lease)
         raise error
 
-    monkeypatch.setattr(ingest, "_pipeline", go_away)
-    monkeypatch.setattr(ingest.context, "open_database", lambda: db)
+    monkeypatch.setattr(pipeline, "_pipeline", go_away)
+    monkeypatch.setattr(context, "open_database", lambda: db)
     for _ in range(2 * ATTEMPTS):
         batches.form_batches(db, size=64, batches=8)
         (batch,) = batches.undispatched_batches(db)
         batches.record_flow_run(db, batch, "run")
-        ended = asyncio.run(ingest.ingest_text.fn(batch.id, batch.attempt))
+        ended = asyncio.run(sources.ingest_text.fn(batch.id, batch.attempt))
         (opened,) = batches.open_batches(db)
         seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
-        action = reconcile.decide_batch(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
+        action = reconciliation.decide_batch(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
         db.rows(
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.start_again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
+        poison_detection.start_again(db, opened, weight=reconciliation.WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

@@ -3,7 +3,8 @@
 import pytest
 from prefect.states import StateType
 
-from flows import flow_states, prefect_client
+from flows import flow_states
+from flows.dispatch import prefect_client
 from retrieval.ingestion import discover
 from retrieval.ingestion.queries import listings, results, run_documents
 from retrieval.jobs import control

@@ -8,9 +8,8 @@ from io import BytesIO
 import pytest
 
 from connectors import registry
-from flows import context, ingest, report
-from flows.intake import Intake
-from flows.time_slice import TimeSlice
+from flows import context, pipeline, report
+from flows.run_context import Intake, TimeSlice
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
@@ -53,8 +52,8 @@ def space(db, monkeypatch):
     monkeypatch.setattr(context, "open_database", lambda: db)
     monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(ingest, "run_step", _run_step)
-    monkeypatch.setattr(ingest, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(pipeline, "run_step", _run_step)
+    monkeypatch.setattr(pipeline, "PATIENCE_SECONDS", 0.2)
     return space
 
 
@@ -77,7 +76,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
     lease = space.lease()
 
     def work():
-        asyncio.run(ingest._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
+        asyncio.run(pipeline._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
 
     worker = threading.Thread(target=work)
     worker.start()

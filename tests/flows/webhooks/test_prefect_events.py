@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
-from flows.background_loop import LoopThread
-from flows.dispatch import emit_events
+from flows.dispatch.background_loop import LoopThread
+from flows.dispatch.batches import emit_events
 from retrieval.database.database import Database
 from retrieval.webhooks import queries_feed, sending
 from tests.flows.configured import Configured

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
-import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
@@ -20,44 +19,17 @@ from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
+from flows.deployments import FLOWS, SHORT_WORKER
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
-from retrieval.sources import CONNECTED, source_slug
 from retrieval.webhooks.queries_feed import PrefectEvent
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-FLOWS = {
-    "TEXT": "ingest-text",
-    "LOCAL_FILE": "ingest-file",
-    "URLS_LIST": "ingest-urls",
-    "SITEMAP": "ingest-sitemap",
-    "WEBSITE": "ingest-website",
-    **{name: f"ingest-{source_slug(name)}" for name in CONNECTED},
-    "REEMBED": "reembed",
-    "DRY_RUN": "dry-run",
-}
-"""Ingestion source to the flow, and deployment, that runs it."""
-
-AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
-"""What the client raises while the server is away or does not know a deployment yet."""
-
 CALL_SECONDS = 5.0
 """Deadline of each operation below, repetitions of Prefect's client included: the dispatcher's loops go on without an
 answer, tell of it in `status` and `/ready`, and ask again with a fresh client."""
-
-SILENT = (httpx.HTTPError,)
-"""What a flow run meets where Prefect does not answer it."""
-
-INTERRUPTED = "Interrupted"
-"""Name of the crash of a run whose worker was stopped: nothing that the run did is to blame."""
-
-GONE = "Away"
-"""Name of the failure of a run for which the database or Prefect did not answer: the same, as far as one can tell."""
-
-SHORT_WORKER = "-short"
-"""How the name of the worker ends that a machine keeps for short flow runs, beside the one for all."""
 
 _LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
 """Of an event's data, what its resource carries as labels."""
@@ -180,34 +152,6 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
         await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
     except ObjectNotFound:
         return
-
-
-def login_hint(error: PrefectHTTPStatusError) -> str | None:
-    """Advice for a 401 or 403; None for other answers."""
-    if error.response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return None
-    server = error.request.url.copy_with(path="/api", query=None)
-    return (
-        f"Prefect at {server} refuses us ({error.response.status_code}): set PREFECT_API_AUTH_STRING or "
-        "PREFECT_API_KEY to what this server asks for, with the right to make work pools and deployments."
-    )
-
-
-def failure_reason(error: BaseException) -> str:
-    """Why Prefect or the database cannot be used, in short; a refusal in the advice."""
-    hint = login_hint(error) if isinstance(error, PrefectHTTPStatusError) else None
-    return hint or type(error).__name__
-
-
-def is_of_all(error: Exception) -> bool:
-    """Tell whether an error concerns Prefect as a whole, so that other requests would fail too.
-
-    A refusal or a late response concerns one request only.
-    """
-    if isinstance(error, PrefectHTTPStatusError):
-        return login_hint(error) is not None
-    late = isinstance(error, httpx.TimeoutException | TimeoutError)
-    return isinstance(error, httpx.TransportError | OSError) and not late
 
 
 def _name(batch: Batch) -> str:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.prefect_client import Seen
-from flows.reconcile import decide_batch
+from flows.dispatch.prefect_client import Seen
+from flows.dispatch.reconciliation import decide_batch
 from retrieval.jobs.queries.batches import Open
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,11 +1,11 @@
 """The `warm` worker type: each flow run in a process of its own, forked from one that has imported everything.
 
-A Prefect worker as its documentation describes: `run` starts the process and waits for it. Only this service's own
-flows are executed (`flows/warm_worker/allowed_flows.py`).
+A Prefect worker as its documentation describes: `run` starts the process and waits for it.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import anyio
@@ -17,9 +17,10 @@ from prefect.states import Cancelled, Crashed, Failed
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
-from flows.prefect_client import AWAY, INTERRUPTED
-from flows.warm_worker import allowed_flows
-from flows.warm_worker.run_process import RunProcess
+from flows import deployments
+from flows.prefect_errors import AWAY, INTERRUPTED
+from flows.worker.run_process import RunProcess
+from retrieval import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,39 @@ log = structlog.get_logger()
 
 REPORT_SECONDS: Final = 10.0
 """Seconds in which a stopping worker reports an interrupted flow run to Prefect."""
+
+
+# Anyone who can write to Prefect's server can create a deployment, and a worker holds the database's password and the
+# key of stored secrets: it runs no pull steps, storage, commands or variables of a deployment.
+JOB_VARIABLES = frozenset({"grace_seconds"})
+"""What a deployment or a run may set; the rest would be for workers that start programs."""
+
+
+@lru_cache(maxsize=1)
+def allowed_entrypoints() -> frozenset[str]:
+    return frozenset(deployment["entrypoint"] for deployment in deployments.read_plan()["deployments"]) | frozenset(
+        settings.load_settings().worker_entrypoints
+    )
+
+
+def refusal_reason(flow_run: FlowRun, deployment: DeploymentResponse | None) -> str | None:
+    """Why a run is not executed; None if it is one of ours."""
+    if deployment is None:
+        return "Refused: a run without a deployment is none of this service's."
+    if deployment.entrypoint not in allowed_entrypoints():
+        return f"Refused: the entrypoint {deployment.entrypoint!r} is none of this service's (prefect.yaml)."
+    if deployment.pull_steps:
+        return "Refused: its deployment has pull steps, which these workers never execute."
+    if deployment.storage_document_id or deployment.infrastructure_document_id:
+        return "Refused: its deployment names a storage or infrastructure block, which these workers never load."
+    strange = sorted({*(deployment.job_variables or {}), *(flow_run.job_variables or {})} - JOB_VARIABLES)
+    if strange:
+        return f"Refused: the job variables {', '.join(strange)} may not be set; these may: {_allowed()}."
+    return None
+
+
+def _allowed() -> str:
+    return ", ".join(sorted(JOB_VARIABLES))
 
 
 class SubmissionClient:
@@ -79,7 +113,7 @@ class WarmConfiguration(BaseJobConfiguration):
         self, flow_run: FlowRun, deployment: DeploymentResponse | None = None, *args: Any, **context: Any
     ) -> None:
         super().prepare_for_flow_run(flow_run, deployment, *args, **context)
-        self._refusal = allowed_flows.refusal_reason(flow_run, deployment)
+        self._refusal = refusal_reason(flow_run, deployment)
         self._entrypoint = (deployment.entrypoint if deployment else None) or ""
 
     @property

@@ -1,25 +1,17 @@
-"""The ingestion flows, one per source, and the body they share. Those of content services follow from the registry.
-
-A flow's parameters are ids only: Prefect keeps and shows them in the clear.
-"""
+"""Ingestion pipeline: discover, fetch, parse, chunk, embed, upsert."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
 
-from prefect import Flow, flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
-from connectors import registry
-from flows import backoff, context, flow_states, report, tasks
-from flows.intake import Intake
-from flows.prefect_client import FLOWS
+from flows import context, flow_states, report, tasks
+from flows.run_context import Intake, TimeSlice
 from flows.steps import Discovery, Work, prepare_parser
-from flows.time_slice import TimeSlice
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import poison_detection
@@ -44,34 +36,9 @@ PATIENCE_SECONDS = 3.0
 """After which what is done, or was found meanwhile, goes on without the files of a window that take longer."""
 
 
-_DOCUMENTS = {
-    "TEXT": "Texts sent in the request",
-    "LOCAL_FILE": "Uploaded files",
-    "URLS_LIST": "Pages of a list of URLs",
-    "SITEMAP": "The pages that a sitemap names",
-    "WEBSITE": "The pages of a website, found by its links",
-    **{name: info.documents for name, info in registry.source_infos().items()},
-}
-
-
-def _make_flow(name: str, documents: str) -> Flow[[str, int], Any]:
-    """The flow of a source, such as `ingest_text` of this module for `ingest-text`."""
-
-    async def run(batch_id: str, attempt: int) -> State[None]:
-        return await flow_states.run_batch(batch_id, attempt, _ingest, retries_documents=True)
-
-    run.__name__ = run.__qualname__ = _function_name(name)
-    run.__doc__ = f"{documents}."
-    return flow(name=name, persist_result=False)(run)
-
-
-def _function_name(flow_name: str) -> str:
-    return flow_name.replace("-", "_")
-
-
-globals().update(
-    {_function_name(FLOWS[source]): _make_flow(FLOWS[source], text) for source, text in _DOCUMENTS.items()}
-)
+async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
+    """Ingest the documents of a batch and return the final state of its flow run."""
+    return await flow_states.run_batch(batch_id, attempt, _ingest, retries_documents=True)
 
 
 async def _ingest(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
@@ -140,7 +107,7 @@ async def _discover(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> 
                     named_task, Discovery(db, context.load_keys(), lease, listing, time_slice.goes_on, circuits)
                 )
                 with poison_detection.mark_alone(db, lease, listing.job_run_id):
-                    await backoff.wait_and_repeat(db, lease, step)
+                    await tasks.wait_and_repeat(db, lease, step)
         except Superseded:
             raise
         except Unavailable as error:
@@ -324,7 +291,7 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
     What needs somebody who does not answer stays as it is.
     """
     try:
-        await backoff.wait_and_repeat(work.db, work.lease, partial(tasks.name_task(step, work.label), work))
+        await tasks.wait_and_repeat(work.db, work.lease, partial(tasks.name_task(step, work.label), work))
     except Unavailable as error:
         get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
@@ -341,4 +308,4 @@ def _gave_up(step: str, error: Retryable) -> str:
     """Error of a document that a step gave up on."""
     attempts = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
     later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-    return f"{step}: {error} {attempts if backoff.is_soon(error) else later}"
+    return f"{step}: {error} {attempts if tasks.is_soon(error) else later}"

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval import readiness
-from retrieval.database import listening
 from retrieval.database.database import Database
 from retrieval.readiness import Beat
 
@@ -21,8 +20,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 WRITE_SECONDS = 3.0
 """Between two writes of the heartbeats."""
-LISTEN_SECONDS: Final = 10.0
-"""How long the connection that listens may be silent until it is tried."""
 
 
 class LoopThread:
@@ -79,22 +76,3 @@ class Heartbeat:
 
     def end(self, db: Database) -> None:
         readiness.deregister_dispatcher(db, self.dispatcher)
-
-
-async def listen_for_notices(
-    url: str,
-    channel: str,
-    wake: Callable[[], None],
-    *,
-    name: str | None = None,
-    alive: Callable[[], None] = lambda: None,
-) -> None:
-    """Call `wake` at first and for each notice of the channel, and `alive` whenever the connection was tried."""
-    async with await listening.connect_listener(url, application_name=name) as connection:
-        await connection.execute("listen " + channel)
-        wake()
-        while True:
-            async for _ in connection.notifies(timeout=LISTEN_SECONDS):
-                wake()
-            await connection.execute("select 1")
-            alive()

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from prefect.client.orchestration import PrefectClient
 
-from flows import prefect_client
-from flows.background_loop import LoopThread
-from flows.prefect_client import GONE, INTERRUPTED, Seen
+from flows.dispatch import prefect_client
+from flows.dispatch.background_loop import LoopThread
+from flows.dispatch.prefect_client import Seen
+from flows.prefect_errors import GONE, INTERRUPTED
 from retrieval.database.database import Database, passing_over
 from retrieval.ingestion import poison_detection
 from retrieval.jobs.queries import batches

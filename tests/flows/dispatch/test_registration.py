@@ -16,9 +16,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import dispatch, prefect_client, register
+from flows import deployments, prefect_errors, register
+from flows.dispatch import dispatcher
 from flows.register import RegistrationError
-from flows.warm_worker import allowed_flows
+from flows.worker import warm_worker
 from local import health
 from retrieval import settings
 from retrieval.jobs import fair_queue
@@ -63,7 +64,7 @@ def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, pre
     plan = health.Registration(
         frozenset(fair_queue.QUEUES),
         frozenset(name.partition("/")[0] for name in names),
-        allowed_flows.compute_version(),
+        deployments.compute_version(),
     )
     assert health.is_registered(prefect_server, pool, {}, plan)
     assert not health.is_registered(prefect_server, pool, {}, replace(plan, version="another"))
@@ -72,15 +73,15 @@ def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, pre
 
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
-    monkeypatch.setattr(dispatch, "REGISTER_SECONDS", 0.0)
-    names = [one["name"] for one in allowed_flows.read_plan()["deployments"]]
+    monkeypatch.setattr(dispatcher, "REGISTER_SECONDS", 0.0)
+    names = [one["name"] for one in deployments.read_plan()["deployments"]]
 
     async def story():
-        looking = dispatch.Dispatcher(settings.load_settings(), db)
+        looking = dispatcher.Dispatcher(settings.load_settings(), db)
 
         async def look():
             looking.missed.set()
-            await looking.register_again(looking.threads[dispatch.REGISTER])
+            await looking.register_again(looking.threads[dispatcher.REGISTER])
 
         async with get_client() as client:
             await register.register_deployments()
@@ -125,18 +126,16 @@ def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool)
     async def story():
         await register.register_deployments()
         async with get_client() as client:
-            for one in allowed_flows.read_plan()["deployments"]:
+            for one in deployments.read_plan()["deployments"]:
                 there = await client.read_deployment_by_name(f"{one['name']}/{one['name']}")
                 await client._client.patch(f"/deployments/{there.id}", json={"pull_steps": [{"x": {}}]})
         await register.register_deployments()
         async with get_client() as client:
             found = await client.read_deployments()
-        return {
-            one.entrypoint: one.pull_steps for one in found if one.entrypoint in allowed_flows.allowed_entrypoints()
-        }
+        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in warm_worker.allowed_entrypoints()}
 
     steps = asyncio.run(story())
-    assert set(steps) == allowed_flows.allowed_entrypoints()
+    assert set(steps) == warm_worker.allowed_entrypoints()
     assert not any(steps.values())
 
 
@@ -156,7 +155,7 @@ class Refusing(BaseHTTPRequestHandler):
 
 PROGRAMS = {
     "register": ["-m", "flows.register"],
-    "worker": ["-m", "flows.warm_worker", "--pool", "x", "--name", "x", "--limit", "1"],
+    "worker": ["-m", "flows.worker", "--pool", "x", "--name", "x", "--limit", "1"],
 }
 
 
@@ -183,5 +182,5 @@ def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_pa
 def test_the_dispatcher_says_the_same_in_its_log_and_short_names_else():
     request = httpx.Request("POST", "http://127.0.0.1:1/api/work_pools/x?y=z")
     error = PrefectHTTPStatusError("canary", request=request, response=httpx.Response(401, request=request))
-    assert prefect_client.failure_reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
-    assert prefect_client.failure_reason(httpx.ConnectError("canary")) == "ConnectError"
+    assert prefect_errors.failure_reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
+    assert prefect_errors.failure_reason(httpx.ConnectError("canary")) == "ConnectError"

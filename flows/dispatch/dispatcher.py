@@ -14,18 +14,18 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.orchestration import get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, levers, prefect_client, reconcile, schedules
-from flows.background_loop import WRITE_SECONDS, Heartbeat, LoopThread, listen_for_notices
+from flows import context, prefect_errors
+from flows.dispatch import batches, levers, prefect_client, reconciliation, schedules
+from flows.dispatch.background_loop import WRITE_SECONDS, Heartbeat, LoopThread
 from retrieval import logs, settings
-from retrieval.connections import schedules as connections_by_schedule
+from retrieval.connections import schedules as connection_schedules
 from retrieval.database.database import AWAY, Database
-from retrieval.evaluations import runs
+from retrieval.database.listening import listen_for_notices
 from retrieval.jobs import levers as recorded_levers
-from retrieval.jobs import notifications
-from retrieval.jobs.queries import batches, breaker_timeout, job_queue
+from retrieval.jobs.queries import breaker_timeout, job_queue
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -67,55 +67,6 @@ LEVERS = "levers"
 LEVERS_SECONDS, LEVERS_BUSY_SECONDS = 5.0, 2.0
 """Between two looks at Prefect's levers, and while work waits or a lever holds it."""
 Loop = Callable[[LoopThread], Awaitable[None]]
-
-
-async def dispatch_batches(
-    thread: LoopThread, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int
-) -> int:
-    """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
-
-    But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
-    not know a batch's deployment, the batch waits, and `missed` is called.
-    """
-    room = 2 * limit - await thread.run(batches.in_flight)
-    await thread.run(batches.form_batches, size=size, batches=room, places=limit)
-    held_sources = await thread.run(recorded_levers.held_sources)
-    waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
-    started = 0
-    for batch in waiting:
-        try:
-            flow_run = await prefect_client.start_flow_run(client, batch)
-        except ObjectNotFound:
-            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
-            missed()
-            continue
-        await thread.run(batches.record_flow_run, batch, flow_run)
-        log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
-        started += 1
-        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
-    return started
-
-
-async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
-    """Start runs of evaluations that wait, or whose worker was lost."""
-    due = await thread.run(runs.list_waiting)
-    for index, run in enumerate(due):
-        try:
-            await prefect_client.start_evaluation(client, run.id, run.attempt, run.requested_at)
-        except prefect_client.AWAY:
-            await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
-            raise
-        log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
-        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
-
-
-async def emit_events(thread: LoopThread) -> int:
-    """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
-    rows = await thread.run(queries_feed.list_waiting)
-    if rows:
-        await prefect_client.emit_events(rows)
-        await thread.run(queries_feed.mark_emitted, [row.id for row in rows])
-    return len(rows)
 
 
 class Dispatcher:
@@ -171,12 +122,12 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
-                while await dispatch_batches(
+                while await batches.dispatch_batches(
                     thread, client, self.missed.set, size=self.config.batch_limit, limit=limit
                 ):
                     self.busy.set()
                     self.heartbeat.succeeded("dispatch")
-                await start_evaluations(thread, client)
+                await batches.start_evaluations(thread, client)
                 self.heartbeat.succeeded("dispatch")
                 looked = time.monotonic()
                 pause = LOOK_SECONDS if await thread.run(job_queue.is_any_unfinished) else QUIET_SECONDS
@@ -191,7 +142,7 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 self.workers = await prefect_client.count_workers(client, self.config.work_pool)
-                if await reconcile.reconcile_batches(thread, client, attempts=attempts, lease=lease):
+                if await reconciliation.reconcile_batches(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.heartbeat.succeeded("reconcile")
                 await self._until_busy(thread)
@@ -209,11 +160,11 @@ class Dispatcher:
         told, again_at = None, 0.0
 
         async def settle_pause(schedule_id: str, paused: bool) -> None:  # noqa: FBT001
-            await thread.run(connections_by_schedule.settle_pause, schedule_id, paused=paused)
+            await thread.run(connection_schedules.settle_pause, schedule_id, paused=paused)
 
         async with get_client() as client:
             while True:
-                schedules_wanted = await thread.run(connections_by_schedule.wanted_schedules)
+                schedules_wanted = await thread.run(connection_schedules.wanted_schedules)
                 if schedules_wanted != told or troubled or time.monotonic() >= again_at:
                     await schedules.reconcile_schedules(client, schedules_wanted, troubled, settle_pause)
                     told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
@@ -242,7 +193,7 @@ class Dispatcher:
             while True:
                 try:
                     read = await levers.read_levers(client, self.config.work_pool)
-                except prefect_client.AWAY as error:
+                except prefect_errors.AWAY as error:
                     await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.config.work_pool)])
                     raise
                 await thread.run(recorded_levers.record_levers, read)
@@ -288,7 +239,7 @@ class Dispatcher:
         on = self.config.prefect_events
         await thread.run(queries_feed.switch_recording, on=on)
         while on:
-            count = await emit_events(thread)
+            count = await batches.emit_events(thread)
             await asyncio.sleep(0 if count == queries_feed.PAGE else LOOK_SECONDS)
         await asyncio.Event().wait()
 
@@ -317,11 +268,11 @@ class Dispatcher:
         while True:
             try:
                 await step(self.threads[name])
-            except (*AWAY, *prefect_client.AWAY) as error:
+            except (*AWAY, *prefect_errors.AWAY) as error:
                 self.heartbeat.failed(name, error)
                 if isinstance(error, ObjectNotFound):
                     self.missed.set()
-                log.warning("dispatcher.waiting", loop=name, reason=prefect_client.failure_reason(error))
+                log.warning("dispatcher.waiting", loop=name, reason=prefect_errors.failure_reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
                 self.heartbeat.failed(name, error)
@@ -330,7 +281,7 @@ class Dispatcher:
 
 
 async def run_dispatcher() -> None:
-    """Until SIGTERM or SIGINT."""
+    """Run the loops until SIGTERM or SIGINT."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -1,23 +1,65 @@
-"""Batch append: a flow run takes further waiting job runs, so that a stream of texts makes few flow runs."""
+"""State of a flow run: its time slice, and the job runs that join its batch."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Final, Self
 
 import psycopg
+import structlog
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from flows import request_context
-from flows.prefect_client import SILENT
+from flows.prefect_errors import SILENT
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.jobs import levers
-from retrieval.jobs.queries import batch_append
+from retrieval.jobs.breaker_watch import Circuits
+from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Lease
+
+log = structlog.get_logger()
+
+TURN_SECONDS: Final = 5.0
+"""Seconds that a batch keeps its slot, whoever waits."""
+LOOK_SECONDS: Final = 1.0
+"""Seconds between two looks at who waits."""
+GRACE_SECONDS: Final = 2.0
+"""Seconds in which a waiting batch may find a slot that is free anyway."""
+
+
+class TimeSlice:
+    """A batch's time in its slot. Threads may share it."""
+
+    def __init__(self, db: Database, lease: Lease) -> None:
+        self._db, self._lease = db, lease
+        self._look_at = time.monotonic() + TURN_SECONDS
+        self._lock = threading.Lock()
+        self.has_ended = False
+        """Last result of `is_over`."""
+
+    def is_over(self) -> bool:
+        """Tell whether another batch should have this slot now; once True, it stays so."""
+        with self._lock:
+            current = time.monotonic()
+            if not self.has_ended and current >= self._look_at:
+                self.has_ended = job_queue.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
+                self._look_at = current + LOOK_SECONDS
+            return self.has_ended
+
+    def goes_on(self) -> bool:
+        return not self.is_over()
+
+    def hand_back(self, circuits: Circuits) -> int:
+        """Release the remaining work for another flow run, and close the batch; returns the number of job runs."""
+        count = batches.hand_back(self._db, self._lease, waiting=circuits.waiting, held=circuits.held)
+        log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=count)
+        return count
+
 
 PACE_SECONDS: Final = 0.5
 """Between two looks while something joins: each pass over a few texts costs as much as one over many."""

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from flows.warm_worker import program
-from flows.warm_worker.program import Alarm
+from flows.worker import program
+from flows.worker.program import Alarm
 from retrieval import settings
 
 

@@ -55,7 +55,7 @@ class Pool:
         return self.workers[0]
 
     def _start_worker(self, number: int, limit: int) -> None:
-        command = [sys.executable, "-m", "flows.warm_worker", "--pool", self.name, "--limit", str(limit)]
+        command = [sys.executable, "-m", "flows.worker", "--pool", self.name, "--limit", str(limit)]
         with (self.folder / f"worker-{number}.log").open("wb") as output:
             worker = subprocess.Popen(
                 [*command, "--name", f"{self.name}-{number}"],

@@ -1,6 +1,6 @@
 """The worker of one machine: Prefect's worker loops for the pool, woken by NOTIFY, and a slot for short flow runs.
 
-    python -m flows.warm_worker --pool retrieval --name machine-1 --limit 2
+    python -m flows.worker --pool retrieval --name machine-1 --limit 2
 
 It takes work when the dispatcher notifies it through the database and when a slot becomes free; Prefect's poll is
 there for lost notices. More workers on the same pool, here or elsewhere, share the load. On SIGTERM running flow runs
@@ -23,13 +23,13 @@ import structlog
 from prefect.exceptions import PrefectHTTPStatusError
 
 from connectors import registry
-from flows import prefect_client
-from flows.background_loop import listen_for_notices
-from flows.prefect_client import SHORT_WORKER
-from flows.warm_worker.run_process import FORKS
-from flows.warm_worker.worker import WarmWorker
+from flows import prefect_errors
+from flows.deployments import SHORT_WORKER
+from flows.worker.run_process import FORKS
+from flows.worker.warm_worker import WarmWorker
 from retrieval import logs, settings
 from retrieval.database.database import AWAY
+from retrieval.database.listening import listen_for_notices
 from retrieval.jobs.fair_queue import SHORT
 from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
 
@@ -80,13 +80,13 @@ class Alarm:
         while True:
             await self._ringing.wait()
             self._ringing.clear()
-            with suppress(*prefect_client.AWAY):
+            with suppress(*prefect_errors.AWAY):
                 await self._poll()
 
     async def _look_around(self) -> None:
         while True:
             await asyncio.sleep(CANCEL_SECONDS)
-            with suppress(*prefect_client.AWAY):
+            with suppress(*prefect_errors.AWAY):
                 await self._look()
 
 
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         asyncio.run(run_worker(options.pool, options.name, options.limit))
     except PrefectHTTPStatusError as error:
-        if hint := prefect_client.login_hint(error):
+        if hint := prefect_errors.login_hint(error):
             sys.exit(hint)
         raise
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.flows.warm_worker.test_worker import OWN, PROJECT, eventually, new_pool
+from tests.flows.worker.test_worker import OWN, PROJECT, eventually, new_pool
 
 pytestmark = pytest.mark.service
 PROGRAM = """
@@ -30,7 +30,7 @@ async def read(client, deployment_id):
 PrefectClient.read_deployment = read
 
 if __name__ == "__main__":
-    from flows.warm_worker import program
+    from flows.worker import program
 
     program.main()
 """

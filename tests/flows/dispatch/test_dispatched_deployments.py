@@ -16,7 +16,7 @@ def test_a_deployment_that_the_server_has_forgotten_is_asked_for_again():
     """Prefect lost its database: its answer was no `ObjectNotFound`, and nothing was dispatched until a restart."""
     from prefect.exceptions import PrefectHTTPStatusError
 
-    from flows import prefect_client
+    from flows.dispatch import prefect_client
     from retrieval.jobs.queries.batches import Batch
 
     made, known = [], ["before"]

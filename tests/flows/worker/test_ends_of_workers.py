@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.warm_worker.test_worker import OWN, PROJECT, eventually, new_pool, stop
+from tests.flows.worker.test_worker import OWN, PROJECT, eventually, new_pool, stop
 
 pytestmark = pytest.mark.service
 
 FAILS = """
 import asyncio, time
 from connectors import registry
-from flows.warm_worker.run_process import FORKS
+from flows.worker.run_process import FORKS
 
 if __name__ == "__main__":
     with registry.embedding_process(FORKS):
@@ -28,7 +28,7 @@ if __name__ == "__main__":
 def test_a_worker_that_can_log_nothing_works_on(prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     with new_pool(prefect_server_environment, tmp_path) as pool, Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "flows.warm_worker", "--pool", pool.name, "--name", "w", "--limit", "1"]
+        command = [sys.executable, "-m", "flows.worker", "--pool", pool.name, "--name", "w", "--limit", "1"]
         environment = pool.environment | {"WARM_TEST": pool.name, "RETRIEVAL_WORKER_ENTRYPOINTS": json.dumps(OWN)}
         worker = subprocess.Popen(
             command, env=environment, cwd=PROJECT, stdout=full, stderr=full, start_new_session=True

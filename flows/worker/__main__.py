@@ -1,6 +1,6 @@
 """Starts the worker. Imports nothing else: each flow run's process imports this module anew."""
 
 if __name__ == "__main__":
-    from flows.warm_worker import program
+    from flows.worker import program
 
     program.main()

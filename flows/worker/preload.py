@@ -15,8 +15,8 @@ try:
     import prefect.task_engine
     import prefect.utilities.visualization  # noqa: F401
 
-    import flows.ingest
-    import flows.warm_worker.run_process  # noqa: F401
+    import flows.sources
+    import flows.worker.run_process  # noqa: F401
     from connectors import registry
     from retrieval import settings
     from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for

@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import pytest
 
-from flows import dispatch
+from flows.dispatch import dispatcher
 from local import health, instance
 from local.instance import Record, RoleRecord
 from local.processes import Process
@@ -15,6 +15,7 @@ from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.job_config import Ingestion
 from retrieval.jobs import levers, runs
+from retrieval.jobs.queries import batches
 from retrieval.readiness import LATE, Beat
 from retrieval.settings import Settings
 
@@ -49,7 +50,7 @@ def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
 def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
     """As while Prefect's server is lost after it has created them."""
     post(db, new_scope())
-    dispatch.batches.form_batches(db, size=64, batches=8)
+    batches.form_batches(db, size=64, batches=8)
     readiness.record_loops(db, "here:1", beats())
     for seconds, told in ((10, ()), (90, ("No worker has begun a flow run that was created 90 s ago",))):
         db.rows("update batches set dispatched_at = now() - make_interval(secs => %(s)s)", {"s": seconds})
@@ -91,18 +92,18 @@ def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
 
 @pytest.mark.usefixtures("prefect_server")
 def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, database_url, monkeypatch):
-    monkeypatch.setattr(dispatch.context, "open_database", lambda: Database(database_url))
-    monkeypatch.setattr(dispatch.context, "open_stores", lambda _: None)
+    monkeypatch.setattr(dispatcher.context, "open_database", lambda: Database(database_url))
+    monkeypatch.setattr(dispatcher.context, "open_stores", lambda _: None)
     told = []
 
     async def watch():
-        running = asyncio.create_task(dispatch.run_dispatcher())
+        running = asyncio.create_task(dispatcher.run_dispatcher())
         for _ in range(100):
             await asyncio.sleep(0.1)
             told[:] = readiness.read_dispatch(db).loops
             if {"dispatch", "sweep"} <= {loop.name for loop in told if loop.age < loop.running}:
                 break
-        os.kill(os.getpid(), dispatch.signal.SIGTERM)
+        os.kill(os.getpid(), dispatcher.signal.SIGTERM)
         await asyncio.wait_for(running, 30)
 
     asyncio.run(watch())

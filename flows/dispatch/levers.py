@@ -17,7 +17,8 @@ from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, Wo
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from flows.prefect_client import FLOWS, within_deadline
+from flows.deployments import FLOWS
+from flows.dispatch.prefect_client import within_deadline
 from retrieval.jobs.levers import Lever
 
 AWAY = Lever("Prefect's server does not answer: nothing new begins until it is back.")

@@ -15,7 +15,8 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
-from flows import prefect_client
+from flows import prefect_errors
+from flows.dispatch import prefect_client
 from retrieval.connections import schedules
 from retrieval.connections.schedules import Timing
 
@@ -78,9 +79,9 @@ async def _alone(
         if settle_pause is not None and not is_settled:
             await settle_pause(name, paused)
     except Exception as error:
-        if prefect_client.is_of_all(error):
+        if prefect_errors.affects_all_calls(error):
             raise
-        reason = f"{prefect_client.failure_reason(error)}: {str(error)[:300]}"
+        reason = f"{prefect_errors.failure_reason(error)}: {str(error)[:300]}"
         if troubled.get(name) != reason:
             log.warning("schedule.not_reconciled", schedule_id=name, timing=str(timing), reason=reason)
         troubled[name] = reason

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import dispatch, prefect_client
-from flows.dispatch import Dispatcher
+from flows import prefect_errors
+from flows.dispatch import dispatcher as dispatching
+from flows.dispatch.dispatcher import Dispatcher
 from retrieval import readiness, settings
 from retrieval.jobs import levers
 from tests.connectors.web.test_web_client import answer, serving
@@ -28,8 +29,8 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
     async def read(url):
         dispatcher = Dispatcher(settings.load_settings(), db)
         try:
-            with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_client.AWAY):
-                await dispatcher.read_levers(dispatcher.threads[dispatch.LEVERS])
+            with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_errors.AWAY):
+                await dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS])
         finally:
             for thread in dispatcher.threads.values():
                 thread.close()

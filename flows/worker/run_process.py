@@ -21,7 +21,7 @@ from connectors import registry
 from retrieval import logs, tracing
 
 FORKS: Final = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["flows.warm_worker.preload"])
+FORKS.set_forkserver_preload(["flows.worker.preload"])
 
 ORPHAN_SECONDS: Final = 5.0
 """Seconds that the process may take to report its flow run as crashed after its worker died."""

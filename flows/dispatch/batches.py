@@ -1,0 +1,68 @@
+"""Flow runs for waiting batches and evaluations, and events for Prefect's automations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from prefect.client.orchestration import PrefectClient
+from prefect.exceptions import ObjectNotFound
+
+from flows.dispatch import prefect_client
+from flows.dispatch.background_loop import LoopThread
+from flows.prefect_errors import AWAY
+from retrieval.evaluations import runs
+from retrieval.jobs import levers, notifications
+from retrieval.jobs.queries import batches
+from retrieval.webhooks import queries_feed
+
+log = structlog.get_logger()
+
+
+async def dispatch_batches(
+    thread: LoopThread, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int
+) -> int:
+    """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
+
+    But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
+    not know a batch's deployment, the batch waits, and `missed` is called.
+    """
+    room = 2 * limit - await thread.run(batches.in_flight)
+    await thread.run(batches.form_batches, size=size, batches=room, places=limit)
+    held_sources = await thread.run(levers.held_sources)
+    waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
+    started = 0
+    for batch in waiting:
+        try:
+            flow_run = await prefect_client.start_flow_run(client, batch)
+        except ObjectNotFound:
+            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
+            missed()
+            continue
+        await thread.run(batches.record_flow_run, batch, flow_run)
+        log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
+        started += 1
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
+    return started
+
+
+async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
+    """Start runs of evaluations that wait, or whose worker was lost."""
+    due = await thread.run(runs.list_waiting)
+    for index, run in enumerate(due):
+        try:
+            await prefect_client.start_evaluation(client, run.id, run.attempt, run.requested_at)
+        except AWAY:
+            await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
+            raise
+        log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
+
+
+async def emit_events(thread: LoopThread) -> int:
+    """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
+    rows = await thread.run(queries_feed.list_waiting)
+    if rows:
+        await prefect_client.emit_events(rows)
+        await thread.run(queries_feed.mark_emitted, [row.id for row in rows])
+    return len(rows)

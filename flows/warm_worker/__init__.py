@@ -1,1 +1,0 @@
-"""The `warm` worker type: flow runs in child processes that are already imported."""
