@@ -16,6 +16,7 @@ from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog
 from api.auth import Authenticator
+from api.cors import CrossOrigin
 from api.errors import to_service_error
 from api.links import Links, ServerSecret
 from api.mcp_hosts import Hosts
@@ -167,6 +168,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         AuditLog(services.audit),
         tracing.make_tracer("api"),
         mcp_hosts=Hosts.of(settings),
+        cross_origin=CrossOrigin(settings.cors_origins) if settings.cors_origins else None,
     )
     return served
 

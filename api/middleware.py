@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -28,6 +28,7 @@ from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, audited_operation
 from api.auth import Authenticator, credentials_of, unknown_rate
+from api.cors import CrossOrigin
 from api.errors import Rendered, render_error, to_service_error
 from api.links import PREFIX, Kind
 from api.mcp_hosts import PATH, Hosts
@@ -54,6 +55,7 @@ _UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""
 
+_PREFLIGHT_BODY = b'{"success":true,"message":"This site may call the API.","data":null}'
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
@@ -81,12 +83,14 @@ class RequestMiddleware:
         tracer: Tracer | None = None,
         *,
         mcp_hosts: Hosts | None = None,
+        cross_origin: CrossOrigin | None = None,
     ) -> None:
         self._router = router
         self._access = access
         self._audit = audit
         self._tracer = tracer
         self._mcp_hosts = mcp_hosts
+        self._cross_origin = cross_origin
         self.counts = RequestCounts()
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
@@ -105,7 +109,8 @@ class RequestMiddleware:
         request_context.attach_context(scope, context)
         span = self._begin(scope, context)
         started = time.perf_counter()
-        wire = _Wire(receive, send, context, scope, self._audit)
+        cors_headers = self._cross_origin.answer_headers(scope) if self._cross_origin else {}
+        wire = _Wire(receive, send, context, scope, self._audit, cors_headers)
         with structlog.contextvars.bound_contextvars(request_id=context.request_id):
             if span is None:
                 await self._serve(scope, context, wire)
@@ -117,6 +122,11 @@ class RequestMiddleware:
             _end(span, scope, context)
 
     async def _serve(self, scope: HTTPScope, context: RequestContext, wire: _Wire) -> None:
+        preflight_headers = self._cross_origin.preflight_headers(scope) if self._cross_origin else None
+        if preflight_headers is not None:
+            # Browsers send preflights without a key, so they count for no one.
+            await _answer(wire.send, context, Rendered(200, _PREFLIGHT_BODY, preflight_headers))
+            return
         refusal = await self._authenticate(scope, context)
         refusal = self._other_host(scope, context) or refusal or _not_a_method(scope, context)
         if refusal is not None and self._mcp_hosts and scope["path"] == PATH:
@@ -201,6 +211,7 @@ class _Wire:
     _exchange: RequestContext
     _scope: HTTPScope
     _audit: AuditLog | None
+    _cors_headers: Mapping[str, str] = field(default_factory=dict)
     _unread: bool = field(default=True)
     _head: HTTPResponseStartEvent | None = field(default=None)
     """The head of the answer to a write, until its entry in the audit log is committed."""
@@ -238,6 +249,11 @@ class _Wire:
                 *message["headers"],
                 *((name.lower().encode(), value.encode()) for name, value in extra.items()),
                 *((name, value) for name, value in ALWAYS if name not in names),
+                *(
+                    (name.lower().encode(), value.encode("latin-1"))
+                    for name, value in self._cors_headers.items()
+                    if name.lower().encode() not in names
+                ),
             ]
             if self._unread and message["status"] not in {200, 408}:
                 await self._drain()

@@ -128,6 +128,18 @@ Url = Annotated[str | None, AfterValidator(_is_url)]
 """Where something is served, without a login; an empty one counts as absent."""
 
 
+def _is_origin(origin: str) -> str:
+    if origin != "*" and not re.fullmatch(
+        r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?", origin
+    ):
+        raise ValueError("not an origin, such as https://app.example.com or https://*.example.com, and not *")
+    return origin
+
+
+Origin = Annotated[str, AfterValidator(_is_origin)]
+"""Scheme, host and port of a website, as browsers send them; `*.` stands for any subdomain, `*` for every website."""
+
+
 def _is_place(place: str) -> str:
     if "//" in place or not _leads_somewhere(f"http://{place}") or "/" in place:
         raise ValueError("not host:port, such as db.internal:5432 or [fd00::1]:5432")

@@ -23,6 +23,7 @@ from retrieval.setting_values import (
     Language,
     OAuthEndpoints,
     OidcRole,
+    Origin,
     Places,
     SecretFiles,
     Url,
@@ -85,6 +86,9 @@ class Settings(BoundedSettings, BaseSettings):
     """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
     mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
+    cors_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_list)] = []
+    """Origins of websites whose scripts may call `/v1` from a browser, comma-separated, such as
+    `https://app.example.com,https://*.example.org`; `*` allows all. Without any, browsers let no other site call it."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
     prefect_api_url: Url = None

@@ -1,0 +1,73 @@
+"""Cross-origin requests (CORS): which websites' scripts may call the API from a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from litestar.config.cors import CORSConfig
+from litestar.types import HTTPScope
+
+PREFIX: Final = "/v1/"
+"""Path below which scripts of other sites may call. `/mcp` has rules of its own for origins (`api.mcp_hosts`)."""
+EXPOSED_HEADERS: Final = (
+    "Content-Disposition",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "X-Request-Id",
+)
+"""Headers of answers that scripts may read."""
+PREFLIGHT_SECONDS: Final = 600
+"""How long a browser keeps the answer to a preflight."""
+
+
+class CrossOrigin:
+    """Headers for requests of allowed origins. Keys travel in `Authorization`, so no credentials are allowed."""
+
+    def __init__(self, origins: Sequence[str]) -> None:
+        self._config = CORSConfig(
+            allow_origins=list(origins),
+            allow_methods=["DELETE", "GET", "PATCH", "POST", "PUT"],
+            expose_headers=list(EXPOSED_HEADERS),
+            max_age=PREFLIGHT_SECONDS,
+        )
+
+    def answer_headers(self, scope: HTTPScope) -> dict[str, str]:
+        """Return the headers of the answer to a request; none outside of `/v1`."""
+        if not scope["path"].startswith(PREFIX):
+            return {}
+        # The answer differs by origin for caches, even without one.
+        vary = {} if self._config.is_allow_all_origins else {"Vary": "Origin"}
+        origin = _header(scope, b"origin")
+        if not self._is_allowed(origin):
+            return vary
+        return {**self._config.simple_headers, **self._allowed(origin), **vary}
+
+    def preflight_headers(self, scope: HTTPScope) -> dict[str, str] | None:
+        """Return the headers of the answer to a preflight of an allowed origin; None for any other request."""
+        origin = _header(scope, b"origin")
+        if (
+            scope["method"] != "OPTIONS"
+            or not _header(scope, b"access-control-request-method")
+            or not scope["path"].startswith(PREFIX)
+            or not self._is_allowed(origin)
+        ):
+            return None
+        headers = {**self._config.preflight_headers, **self._allowed(origin)}
+        if requested := _header(scope, b"access-control-request-headers"):
+            # `*` does not cover Authorization.
+            headers["Access-Control-Allow-Headers"] = requested
+        return headers
+
+    def _is_allowed(self, origin: str) -> bool:
+        return bool(origin) and self._config.is_origin_allowed(origin)
+
+    def _allowed(self, origin: str) -> dict[str, str]:
+        return {"Access-Control-Allow-Origin": "*" if self._config.is_allow_all_origins else origin}
+
+
+def _header(scope: HTTPScope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
