@@ -132,6 +132,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/documents": _seen("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),
+    "POST /v1/documents/delete": Permission("documents:write"),
     "GET /v1/deletions/{deletion_id}": Permission("documents:read"),
     "POST /v1/deletions/verify": Permission("documents:read"),
     "POST /v1/documents/resync": Permission("documents:write"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import cast
@@ -14,6 +16,8 @@ from retrieval.errors import ErrorCode, ServiceError
 DEPTH = 32
 """Levels of nesting in a JSON body."""
 
+MAX_SHOWN_KEY = 64
+"""Characters of a client's key that an error repeats."""
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _BRACKETS = b"[]{}"
@@ -83,14 +87,16 @@ async def read_json(
     """A whole JSON body, checked for what a decoder would stumble over; `invalid` is the area's code."""
     require_media_type(headers, "application/json")
     chunks = [chunk async for chunk in body_chunks(receive, headers, cap=cap, seconds=seconds)]
-    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    body = (chunks[0] if len(chunks) == 1 else b"".join(chunks)).removeprefix(codecs.BOM_UTF8)
     check_json(body, invalid, whole=whole)
     return body
 
 
 def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, whole: bool = True) -> None:
-    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text. `whole=False`: it is
-    made of bodies that are checked one by one, for what need not spoil the others."""
+    """Refuse NUL characters, invalid UTF-8, nesting deeper than `DEPTH` and repeated keys in JSON text.
+
+    `whole=False`: it is made of bodies that are checked one by one, for what need not spoil the others.
+    """
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -99,6 +105,26 @@ def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, who
         raise ServiceError(invalid, "The JSON holds a NUL character; leave it out.", reason="nul", field=field)
     if whole and body.count(b"[") + body.count(b"{") > DEPTH and _deeper_than(body, DEPTH):
         raise ServiceError(invalid, f"The JSON is nested deeper than {DEPTH} levels.", reason="too_deep", field=field)
+    if whole and (key := find_repeated_key(body)) is not None:
+        message = f"The key {key[:MAX_SHOWN_KEY]} is sent twice in one object; send it once."
+        raise ServiceError(invalid, message, reason="repeated", field=field or key[:MAX_SHOWN_KEY])
+
+
+def find_repeated_key(body: bytes) -> str | None:
+    """Return the first key that one object of JSON text holds twice; None for text that cannot be read."""
+    repeated: list[str] = []
+
+    def check_pairs(pairs: list[tuple[str, None]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            keys = [key for key, _ in pairs]
+            repeated.append(next(key for at, key in enumerate(keys) if key in keys[:at]))
+
+    try:
+        # Numbers stay text: a decoder of the struct reads them.
+        json.loads(body, object_pairs_hook=check_pairs, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError:
+        return None
+    return repeated[0] if repeated else None
 
 
 def _deeper_than(body: bytes, levels: int) -> bool:

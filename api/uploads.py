@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.errors import HeaderParseError
@@ -32,6 +33,8 @@ _PARTS = 50
 _OVERHEAD = 1024 * 1024
 """What a request may take beside its file: the other fields and the boundaries."""
 
+_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
+"""Values of `Content-Transfer-Encoding` (RFC 2045) that are read."""
 _TIMES_LONGER = 10
 """A file may take so many times as long to arrive as a JSON body."""
 
@@ -42,6 +45,8 @@ class Form:
 
     spool: IO[bytes]
     fields: dict[str, bytes] = field(default_factory=dict)
+    repeated: set[str] = field(default_factory=set)
+    """Names of fields that were sent more than once."""
     has_file: bool = False
     name: str = ""
     """The file's own name, "" if the client gave it none."""
@@ -55,6 +60,11 @@ class Form:
             raise _invalid("The form has no part named file.", "missing", FILE)
         if self.size == 0:
             raise _invalid("The file is empty.", "empty", FILE)
+
+    def require_single(self, names: Collection[str]) -> None:
+        """Raise INVALID_INGEST_CONFIG if one of these fields was sent more than once."""
+        for name in sorted(self.repeated.intersection(names)):
+            raise _invalid(f"The form has {name} more than once; send it once.", "repeated", name)
 
     def identity(self) -> str:
         """Return the name, or else the SHA-256 of the content, so that two unnamed files never replace each other."""
@@ -114,6 +124,7 @@ class _Reader:
         self._disposition = b""
         self._part = ""
         self._value = bytearray()
+        self._decoder = TransferDecoder()
         try:
             self._parser = MultipartParser(
                 boundary,
@@ -171,6 +182,7 @@ class _Reader:
     def _on_headers(self) -> None:
         disposition = self._headers.get("content-disposition", b"")
         self._part = field_name(disposition)
+        self._decoder = TransferDecoder(self._headers.get("content-transfer-encoding", b""), self._part)
         if self._part != FILE:
             return
         if self.form.has_file:
@@ -180,8 +192,11 @@ class _Reader:
         self.form.media_type = _media_type(self._headers.get("content-type", b""))
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
+        self._keep(self._decoder.decode(data[start:end]))
+
+    def _keep(self, data: bytes) -> None:
         if self._part == FILE:
-            self.form.size += end - start
+            self.form.size += len(data)
             if self.form.size > self._max:
                 raise ServiceError(
                     ErrorCode.PAYLOAD_TOO_LARGE,
@@ -189,18 +204,61 @@ class _Reader:
                     field=FILE,
                     reason="file_too_large",
                 )
-            self.waiting += data[start:end]
+            self.waiting += data
         else:
-            self._value += data[start:end]
+            self._value += data
             if len(self._value) > _FIELD_BYTES:
                 raise _invalid(f"A form field is larger than {_FIELD_BYTES:,} bytes.", "field_too_large")
 
     def _end(self) -> None:
+        self._keep(self._decoder.finish())
         if self._part != FILE:
+            if self._part in self.form.fields:
+                self.form.repeated.add(self._part)
             self.form.fields[self._part] = bytes(self._value)
 
     def _on_end(self) -> None:
         self._ended = True
+
+
+class TransferDecoder:
+    """Decoder of the `Content-Transfer-Encoding` of a part, in pieces."""
+
+    def __init__(self, header: bytes = b"", part: str = "") -> None:
+        self._encoding = header.decode("latin-1").strip().lower()
+        self._part = part
+        self._rest = b""
+        if self._encoding not in _ENCODINGS:
+            names = ", ".join(sorted(filter(None, _ENCODINGS)))
+            message = f"The Content-Transfer-Encoding {self._encoding[:40]} of {part[:40]} is not one of {names}."
+            raise _invalid(message, "unknown_encoding", part or None)
+
+    def decode(self, data: bytes) -> bytes:
+        """Decode a piece; what may belong to the next one is kept."""
+        if self._encoding == "base64":
+            text = self._rest + data.translate(None, b" \t\r\n")
+            whole = len(text) - len(text) % 4
+            self._rest = text[whole:]
+            return self._decode_base64(text[:whole])
+        if self._encoding == "quoted-printable":
+            text = self._rest + data
+            escape = text.rfind(b"=", max(len(text) - 2, 0))
+            whole = len(text) if escape < 0 else escape
+            self._rest = text[whole:]
+            return binascii.a2b_qp(text[:whole])
+        return data
+
+    def finish(self) -> bytes:
+        """Decode what was kept. Raises INVALID_INGEST_CONFIG for base64 that is cut off."""
+        rest, self._rest = self._rest, b""
+        return self._decode_base64(rest) if self._encoding == "base64" else binascii.a2b_qp(rest)
+
+    def _decode_base64(self, text: bytes) -> bytes:
+        try:
+            return binascii.a2b_base64(text, strict_mode=True)
+        except binascii.Error as error:
+            message = f"{self._part} is not valid base64, as its Content-Transfer-Encoding says."
+            raise _invalid(message, "invalid_encoding", self._part or None) from error
 
 
 def broken_upload() -> ServiceError:

@@ -11,7 +11,16 @@ from typing import Any, LiteralString, Protocol, TypeGuard, cast
 from retrieval import text_filter
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
-from retrieval.conditions.model import WHOLE_WORDS, All, Condition, Described, equal_values, is_beyond, is_storable
+from retrieval.conditions.model import (
+    WHOLE_WORDS,
+    All,
+    Condition,
+    Described,
+    equal_values,
+    is_beyond,
+    is_storable,
+    normalize_key,
+)
 from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
@@ -280,6 +289,9 @@ def parse_metadata(data: object, code: ErrorCode, *, where: str) -> Mapping[str,
     if not isinstance(data, Mapping):
         raise ServiceError(code, "The metadata filter must be an object.", field=where)
     parsed = {_key(key, code, where): _wanted(value, code, f"{where}.{key}") for key, value in data.items()}
+    if len(parsed) < len(data):
+        message = "Two keys of the metadata filter are the same in the composed form of Unicode (NFC); send one."
+        raise ServiceError(code, message, field=where, reason="equal_keys")
     if sum(len(value) if isinstance(value, tuple) else 1 for value in parsed.values()) > VALUES:
         raise ServiceError(code, f"A metadata filter may name at most {VALUES} values.", field=where)
     return parsed
@@ -317,7 +329,7 @@ def _key(key: object, code: ErrorCode, where: str) -> str:
             f"A metadata key must not start with `$`: there are no operators. A condition finds it: metadata.{key}"
         )
         raise ServiceError(code, message, field=where)
-    return key
+    return normalize_key(key)
 
 
 def _wanted(value: object, code: ErrorCode, where: str) -> Scalar | tuple[Scalar, ...]:

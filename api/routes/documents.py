@@ -111,11 +111,34 @@ async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocume
 )
 async def delete_documents(request: ApiRequest, data: JSONBody[wire.DeleteDocuments]) -> wire.DocumentsDeletedAnswer:
     """Delete documents. They disappear at once. Files and vectors are removed in the background."""
+    answer = await _delete(request, data)
+    request.services.notices.send()
+    return answer
+
+
+@operation(
+    method="POST",
+    path="/v1/documents/delete",
+    tag="Documents",
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+    notifies=True,
+    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
+)
+@idempotent
+async def delete_documents_by_post(
+    request: ApiRequest, data: JSONBody[wire.DeleteDocuments]
+) -> wire.DocumentsDeletedAnswer:
+    """Delete documents by POST. As `DELETE /v1/documents`, for clients and proxies that send no body with DELETE."""
+    return await _delete(request, data)
+
+
+async def _delete(request: ApiRequest, data: wire.DeleteDocuments) -> wire.DocumentsDeletedAnswer:
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     await _surroundings(request, scope)
     deletion = await documents.delete(request.services.db, scope, condition)
-    request.services.notices.send()
     counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
     return wire.DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
 
@@ -240,6 +263,7 @@ HANDLERS = (
     fetch_documents,
     update_documents,
     delete_documents,
+    delete_documents_by_post,
     resync_documents,
     get_deletion,
     verify_deletion,

@@ -46,6 +46,7 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
     vector store."""
     services = request.services
     async with uploads.read_form(request, services) as form:
+        form.require_single({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
         members = {name: value.decode("utf-8", "replace") for name, value in form.fields.items() if value}
         fields = decode.convert_members(members, files.UploadForm, ErrorCode.INVALID_INGEST_CONFIG)
         seconds = files.expiry_seconds(form.fields.get("expires_after[seconds]", b""))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 
@@ -130,7 +132,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
         fields = _fields(form)
         scope = request.scope_of(fields.namespace_id)
         if fields.metadata is not None:
-            metadata.check_metadata(fields.metadata, services.settings, INVALID, "metadata")
+            fields.metadata = metadata.accept_metadata(fields.metadata, services.settings, INVALID, "metadata")
         options = wire.as_ingestion(
             fields.metadata,
             fields.chunk_config,
@@ -180,13 +182,15 @@ def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
             reason="text_too_large",
         )
     if config.metadata is not None:
-        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{field}.metadata")
+        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{field}.metadata")
 
 
 def _fields(form: Form) -> wire.FileForm:
     """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
     members: dict[str, Any] = {}
-    for name, value in form.fields.items():
+    form.require_single({member.encode_name for member in msgspec.structs.fields(wire.FileForm)})
+    for name, sent in form.fields.items():
+        value = sent.removeprefix(codecs.BOM_UTF8)
         if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
             request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
@@ -238,7 +242,8 @@ async def convert_file(request: ApiRequest) -> wire.ConvertAnswer:
     services = request.services
     async with uploads.read_form(request, services) as form:
         form.require_file()
-        ocr_config = form.fields.get("ocrConfig", b"").strip()
+        form.require_single({"ocrConfig"})
+        ocr_config = form.fields.get("ocrConfig", b"").removeprefix(codecs.BOM_UTF8).strip()
         strategy = wire.OcrConfig().strategy
         if ocr_config not in ABSENT:
             request_limits.check_json(ocr_config, INVALID, "ocrConfig")

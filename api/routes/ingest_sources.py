@@ -145,7 +145,7 @@ def _how(
 ) -> Ingestion:
     config: wire.PageConfig = ingest_config.config
     if config.metadata is not None:
-        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     _check_selectors(config, services)
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
     return wire.as_ingestion(
@@ -203,7 +203,7 @@ async def _ingest_from_connector(request: ApiRequest, data: IngestFromConnector,
     services, ingest_config = request.services, data.ingest_config
     config = ingest_config.config
     if config.metadata is not None:
-        metadata.check_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{AT}.metadata")
     inner = ingest_config.chunk_config is None and config.chunk_config is not None
     how = wire.as_ingestion(
         config.metadata,

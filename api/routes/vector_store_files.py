@@ -126,7 +126,7 @@ async def copy_files(request: ApiRequest, namespace_id: FromPath[str], data: JSO
 
 async def _copy_checked(request: ApiRequest, namespace_id: str, files: Sequence[wire.AddFile]) -> list[NewFile]:
     for file in files:
-        wire.check_attributes(file.attributes, request.services.settings)
+        file.attributes = wire.accept_attributes(file.attributes, request.services.settings)
         wire.as_ingestion(file.chunking_strategy)
     return await _copy(request, await find_namespace(request, namespace_id), files, [])
 
@@ -180,7 +180,7 @@ async def update_vector_store_file(
     """Replace the attributes of a file. Other metadata of the document stays."""
     scope = request.scope_of(namespace_id)
     row = await _find(request, scope, document_id)
-    attributes = wire.check_attributes(data.attributes, request.services.settings)
+    attributes = wire.accept_attributes(data.attributes, request.services.settings)
     values = {**dict.fromkeys(wire.scalar_values(row.metadata)), **attributes}
     selection = DocumentFilter(document_ids=(row.id,))
     rows = await documents.patch_metadata(request.services.db, scope, selection, values, {}, {})

@@ -61,8 +61,8 @@ def statuses_of(name: FileStatus) -> tuple[str, ...]:
     return tuple(str(status) for status in DocumentStatus if file_status(status) == name)
 
 
-def check_attributes(attributes: dict[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """Return the attributes, {} for none. Raises INVALID_REQUEST beyond OpenAI's limits or those of metadata."""
+def accept_attributes(attributes: dict[str, Any] | None, settings: Settings) -> dict[str, Any]:
+    """Return the attributes with keys in NFC, {} for none. Raises INVALID_REQUEST beyond OpenAI's or our limits."""
     pairs = attributes or {}
     for key, value in pairs.items():
         if not isinstance(value, str | int | float) or len(key) > 64 or len(str(value)) > 512:
@@ -70,8 +70,7 @@ def check_attributes(attributes: dict[str, Any] | None, settings: Settings) -> d
             raise ServiceError(INVALID, message, field=f"attributes.{key[:64]}", reason="wrong_type")
     if len(pairs) > 16:
         raise ServiceError(INVALID, "attributes: at most 16 pairs.", field="attributes", reason="too_many_keys")
-    metadata.check_metadata(pairs, settings, INVALID, "attributes")
-    return pairs
+    return metadata.accept_metadata(pairs, settings, INVALID, "attributes")
 
 
 class StaticChunks(Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -166,6 +167,12 @@ def equal_values(left: object, right: object) -> bool:
     if isinstance(left, int | float) and isinstance(right, int | float):
         return Decimal(repr(left)) == Decimal(repr(right))
     return type(left) is type(right) and left == right
+
+
+def normalize_key(key: str) -> str:
+    """Return a metadata key in the composed form of Unicode (NFC)."""
+    # macOS writes é as two characters, most programs as one.
+    return unicodedata.normalize("NFC", key)
 
 
 def is_storable(text: str) -> bool:

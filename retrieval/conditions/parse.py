@@ -24,6 +24,7 @@ from retrieval.conditions.model import (
     Value,
     is_beyond,
     is_storable,
+    normalize_key,
     parse_instant,
 )
 from retrieval.errors import ErrorCode, ServiceError
@@ -104,7 +105,7 @@ class _Parser:
             key = name.removeprefix("metadata.")
             if not is_storable(key):
                 self._refuse("A metadata key must not hold a NUL character.", place)
-            return Field(key, is_metadata=True)
+            return Field(normalize_key(key), is_metadata=True)
         field_name = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
         if field_name not in FIELDS:
             names = ", ".join(f"document.{field}" for field in FIELDS)

@@ -238,7 +238,8 @@ async def patch_metadata(
 ) -> list[DocumentRow]:
     """Change the metadata, or the access, of the documents that match and answer them, newest first; all or none."""
     require_restriction(where)
-    change = Change(set_, append, remove)
+    code, field = ErrorCode.INVALID_FILTER_CONFIG, "data.metadata"
+    change = Change(*(metadata.normalize_keys(part, code, field) for part in (set_, append, remove)))
     async with db.async_transaction() as connection:
         rows = await lock_matching(connection, scope, where)
         write_details.record_objects([row.id for row in rows])
@@ -254,9 +255,7 @@ async def patch_metadata(
         merged = {row.id: change.applied(row.metadata) for row in rows}
         for metadata_row in merged.values():
             _refuse_operators(metadata_row)
-            metadata.check_metadata(
-                metadata_row, settings.load_settings(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata"
-            )
+            metadata.check_metadata(metadata_row, settings.load_settings(), code, field)
         changed = await connection.async_fetch(
             DocumentRow,
             f"""

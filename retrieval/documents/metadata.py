@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from retrieval.conditions.model import WHOLE_WORDS, equal_values, is_beyond
+from retrieval.conditions.model import WHOLE_WORDS, equal_values, is_beyond, normalize_key
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
@@ -99,6 +99,22 @@ def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, list | dict) or isinstance(right, list | dict):
         return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
     return equal_values(left, right)
+
+
+def accept_metadata(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> dict[str, Any]:
+    """Return metadata of a request with keys in NFC. Raises ServiceError `code` for equal keys and beyond limits."""
+    accepted = normalize_keys(metadata, code, field)
+    check_metadata(accepted, settings, code, field)
+    return accepted
+
+
+def normalize_keys(metadata: Mapping[str, Any], code: ErrorCode, field: str) -> dict[str, Any]:
+    """Return metadata with keys in NFC. Raises ServiceError `code` if two become equal."""
+    normalized = {normalize_key(key): value for key, value in metadata.items()}
+    if len(normalized) < len(metadata):
+        message = f"Two keys of {field} are the same in the composed form of Unicode (NFC); send one."
+        raise _refused(code, message, field, "equal_keys")
+    return normalized
 
 
 def check_metadata(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:

@@ -465,6 +465,7 @@ ROWS: dict[str, list[Row]] = {
         ),
     ],
     "DELETE /v1/documents": changing(),
+    "POST /v1/documents/delete": changing(),
     "POST /v1/documents/resync": [
         *changing(),
         *(body({**WHERE, field: "yes"}, 400, FILTERS) for field in ("confirmDeletions", "dryRun")),

@@ -296,3 +296,30 @@ def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space,
 @pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.\0"]])
 def test_wrong_facets_are_refused(org, space, facets):
     assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")
+
+
+def test_documents_are_deleted_by_post_once_for_each_key(org, space):
+    org.text(space, "A.", externalId="a")
+    org.text(space, "B.", externalId="b")
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["a"]}}
+    answers = [
+        org.client.post("/v1/documents/delete", json=body, headers={"Idempotency-Key": "delete-a"}) for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json()["message"] == "1 document deleted successfully"
+    assert answers[0].json()["data"] is None
+    assert answers[0].json()["deletionId"].startswith("del_")
+    assert_error(org.client.post("/v1/documents/delete", json=body), 404, "DOCUMENTS_NOT_FOUND")
+    everything = {"namespaceId": space, "filterConfig": {}}
+    assert_error(org.client.post("/v1/documents/delete", json=everything), 400, "INVALID_FILTER_CONFIG")
+    left = org.client.post("/v1/documents", json=everything).json()["data"]["documents"]
+    assert [document["externalId"] for document in left] == ["b", "n2", "n1", "n0"]
+    entries = org.client.get("/v1/audit").json()["data"]["entries"]
+    routes = [
+        (entry["method"], entry["route"], entry["status"]) for entry in entries if entry["route"].endswith("/delete")
+    ]
+    assert routes == [("POST", "/v1/documents/delete", status) for status in (400, 404, 200, 200)]
+    assert (
+        len({entry["objectId"] for entry in entries if entry["route"].endswith("/delete") and entry["objectId"]}) == 1
+    )

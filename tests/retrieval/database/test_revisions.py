@@ -46,6 +46,39 @@ def test_intervals_of_connections_become_schedules(empty_url):
     assert intervals == (0,)
 
 
+def test_stored_metadata_keys_become_those_that_requests_name(empty_url):
+    config = Config()
+    config.set_main_option("script_location", str(revisions.MIGRATIONS))
+    config.attributes["url"] = empty_url
+    command.upgrade(config, "0052")
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into organizations (id, name) values ('org_a', 'a');"
+            "insert into namespaces (id, organization_id, name, config, secrets)"
+            """ values ('ns_a', 'org_a', 'a', '{"vectorStorageConfig": {"provider": "PINECONE"}}', '');"""
+            "insert into partitions (namespace_id, tenant) values ('ns_a', '');"
+            "insert into jobs (id, organization_id, partition_id, source, config) select 'job_a', 'org_a', id, 'TEXT',"
+            """ E'{"metadata": {"cafe\u0301": 1}}' from partitions;"""
+            "insert into job_runs (id, job_id, partition_id, source) select 'ijr_a', 'job_a', id, 'TEXT'"
+            " from partitions;"
+            "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+            " metadata) select d.id, p.id, 'job_a', 'ijr_a', 'TEXT', d.id, 'TEXT', 'n', metadata::jsonb"
+            " from partitions p,"
+            """ (values ('doc_a', E'{"cafe\u0301": "a", "b": 1}'), ('doc_b', E'{"caf\u00e9": "b", "cafe\u0301": 2}'),"""
+            """ ('doc_c', E'{"b": "cafe\u0301"}')) d (id, metadata)"""
+        )
+        revisions.upgrade_schema(empty_url)
+        documents = connection.execute("select id, metadata from documents order by id").fetchall()
+        assert documents == [
+            ("doc_a", {"caf\u00e9": "a", "b": 1}),
+            ("doc_b", {"caf\u00e9": "b"}),
+            ("doc_c", {"b": "cafe\u0301"}),
+        ]
+        assert connection.execute("select config from jobs").fetchone() == ({"metadata": {"caf\u00e9": 1}},)
+        labels = connection.execute("select document_id from sweeps where kind = 'labels' order by 1").fetchall()
+    assert labels == [("doc_a",), ("doc_b",)]
+
+
 def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp_path, monkeypatch, capsys):
     for name, value in {"HOME": str(tmp_path), "DATABASE_URL": empty_url, "SECRET_KEY": f"1:{'A' * 43}="}.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)

@@ -466,6 +466,15 @@ class AsyncOperations:
         answer = await self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
         return models.UpdatedDocumentsData(answer["data"])
 
+    async def delete_documents_by_post(
+        self, body: bodies.DeleteDocuments, *, idempotency_key: str | None = None
+    ) -> models.DocumentsDeletedAnswer:
+        """Delete documents by POST: `POST /v1/documents/delete`."""
+        answer = await self._transport.json(
+            "POST", "/v1/documents/delete", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.DocumentsDeletedAnswer(answer)
+
     async def resync_documents(
         self, body: bodies.ResyncDocuments, *, idempotency_key: str | None = None
     ) -> models.ResyncData:

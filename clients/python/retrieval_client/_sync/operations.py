@@ -442,6 +442,15 @@ class Operations:
         answer = self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
         return models.UpdatedDocumentsData(answer["data"])
 
+    def delete_documents_by_post(
+        self, body: bodies.DeleteDocuments, *, idempotency_key: str | None = None
+    ) -> models.DocumentsDeletedAnswer:
+        """Delete documents by POST: `POST /v1/documents/delete`."""
+        answer = self._transport.json(
+            "POST", "/v1/documents/delete", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.DocumentsDeletedAnswer(answer)
+
     def resync_documents(
         self, body: bodies.ResyncDocuments, *, idempotency_key: str | None = None
     ) -> models.ResyncData:
