@@ -90,6 +90,9 @@ async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocume
     """Change metadata or access of documents. All matching documents are changed, or none."""
     scope = request.scope_of(data.namespace_id)
     condition, change = data.filter_config.to_values(), data.data
+    if change.metadata is None and change.operators is None and change.access is UNSET:
+        message = "data.metadata is required, unless there is data.$metadata or data.access."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata", reason="missing")
     around = await _surroundings(request, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}

@@ -456,6 +456,8 @@ ROWS: dict[str, list[Row]] = {
             body({**WHERE, "data": bad}, 400, FILTERS)
             for bad in (
                 5,
+                {},
+                {"metadata": None},
                 {"metadata": 5},
                 {"$metadata": 5},
                 {"$metadata": {"$set": 5}},

@@ -59,7 +59,7 @@ def test_empty_operators_do_nothing(org, space, data):
 
 def test_a_change_without_anything_to_change_is_not_called_an_update(org, space):
     some = {"documentTypes": ["TEXT"]}
-    for data in ({}, {"metadata": {}}, {"$metadata": {"$set": {}}}):
+    for data in ({"metadata": {}}, {"$metadata": {"$set": {}}}):
         answer = documents(org, "PATCH", space, filterConfig=some, data=data).json()
         assert (answer["data"]["itemsUpdated"], answer["message"]) == (0, "There was nothing to change")
         assert len(answer["data"]["documents"]) == 1

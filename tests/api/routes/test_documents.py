@@ -159,7 +159,7 @@ def test_a_patch_keeps_keys_that_are_not_named(org, space):
     operators = {"$set": {"tags": ["a"]}, "$append": {"tags": ["b"]}, "$remove": {"tags": ["a"]}}
     answer = ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"$metadata": operators})
     assert answer.json()["data"]["documents"][0]["metadata"]["tags"] == ["b"]
-    for empty in ({}, {"metadata": {}}, {"$metadata": {}}, {"$metadata": {"$set": {}, "$append": {}, "$remove": {}}}):
+    for empty in ({"metadata": {}}, {"$metadata": {}}, {"$metadata": {"$set": {}, "$append": {}, "$remove": {}}}):
         answer = ask(org, "PATCH", space, {"documentExternalIds": ["n1"]}, data=empty)
         assert answer.status_code == 200
         assert answer.json()["data"]["documents"][0]["metadata"] == {"color": "green", "number": 1}
@@ -296,6 +296,16 @@ def test_whole_numbers_beyond_64_bits_are_refused_by_field_and_range(org, space,
 @pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.\0"]])
 def test_wrong_facets_are_refused(org, space, facets):
     assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.parametrize("data", [{}, {"metadata": None}, {"$metadata": None}, {"other": 1}])
+def test_a_change_without_metadata_is_refused(org, space, data):
+    error = assert_error(
+        ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data=data), 400, "INVALID_FILTER_CONFIG"
+    )
+    assert error["error"]["details"] == {"reason": "missing", "field": "data.metadata"}
+    open_again = ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"metadata": None, "access": None})
+    assert open_again.status_code == 200, open_again.text
 
 
 def test_documents_are_deleted_by_post_once_for_each_key(org, space):
