@@ -73,8 +73,7 @@ class Settings(BoundedSettings, BaseSettings):
     ui_api_url: Url = None
     """URL at which the admin app calls the API; the API's own address if absent."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port on which Prometheus reads the figures of the installation, without a key; 0 picks a free one, absent is
-    off."""
+    """Port on which Prometheus reads the installation's figures, without a key; 0 picks a free one, absent is off."""
     metrics_host: str = "127.0.0.1"
     """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
     metrics_token: SecretStr | None = None
@@ -87,8 +86,7 @@ class Settings(BoundedSettings, BaseSettings):
     mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
     """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
     cors_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_list)] = []
-    """Origins of websites whose scripts may call `/v1` from a browser, comma-separated, such as
-    `https://app.example.com,https://*.example.org`; `*` allows all. Without any, browsers let no other site call it."""
+    """Origins whose scripts may call `/v1` (CORS), comma-separated, as `https://app.example.com,https://*.example.org`."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
     prefect_api_url: Url = None
@@ -110,8 +108,7 @@ class Settings(BoundedSettings, BaseSettings):
     api_processes: int = Field(default=1, ge=1)
     """Number of API processes."""
     api_idle_seconds: float = Field(default=75, gt=0)
-    """Seconds for which a connection is kept open between two requests. Set it higher than the keep-alive time of a
-    proxy before the API."""
+    """Seconds that a connection stays open between requests. Set it above the keep-alive time of a proxy before it."""
     drain_seconds: float = Field(default=5, ge=0)
     """Seconds for which a stopping API process answers 503 at `/ready` before it closes its listener, so that a load
     balancer sends requests elsewhere. `retrieval up` does not wait unless this is set."""
@@ -271,8 +268,7 @@ class Settings(BoundedSettings, BaseSettings):
 
     # Fetching of URLs given by users
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []
-    """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
-    addresses are always refused."""
+    """Private ranges that may be fetched, comma-separated, as `10.1.0.0/16`. Cloud metadata is always refused."""
     own_addresses: Places = []
     """`host:port` of own services on other machines, comma-separated: refused, as this machine's always are."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
