@@ -253,7 +253,7 @@ def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credenti
     tenant = tenant_values[0].decode("latin-1") if len(tenant_values) == 1 else ""
     return Credentials(
         api_key=api_key.strip().decode("latin-1") if scheme.lower() == b"bearer" else None,
-        tenant=(tenant if tenants.is_name(tenant) else "") if tenant_values else None,
+        tenant=(tenant if tenants.is_tenant_id(tenant) else "") if tenant_values else None,
         address=address,
     )
 

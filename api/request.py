@@ -190,7 +190,7 @@ class ApiRequest(Request[Caller, None, State]):
     async def save_tenant(self) -> None:
         """Create the tenant on its first ingestion, where tenants are open."""
         if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
-            await tenants.make_known(self.services.db, self.caller.organization, self.tenant)
+            await tenants.register_tenant(self.services.db, self.caller.organization, self.tenant)
 
     async def identify(self, content: bytes) -> IdempotentRequest | None:
         """Return the request as stored under its Idempotency-Key, or None without the header.

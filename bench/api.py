@@ -197,8 +197,8 @@ def start_ours(stack: ExitStack, home: Path, url: str) -> Server:
 
     secret = "1:" + base64.b64encode(os.urandom(32)).decode()
     db = Database(url, size=1)
-    owner = organizations.create(db, "bench", requests_per_minute=1_000_000_000)
-    key = api_keys.create(db, KeyRing.parse(secret), owner.id, "bench").api_key
+    owner = organizations.create_organization(db, "bench", requests_per_minute=1_000_000_000)
+    key = api_keys.create_key(db, KeyRing.parse(secret), owner.id, "bench").api_key
     db.close()
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")} | {

@@ -136,7 +136,7 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
         else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
     )
     organization = choose_organization(db, options.org)
-    new_key = api_keys.create(
+    new_key = api_keys.create_key(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
     text = f"{new_key.id}\n{new_key.api_key}\nThe second line is the key. It is not shown again."
@@ -154,20 +154,20 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
             key.tenant or "any",
             ",".join(key.scopes),
         )
-        for key in api_keys.list_all(db, choose_organization(db, options.org))
+        for key in api_keys.list_keys(db, choose_organization(db, options.org))
     ]
     return Outcome(_format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
 
 
 def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    for organization in organizations.list_all(db):
-        if api_keys.revoke(db, organization.id, options.id):
+    for organization in organizations.list_organizations(db):
+        if api_keys.revoke_key(db, organization.id, options.id):
             return Outcome(f"{options.id} is revoked.", Changed([organization.id], "key", options.id))
     raise LocalError(f"There is no key {options.id}: `retrieval key list` shows them.")
 
 
 def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = organizations.create(
+    organization = organizations.create_organization(
         db,
         options.name,
         plan=Plan(options.plan or Plan.CUSTOM),
@@ -180,11 +180,11 @@ def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 
 def _org_list(db: Database, _ring: KeyRing, _options: Options) -> Outcome:
-    return Outcome(_format_organizations(organizations.list_all(db)))
+    return Outcome(_format_organizations(organizations.list_organizations(db)))
 
 
 def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    changed = organizations.update(
+    changed = organizations.update_organization(
         db,
         options.id,
         plan=Plan(options.plan) if options.plan else None,
@@ -225,19 +225,19 @@ def _limit(value: str) -> int | None:
 
 def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     organization = choose_organization(db, options.org)
-    tenants.create(db, organization, options.tenant)
+    tenants.create_tenant(db, organization, options.tenant)
     return Outcome(f"{options.tenant} is known.", Changed([organization], "tenant", options.tenant))
 
 
 def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    listed_tenants = tenants.list_all(db, choose_organization(db, options.org))
+    listed_tenants = tenants.list_tenants(db, choose_organization(db, options.org))
     rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in listed_tenants]
     return Outcome(_format_table(("tenant", "since"), rows))
 
 
 def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     organization = choose_organization(db, options.org)
-    if not tenants.remove(db, organization, options.tenant):
+    if not tenants.delete_tenant(db, organization, options.tenant):
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     text = f"{options.tenant} is no longer known; its data stays."
     return Outcome(text, Changed([organization], "tenant", options.tenant))
@@ -247,7 +247,10 @@ def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
     """Rotate outside of one transaction, beside a working service; finished parts stay, so the end is reported."""
     outcome = key_rotation.reseal_secrets(db, ring)
     write_audit(
-        db, options, Changed([organization.id for organization in organizations.list_all(db)], "secrets", None), 200
+        db,
+        options,
+        Changed([organization.id for organization in organizations.list_organizations(db)], "secrets", None),
+        200,
     )
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
@@ -273,7 +276,7 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]
 
 
 def _list_ids(db: Database) -> list[str]:
-    return [organization.id for organization in organizations.list_all(db)]
+    return [organization.id for organization in organizations.list_organizations(db)]
 
 
 def choose_organization(db: Database, given: str | None) -> str:

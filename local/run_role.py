@@ -203,7 +203,7 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
         if db.fetch_one(str, statement, {"hash": hashed, "id": installation.organization_id}):
             return key
-    return api_keys.create(db, ring, installation.organization_id, "default").api_key
+    return api_keys.create_key(db, ring, installation.organization_id, "default").api_key
 
 
 def register_deployments(settings: Settings) -> None:

@@ -38,7 +38,7 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.KeysAnswer:
     """List API keys. Newest first, revoked keys included. The keys themselves are not stored."""
     part = await request.read_page(params.part())
-    page = await api_keys.list_part(request.services.db, request.caller.organization, part)
+    page = await api_keys.list_key_page(request.services.db, request.caller.organization, part)
     data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(
         part, await request.write_cursor(page.cursor)
     )
@@ -82,7 +82,7 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
         await namespaces.require_namespace(services.db, organization, data.namespace_id)
     principal = None if data.principal is None else principals.user_name(data.principal, _INVALID, "principal")
     pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
-    created, key = await api_keys.add_key(
+    created, key = await api_keys.async_create_key(
         services.db,
         pepper,
         organization,
@@ -101,7 +101,7 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
 @_operation("DELETE", "/v1/keys/{key_id:str}", raises=(ErrorCode.NOT_FOUND,))
 async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnswer:
     """Revoke an API key. It is refused at once and for good. Revoking it again has no effect."""
-    key = await api_keys.end_key(request.services.db, request.caller.organization, key_id)
+    key = await api_keys.async_revoke_key(request.services.db, request.caller.organization, key_id)
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -111,7 +111,7 @@ async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnsw
 async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.TenantsAnswer:
     """List tenants. Oldest first."""
     part = await request.read_page(params.part())
-    page = await tenants.list_part(request.services.db, request.caller.organization, part)
+    page = await tenants.list_tenant_page(request.services.db, request.caller.organization, part)
     data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
         part, await request.write_cursor(page.cursor)
     )
@@ -132,7 +132,7 @@ async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) 
 async def delete_tenant(request: ApiRequest, tenant_id: FromPath[str]) -> wire.TenantDeletedAnswer:
     """Delete a tenant. Its data is kept; requests with it are refused until it is created again."""
     name = tenant_id
-    if not await tenants.forget_tenant(request.services.db, request.caller.organization, name):
+    if not await tenants.async_delete_tenant(request.services.db, request.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
     return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
 
@@ -183,7 +183,7 @@ async def _report(request: ApiRequest, params: UsageQuery, data: wire.UsageData)
 
 
 def _require_name(tenant: str | None, field: str) -> None:
-    if tenant is not None and not tenants.is_name(tenant):
+    if tenant is not None and not tenants.is_tenant_id(tenant):
         message = f"{field} has up to 64 letters, digits, hyphens and underscores."
         raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
 
@@ -247,7 +247,9 @@ async def update_tenant(
 
 
 async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer:
-    organization = await request.services.in_thread(organizations.get, request.services.db, request.caller.organization)
+    organization = await request.services.in_thread(
+        organizations.get_organization, request.services.db, request.caller.organization
+    )
     if organization is None:
         raise RuntimeError("the organization of a key is gone")
     return OrganizationAnswer(message=message, data=OrganizationData(OrganizationDetails.of(organization)))

@@ -1,4 +1,4 @@
-"""API keys: shown once, stored as a peppered hash, limited by scopes and, if wanted, to a namespace and a tenant."""
+"""API keys: shown once, stored as a peppered hash, limited by scopes and optionally to a namespace and tenant."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
+
+from sqlalchemy import bindparam, func, insert, select, update
 
 from retrieval import ids
 from retrieval.database import pagination
+from retrieval.database.compiling import columns_of, compile_statement, equals, select_page
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
+from retrieval.database.schema import identity
 from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
 
 SCOPES = (
@@ -28,14 +32,14 @@ SCOPES = (
     "webhooks:write",
     "admin",
 )
-"""What a key may be allowed to do. `admin`: keys, tenants, usage and the organization."""
+"""Permissions of a key. `admin`: keys, tenants, usage and the organization."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """An API key in listings: `hint` is its last four characters; the key itself is not stored.
+    """Stored API key; `hint`: its last four characters, because the key itself is not stored.
 
-    `principal`: the user that it acts for; `principal_required`: it serves requests on behalf of a user only.
+    `principal`: the user that it acts for; `principal_required`: it accepts only requests on behalf of a user.
     """
 
     id: str
@@ -53,33 +57,40 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """The only moment at which a key is seen."""
+    """New API key, which is shown once."""
 
     id: str
     api_key: str = field(repr=False)
 
 
-COLUMNS: LiteralString = (
-    "id, organization_id, name, hint, scopes, namespace_id, tenant, created_at, revoked_at, principal,"
-    " principal_required"
-)
-INSERT: LiteralString = (
-    "insert into api_keys (id, organization_id, name, hash, hint, scopes, namespace_id, tenant, principal,"
-    " principal_required)"
-    " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s,"
-    " %(principal)s, %(principal_required)s)"
+_table = identity.ApiKey
+_columns = columns_of(_table, ApiKey)
+_of_organization = equals(_table.organization_id, "organization")
+_is_key = equals(_table.id)
+_values: dict[str, Any] = {
+    "id": bindparam("id"),
+    "organization_id": bindparam("organization"),
+    "name": bindparam("name"),
+    "hash": bindparam("hash"),
+    "hint": bindparam("hint"),
+    "scopes": bindparam("scopes"),
+    "namespace_id": bindparam("namespace"),
+    "tenant": bindparam("tenant"),
+    "principal": bindparam("principal"),
+    "principal_required": bindparam("principal_required"),
+}
+INSERT = compile_statement(insert(_table).values(**_values).returning(*_columns))
+_LIST = select_page(_table, ApiKey, _of_organization, newest_first=True)
+_GET = compile_statement(select(*_columns).where(_of_organization, _is_key))
+_REVOKE = compile_statement(
+    update(_table)
+    .where(_of_organization, _is_key)
+    .values(revoked_at=func.coalesce(_table.revoked_at, func.now()))
+    .returning(*_columns)
 )
 
-_LIST: LiteralString = (
-    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pagination.order_desc()
-)
-_REVOKE: LiteralString = (
-    "update api_keys set revoked_at = coalesce(revoked_at, now())"
-    " where organization_id = %(organization)s and id = %(id)s"
-)
 
-
-def create(
+def create_key(
     db: Database,
     keys: KeyRing,
     organization: str,
@@ -91,17 +102,17 @@ def create(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> NewKey:
-    """A new key of the organization; `principal` by its name. ValueError for an unknown scope."""
+    """Create a key of the organization; ValueError for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
-    new, values = draft_key(server_secret(db, keys, PEPPER), organization, name)
+    new_key, values = draft_key(server_secret(db, keys, PEPPER), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     db.execute(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
-    return new
+    return new_key
 
 
-async def add_key(
+async def async_create_key(
     db: Database,
     pepper: bytes,
     organization: str,
@@ -113,41 +124,46 @@ async def add_key(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
-    """Async form of `create`, for existing scopes; `pepper` is one of the server secrets."""
-    new, values = draft_key(pepper, organization, name)
+    """Create a key with existing scopes on the event loop. `pepper`: the server secret of that name."""
+    new_key, values = draft_key(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}
-    rows = await db.async_fetch(ApiKey, INSERT + " returning " + COLUMNS, {**values, **limits})
-    return new, rows[0]
+    rows = await db.async_fetch(ApiKey, INSERT, {**values, **limits})
+    return new_key, rows[0]
 
 
-async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
-    """`list_all` on the event loop, or a part of it with the cursor of the next."""
+def list_keys(db: Database, organization: str) -> list[ApiKey]:
+    """Return all keys, newest first, revoked ones included."""
+    return db.fetch(ApiKey, _LIST, {"organization": organization, **pagination.part_by_age(None)})
+
+
+async def list_key_page(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
+    """Return a page of keys, newest first, revoked ones included; None: all of them."""
     keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pagination.part_by_age(part)})
     return pagination.part_cut(keys, part)
 
 
 async def find_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
-    """A key of the organization, revoked or not."""
-    return await db.async_fetch_one(
-        ApiKey,
-        "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and id = %(id)s",
-        {"organization": organization, "id": key_id},
-    )
+    """Return a key of the organization, revoked or not."""
+    return await db.async_fetch_one(ApiKey, _GET, {"organization": organization, "id": key_id})
 
 
-async def end_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
-    """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
-    statement: LiteralString = _REVOKE + " returning " + COLUMNS
-    return await db.async_fetch_one(ApiKey, statement, {"organization": organization, "id": key_id})
+def revoke_key(db: Database, organization: str, key_id: str) -> bool:
+    """Revoke a key; False if the organization has no such key."""
+    return bool(db.execute(_REVOKE, {"organization": organization, "id": key_id}))
+
+
+async def async_revoke_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
+    """Revoke a key on the event loop and return it; None if the organization has no such key."""
+    return await db.async_fetch_one(ApiKey, _REVOKE, {"organization": organization, "id": key_id})
 
 
 def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
-    """A fresh key and the values of its row, with every scope."""
+    """Return a fresh key with every scope, and the values of its row."""
     api_key = "rtr_" + secrets.token_urlsafe(32)
-    new = NewKey(ids.key_id(), api_key)
-    return new, {
-        "id": new.id,
+    new_key = NewKey(ids.key_id(), api_key)
+    return new_key, {
+        "id": new_key.id,
         "organization": organization,
         "name": name,
         "hash": hash_api_key(api_key, pepper=pepper),
@@ -158,14 +174,3 @@ def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict
         "principal": None,
         "principal_required": False,
     }
-
-
-def list_all(db: Database, organization: str) -> list[ApiKey]:
-    """Newest first, revoked ones too."""
-    whole = pagination.part_by_age(None)
-    return db.fetch(ApiKey, _LIST, {"organization": organization, **whole})
-
-
-def revoke(db: Database, organization: str, key_id: str) -> bool:
-    """Refuse the key from now on; False if the organization has no such key."""
-    return bool(db.execute(_REVOKE, {"organization": organization, "id": key_id}))

@@ -1,4 +1,4 @@
-"""Bootstrap of a fresh installation: an organization, a namespace and a key."""
+"""Bootstrap of a fresh installation: organization, namespace and key."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from retrieval.namespaces import namespaces
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
-_LOCK = 0x626F6F74
+_BOOTSTRAP_LOCK = 0x626F6F74
 _NAME = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """The default organization and namespace. `api_key` is there only when it has just been made."""
+    """Default organization and namespace. `api_key`: None unless the key was just created."""
 
     organization_id: str
     namespace_id: str
@@ -29,17 +29,19 @@ class Bootstrap:
 
 
 def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
-    """Make what is missing, in one transaction, once however many processes start at the same time."""
+    """Create the missing parts in one transaction, once for all processes that start at the same time."""
     pepper = secrets.server_secret(db, ring, secrets.PEPPER)
     with db.transaction() as connection:
-        connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": _LOCK})
-        organization = _organization(connection)
+        connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": _BOOTSTRAP_LOCK})
+        organization = _ensure_organization(connection)
         return Bootstrap(
-            organization, _namespace(connection, ring, organization), _first_key(connection, pepper, organization)
+            organization,
+            _ensure_namespace(connection, ring, organization),
+            _create_first_key(connection, pepper, organization),
         )
 
 
-def _organization(connection: Executor) -> str:
+def _ensure_organization(connection: Executor) -> str:
     if existing := connection.fetch_one(str, "select id from organizations order by id limit 1"):
         return existing
     organization = ids.organization_id()
@@ -49,17 +51,17 @@ def _organization(connection: Executor) -> str:
             "id": organization,
             "name": _NAME,
             "plan": organizations.Plan.CUSTOM,
-            "requests": organizations.REQUESTS_PER_MINUTE[organizations.Plan.CUSTOM],
+            "requests_per_minute": organizations.REQUESTS_PER_MINUTE[organizations.Plan.CUSTOM],
             "namespace_limit": None,
             "tenants": organizations.TenantRule.OPEN,
             "tenant_required": False,
         },
     )
-    _tell(connection, organization, "organization", organization)
+    _write_audit(connection, organization, "organization", organization)
     return organization
 
 
-def _namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
+def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
     existing = connection.fetch_one(
         str,
         "select id from namespaces where organization_id = %(id)s and deleted_at is null order by id limit 1",
@@ -78,27 +80,27 @@ def _namespace(connection: Executor, ring: KeyRing, organization: str) -> str:
         **namespaces.split_configs(namespaces.EMBEDDED),
     )
     connection.execute(namespaces.INSERT, namespaces.row_values(ring, namespace))
-    _tell(connection, organization, "namespace", namespace.id)
+    _write_audit(connection, organization, "namespace", namespace.id)
     return namespace.id
 
 
-def _first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
+def _create_first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
     if connection.fetch(str, "select id from api_keys where organization_id = %(id)s", {"id": organization}):
         return None
     new, values = api_keys.draft_key(pepper, organization, _NAME)
     connection.execute(api_keys.INSERT, values)
-    _tell(connection, organization, "key", new.id)
+    _write_audit(connection, organization, "key", new.id)
     return new.api_key
 
 
-def _tell(connection: Executor, organization: str, kind: str, made: str) -> None:
-    """Write the audit entry, committed with the write it describes."""
+def _write_audit(connection: Executor, organization: str, object_type: str, object_id: str) -> None:
+    """Write the audit entry in the transaction of the write that it describes."""
     entry = Entry(
         organization_id=organization,
         method="CLI",
         route="retrieval up",
-        object_type=kind,
-        object_id=made,
+        object_type=object_type,
+        object_id=object_id,
         status=200,
         source=Source.CLI,
     )

@@ -43,7 +43,7 @@ class Organization:
 
     def key(self, **limits: Any) -> httpx.Client:
         """A client with another key of the organization."""
-        made = api_keys.create(self.db, self.ring, self.id, "limited", **limits)
+        made = api_keys.create_key(self.db, self.ring, self.id, "limited", **limits)
         return client_of(self.base, made.api_key)
 
     def namespace(self, **more: Any) -> str:

@@ -29,7 +29,7 @@ def test_no_or_a_wrong_key_is_401(anonymous, header):
 @pytest.mark.parametrize("path", ["/v1/keys/current", "/metrics", "/mcp"])
 def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
     """A proxy that looks at the other one would have let somebody else pass."""
-    own, other = (f"Bearer {key}" for key in (org.api_key, api_keys.create(org.db, org.ring, org.id, "b").api_key))
+    own, other = (f"Bearer {key}" for key in (org.api_key, api_keys.create_key(org.db, org.ring, org.id, "b").api_key))
     for pair in ((own, other), (own, own), (own, "Bearer wrong"), ("Basic abc", own), (own, "")):
         answer = anonymous.get(path, headers=[("Authorization", value) for value in pair])
         assert_error(answer, 401, "UNAUTHORIZED")
@@ -37,21 +37,21 @@ def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
 
 
 def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
-    made = api_keys.create(org.db, org.ring, org.id, "short-lived")
+    made = api_keys.create_key(org.db, org.ring, org.id, "short-lived")
     assert made.api_key not in repr(made)
     row = org.db.row("select * from api_keys where id = %(id)s", {"id": made.id})
     assert made.api_key not in str(row)
     client = httpx.Client(base_url=org.base, headers={"Authorization": f"Bearer {made.api_key}"}, trust_env=False)
     with client:
         assert client.get("/v1/namespaces").status_code == 200
-        assert api_keys.revoke(org.db, org.id, made.id)
+        assert api_keys.revoke_key(org.db, org.id, made.id)
         assert_error(client.get("/v1/namespaces"), 401, "UNAUTHORIZED")
-    assert not api_keys.revoke(org.db, "org_other", made.id)
+    assert not api_keys.revoke_key(org.db, "org_other", made.id)
 
 
 def test_an_unknown_scope_is_not_granted(org):
     with pytest.raises(ValueError, match="Unknown scope"):
-        api_keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
+        api_keys.create_key(org.db, org.ring, org.id, "x", scopes=["everything"])
 
 
 def run_of(org, namespace, run, tenant=None):
@@ -78,10 +78,10 @@ def test_registered_tenants_are_made_by_an_administrator(organization):
     body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}}
     refused = org.client.post("/v1/ingest/text", json=body, headers={"X-Tenant-ID": "alice"})
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_tenant_id")
-    tenants.create(org.db, org.id, "alice")
+    tenants.create_tenant(org.db, org.id, "alice")
     org.text(space, tenant="alice")
-    assert [tenant.id for tenant in tenants.list_all(org.db, org.id)] == ["alice"]
-    assert tenants.remove(org.db, org.id, "alice")
+    assert [tenant.id for tenant in tenants.list_tenants(org.db, org.id)] == ["alice"]
+    assert tenants.delete_tenant(org.db, org.id, "alice")
     assert run_of(org, space, "x", "alice").json()["error"] == "invalid_tenant_id"
 
 
@@ -120,7 +120,7 @@ def test_the_order_of_checks(organization):
         bad = b"not json"
         assert reader.post("/v1/search", content=bad).json()["error"] == "missing_tenant_id"
         headers = {"X-Tenant-ID": "t"}
-        tenants.create(org.db, org.id, "t")
+        tenants.create_tenant(org.db, org.id, "t")
         assert_error(reader.post("/v1/search", content=bad, headers=headers), 403, "FORBIDDEN")
         assert_error(org.client.post("/v1/search", content=bad, headers=headers), 400, "INVALID_SEARCH_REQUEST")
         wrong = {**headers, "Authorization": "Bearer wrong", "X-Tenant-ID": "!"}
@@ -137,7 +137,7 @@ def test_each_plan_has_its_limit(organization, plan, limit):
 
 
 def test_a_new_plan_holds_at_once(org):
-    changed = organizations.update(org.db, org.id, plan=organizations.Plan.PILOT)
+    changed = organizations.update_organization(org.db, org.id, plan=organizations.Plan.PILOT)
     assert changed
     assert changed.requests_per_minute == 50
     assert org.client.get("/v1/namespaces").headers["x-ratelimit-limit"] == "50"

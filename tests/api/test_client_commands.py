@@ -125,7 +125,7 @@ def search(base, key, home, namespace=None):
 
 def test_a_key_that_may_not_list_namespaces_searches_the_one_that_is_named_by_its_id(base, org, tmp_path, capsys):
     space = org.namespace()
-    key = api_keys.create(org.db, org.ring, org.id, "search alone", scopes=["search"]).api_key
+    key = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"]).api_key
     assert search(base, key, tmp_path, space) == 0
     assert "Nothing was found" in capsys.readouterr().out
     with pytest.raises(LocalError, match="give --namespace by its id"):

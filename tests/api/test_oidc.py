@@ -43,13 +43,13 @@ def provider():
 @pytest.fixture(scope="module")
 def own(api_db):
     """The organization that people are let into."""
-    return organizations.create(api_db, "people")
+    return organizations.create_organization(api_db, "people")
 
 
 @pytest.fixture(scope="module")
 def address(provider, own, api_db, api_settings, api_database, ring):
     """An API with a short list of roles, the last of them in an organization of its own."""
-    foreign = organizations.create(api_db, "others")
+    foreign = organizations.create_organization(api_db, "others")
     roles = [
         OidcRole(group="admins", role="admin", organization=own.id),
         OidcRole(group="editors", role="editor", organization=own.id),
@@ -60,7 +60,7 @@ def address(provider, own, api_db, api_settings, api_database, ring):
     ]
     said = {"oidc_issuer": provider.issuer, "oidc_client_id": provider.client_id, "oidc_principal_claim": "email"}
     roles.append(OidcRole(group="first", role="admin"))
-    few = organizations.create(api_db, "few", requests_per_minute=3)
+    few = organizations.create_organization(api_db, "few", requests_per_minute=3)
     roles.append(OidcRole(group="few", role="viewer", organization=few.id))
     with serve(api_settings.model_copy(update=said | {"oidc_roles": roles}), api_database, ring) as base:
         yield base
@@ -75,7 +75,7 @@ def stack():
 @pytest.fixture(scope="module")
 def org(own, address, api_db, ring, stack):
     """The same organization with a key."""
-    key = api_keys.create(api_db, ring, own.id, "the application's").api_key
+    key = api_keys.create_key(api_db, ring, own.id, "the application's").api_key
     client = stack.enter_context(client_of(address, key))
     return Organization(own.id, client, key, api_db, ring, address)
 

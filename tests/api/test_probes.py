@@ -82,8 +82,8 @@ def ports(monkeypatch):
 def probed(ports, api_settings, api_database, api_db, ring):
     """An organization at an API that checks configs."""
     checking = api_settings.model_copy(update={"check_configs": True})
-    owner = organizations.create(api_db, "probed")
-    made = api_keys.create(api_db, ring, owner.id, "probed")
+    owner = organizations.create_organization(api_db, "probed")
+    made = api_keys.create_key(api_db, ring, owner.id, "probed")
     with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, base)
 
@@ -175,8 +175,8 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
 def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
     monkeypatch.setattr(registry, "_made", {})
     checking = api_settings.model_copy(update={"check_configs": True})
-    owner = organizations.create(api_db, "embedded")
-    made = api_keys.create(api_db, ring, owner.id, "embedded")
+    owner = organizations.create_organization(api_db, "embedded")
+    made = api_keys.create_key(api_db, ring, owner.id, "embedded")
     chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
     with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
         for name in ("first", "second"):  # the first one on a home where no model was built yet

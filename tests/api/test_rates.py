@@ -145,12 +145,12 @@ def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_onc
     assert int(used.headers["x-ratelimit-limit"]) - int(used.headers["x-ratelimit-remaining"]) == 101
     for _ in range(20):
         org.client.get("/v1/keys/current")
-    organizations.update(org.db, org.id, requests_per_minute=110)
+    organizations.update_organization(org.db, org.id, requests_per_minute=110)
     assert org.client.get("/v1/keys/current").status_code == 429
-    organizations.update(org.db, org.id, requests_per_minute=10_000)
+    organizations.update_organization(org.db, org.id, requests_per_minute=10_000)
     assert org.client.get("/v1/keys/current").status_code == 200
-    for key in api_keys.list_all(org.db, org.id):
-        assert api_keys.revoke(org.db, org.id, key.id)
+    for key in api_keys.list_keys(org.db, org.id):
+        assert api_keys.revoke_key(org.db, org.id, key.id)
     assert_error(org.client.get("/v1/keys/current"), 401, "UNAUTHORIZED")
 
 

@@ -15,8 +15,6 @@ SOURCES = [path for package in PACKAGES for path in sorted((PROJECT / package).r
 HEAVY = (
     "prefect",
     "numpy",
-    "sqlmodel",
-    "sqlalchemy",
     "onnxruntime",
     "tokenizers",
     "boto3",

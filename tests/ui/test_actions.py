@@ -181,7 +181,7 @@ def at(app, org, held: Held, name: str) -> AppTest:
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_a_refused_action_says_why_with_the_code(app, org, held, name, monkeypatch):
-    tenants.create(org.db, org.id, "alice")
+    tenants.create_tenant(org.db, org.id, "alice")
     seen = at(app, org, held, name)
     assert not seen.exception
     real, refused = Api._send, []
@@ -372,7 +372,7 @@ def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
 
 def test_who_may_not_change_documents_sees_the_removals_and_no_button(app, org, held):
     scopes = ["namespaces:read", "documents:read", "connections:read"]
-    reader = api_keys.create(org.db, org.ring, org.id, "reader", scopes=scopes)
+    reader = api_keys.create_key(org.db, org.ring, org.id, "reader", scopes=scopes)
     seen = app(reader.api_key, "connections", namespace=held.namespace)
     assert "3 removals to confirm" in shown(seen)
     assert not {"Remove for good", "Revoke for good", "Ingest now"} & {button.label for button in seen.button}
@@ -466,7 +466,7 @@ def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
 
 
 def test_a_key_that_may_only_search_searches(app, org, space):
-    only = api_keys.create(org.db, org.ring, org.id, "website", scopes=["search"], namespace=space)
+    only = api_keys.create_key(org.db, org.ring, org.id, "website", scopes=["search"], namespace=space)
     seen = app(only.api_key, "search", q="owls hunt", columns="keyword")
     assert not seen.exception
     assert "owls" in shown(seen)

@@ -261,7 +261,7 @@ def test_a_gate_that_cannot_be_measured_is_refused_in_words(app, org, space):
     click(seen, "Embed again behind the gate")
     assert "No question of the evaluation judges a span" in shown(seen)
     assert "The namespace is being embedded again." not in shown(seen)
-    reader = api_keys.create(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
+    reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
     seen = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation, tab="Gate")
     assert not seen.exception
     assert "it lacks the scope namespaces:write" in shown(seen)
@@ -269,7 +269,7 @@ def test_a_gate_that_cannot_be_measured_is_refused_in_words(app, org, space):
 
 def test_who_may_only_search_reads_and_compares(app, org, space):
     evaluation = made(org, space)
-    reader = api_keys.create(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
+    reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
     seen = app(reader.api_key, "evaluations", namespace=space)
     assert not seen.exception
     assert "New question set" not in {button.label for button in seen.button}

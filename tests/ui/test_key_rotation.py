@@ -27,7 +27,7 @@ def rotated(app, key: str, org, name: str) -> AppTest:
 
 def test_a_key_is_rotated_and_the_old_one_works_until_it_is_revoked(app, org, space):
     bounds = {"scopes": ["search"], "namespace": space, "tenant": "alice", "principal": "ada@example.com"}
-    old = api_keys.create(org.db, org.ring, org.id, "Website", **bounds)
+    old = api_keys.create_key(org.db, org.ring, org.id, "Website", **bounds)
     seen = rotated(app, org.api_key, org, "Website")
     new, before = of_name(org, "Website")
     assert seen.code[0].value.endswith(new["hint"])
@@ -49,7 +49,7 @@ def test_a_key_is_rotated_and_the_old_one_works_until_it_is_revoked(app, org, sp
 
 
 def test_both_keys_may_be_kept(app, org):
-    api_keys.create(org.db, org.ring, org.id, "Website", scopes=["search"])
+    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
     seen = rotated(app, org.api_key, org, "Website")
     click(seen, "Keep both keys")
     assert not seen.exception
@@ -58,7 +58,7 @@ def test_both_keys_may_be_kept(app, org):
 
 
 def test_who_rotates_their_own_key_stays_signed_in(app, org):
-    own = api_keys.create(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
+    own = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
     seen = rotated(app, own.api_key, org, "Mine")
     new = seen.code[0].value
     seen.checkbox(key="key_rotation_sure").check().run()
@@ -69,8 +69,8 @@ def test_who_rotates_their_own_key_stays_signed_in(app, org):
 
 
 def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
-    own = api_keys.create(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
-    api_keys.create(org.db, org.ring, org.id, "Website", scopes=["search"])
+    own = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
+    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
     seen = app(own.api_key, "keys", **KEYS)
     told = [one.value for one in seen.markdown if "you are signed in with it" in one.value]
     assert len(told) == 1
@@ -83,10 +83,10 @@ def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
 
 def test_a_refusal_is_shown_and_nothing_is_revoked(app, org):
     """Somebody else revoked the administrator's key between the page and the click."""
-    own = api_keys.create(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
-    api_keys.create(org.db, org.ring, org.id, "Website", scopes=["search"])
+    own = api_keys.create_key(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
+    api_keys.create_key(org.db, org.ring, org.id, "Website", scopes=["search"])
     seen = app(own.api_key, "keys", **KEYS)
-    api_keys.revoke(org.db, org.id, own.id)
+    api_keys.revoke_key(org.db, org.id, own.id)
     seen.button(key=f"rotate-{of_name(org, 'Website')[0]['id']}").click().run()
     assert not seen.exception
     assert "not valid any more" in shown(seen)

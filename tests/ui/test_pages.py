@@ -50,9 +50,9 @@ def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space, page):
-    extra = api_keys.create(org.db, org.ring, org.id, "leaving")
+    extra = api_keys.create_key(org.db, org.ring, org.id, "leaving")
     seen = app(extra.api_key, page, namespace=space)
-    api_keys.revoke(org.db, org.id, extra.id)
+    api_keys.revoke_key(org.db, org.id, extra.id)
     seen.run()
     assert not seen.exception
     assert "not valid any more" in shown(seen)
@@ -71,7 +71,7 @@ def test_a_link_into_a_foreign_namespace_shows_nothing_of_it(app, organization, 
 
 
 def test_what_a_key_may_not_do_is_not_offered(app, org, space):
-    reader = api_keys.create(org.db, org.ring, org.id, "reader", scopes=["namespaces:read", "documents:read"])
+    reader = api_keys.create_key(org.db, org.ring, org.id, "reader", scopes=["namespaces:read", "documents:read"])
     seen = app(reader.api_key, "documents", namespace=space)
     assert not seen.exception
     assert not [button for button in seen.button if "Delete" in button.label or "again" in button.label]
@@ -205,7 +205,7 @@ def test_pages_draw_what_people_would_rather_see(app, org, space):
 
 
 def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space):
-    bound = api_keys.create(org.db, org.ring, org.id, "bound", namespace=space, tenant="alice")
+    bound = api_keys.create_key(org.db, org.ring, org.id, "bound", namespace=space, tenant="alice")
     seen = app(bound.api_key, "namespaces", namespace=space)
     assert not seen.exception
     assert "New namespace" not in [button.label for button in seen.button]

@@ -197,7 +197,7 @@ def test_hits_are_judged_with_one_click_as_the_api_confirms_it(app, org, space):
 
 
 def test_who_may_not_write_documents_does_not_judge(app, org, space):
-    reader = api_keys.create(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "documents:read", "search"])
+    reader = api_keys.create_key(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "documents:read", "search"])
     seen = app(reader.api_key, "search", namespace=space, q="owls", columns="keyword")
     assert not seen.exception
     assert not seen.error
@@ -205,7 +205,7 @@ def test_who_may_not_write_documents_does_not_judge(app, org, space):
 
 
 def test_a_bound_key_searches_without_the_options_that_it_is_not_shown(app, org, space):
-    bound = api_keys.create(org.db, org.ring, org.id, "bound", namespace=space)
+    bound = api_keys.create_key(org.db, org.ring, org.id, "bound", namespace=space)
     seen = app(bound.api_key, "search", namespace=space, q="owls", columns="keyword")
     assert not seen.exception
     assert not seen.error, shown(seen)

@@ -116,7 +116,7 @@ def test_a_link_signs_in_once(browse, org):
 
 
 def test_a_revoked_key_ends_the_sign_in_of_every_browser(browse, org, app, monkeypatch):
-    key = api_keys.create(org.db, org.ring, org.id, "Ada's")
+    key = api_keys.create_key(org.db, org.ring, org.id, "Ada's")
     browser = browse()
     send(browser, key.api_key)
     seen = app(org.api_key)

@@ -1,4 +1,4 @@
-"""Organizations: who owns namespaces, keys and tenants, on which plan, with which rules for tenants."""
+"""Organizations: owners of namespaces, keys and tenants, with a plan and a rule for tenants."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import LiteralString
+from typing import Any
+
+from sqlalchemy import asc, bindparam, func, insert, select, update
 
 from retrieval import ids
+from retrieval.database.compiling import columns_of, compile_statement, equals
 from retrieval.database.database import Database
+from retrieval.database.schema import identity
 
 
 class Plan(StrEnum):
-    """Plan that an organization has booked; `custom` carries its own number of requests a minute."""
+    """Plan of an organization; `custom` has its own number of requests a minute."""
 
     PILOT = "pilot"
     PRO = "pro"
@@ -22,7 +26,7 @@ class Plan(StrEnum):
 
 
 class TenantRule(StrEnum):
-    """`open`: the first ingestion of a tenant makes it known. `registered`: an administrator does."""
+    """`open`: the first ingestion registers a tenant. `registered`: an administrator does."""
 
     OPEN = "open"
     REGISTERED = "registered"
@@ -30,12 +34,12 @@ class TenantRule(StrEnum):
 
 REQUESTS_PER_MINUTE = {Plan.PILOT: 50, Plan.PRO: 200, Plan.TEAM: 500, Plan.CUSTOM: 10_000}
 SHARES = {Plan.PILOT: 1, Plan.PRO: 2, Plan.TEAM: 4, Plan.CUSTOM: 4}
-"""How much of the workers an organization gets beside others that have work waiting, relative to them."""
+"""Share of the workers, relative to other organizations with waiting work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization with its limits. `namespace_limit` None: the setting's. `quotas`: by name, absent is no limit."""
+    """Organization with its limits. `namespace_limit` None: of the setting. `quotas`: by name, absent is unlimited."""
 
     id: str
     name: str
@@ -52,17 +56,21 @@ class Organization:
         object.__setattr__(self, "tenants", TenantRule(self.tenants))
 
 
-COLUMNS: LiteralString = (
-    "id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required, created_at, quotas"
+_table = identity.Organization
+_columns = columns_of(_table, Organization)
+_CHANGEABLE = ("plan", "requests_per_minute", "namespace_limit", "tenants", "tenant_required")
+_is_organization = equals(_table.id)
+_settings: dict[str, Any] = {name: bindparam(name) for name in _CHANGEABLE}
+_changes: dict[str, Any] = {name: func.coalesce(bindparam(name), getattr(_table, name)) for name in _CHANGEABLE}
+INSERT = compile_statement(
+    insert(_table).values(id=bindparam("id"), name=bindparam("name"), **_settings).returning(*_columns)
 )
-INSERT: LiteralString = (
-    "insert into organizations (id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required)"
-    " values (%(id)s, %(name)s, %(plan)s, %(requests)s, %(namespace_limit)s, %(tenants)s, %(tenant_required)s)"
-    " returning " + COLUMNS
-)
+_LIST = compile_statement(select(*_columns).order_by(asc(_table.id)))
+_GET = compile_statement(select(*_columns).where(_is_organization))
+_UPDATE = compile_statement(update(_table).where(_is_organization).values(**_changes).returning(*_columns))
 
 
-def create(
+def create_organization(
     db: Database,
     name: str,
     *,
@@ -72,33 +80,29 @@ def create(
     tenants: TenantRule = TenantRule.OPEN,
     tenant_required: bool = False,
 ) -> Organization:
-    """A new organization; without `requests_per_minute` the plan's number holds."""
-    return db.fetch(
-        Organization,
-        INSERT,
-        {
-            "id": ids.organization_id(),
-            "name": name,
-            "plan": plan,
-            "requests": requests_per_minute or REQUESTS_PER_MINUTE[plan],
-            "namespace_limit": namespace_limit,
-            "tenants": tenants,
-            "tenant_required": tenant_required,
-        },
-    )[0]
+    """Create an organization. `requests_per_minute` defaults to the number of the plan."""
+    values = {
+        "id": ids.organization_id(),
+        "name": name,
+        "plan": plan,
+        "requests_per_minute": requests_per_minute or REQUESTS_PER_MINUTE[plan],
+        "namespace_limit": namespace_limit,
+        "tenants": tenants,
+        "tenant_required": tenant_required,
+    }
+    return db.fetch(Organization, INSERT, values)[0]
 
 
-def list_all(db: Database) -> list[Organization]:
-    """Oldest first: the default one leads."""
-    return db.fetch(Organization, "select " + COLUMNS + " from organizations order by id")
+def list_organizations(db: Database) -> list[Organization]:
+    """Return all organizations, oldest first."""
+    return db.fetch(Organization, _LIST)
 
 
-def get(db: Database, organization: str) -> Organization | None:
-    statement: LiteralString = "select " + COLUMNS + " from organizations where id = %(id)s"
-    return db.fetch_one(Organization, statement, {"id": organization})
+def get_organization(db: Database, organization: str) -> Organization | None:
+    return db.fetch_one(Organization, _GET, {"id": organization})
 
 
-def update(
+def update_organization(
     db: Database,
     organization: str,
     *,
@@ -108,23 +112,15 @@ def update(
     tenants: TenantRule | None = None,
     tenant_required: bool | None = None,
 ) -> Organization | None:
-    """Change what is given; a new plan brings its own requests per minute. None if there is no such organization."""
+    """Change the given fields; a new plan sets its own requests per minute. None if the organization does not exist."""
     if plan is not None and requests_per_minute is None:
         requests_per_minute = REQUESTS_PER_MINUTE[plan]
-    return db.fetch_one(
-        Organization,
-        "update organizations set plan = coalesce(%(plan)s, plan),"
-        " requests_per_minute = coalesce(%(requests)s, requests_per_minute),"
-        " namespace_limit = coalesce(%(namespace_limit)s, namespace_limit),"
-        " tenants = coalesce(%(tenants)s, tenants),"
-        " tenant_required = coalesce(%(tenant_required)s, tenant_required)"
-        " where id = %(id)s returning " + COLUMNS,
-        {
-            "id": organization,
-            "plan": plan,
-            "requests": requests_per_minute,
-            "namespace_limit": namespace_limit,
-            "tenants": tenants,
-            "tenant_required": tenant_required,
-        },
-    )
+    values = {
+        "id": organization,
+        "plan": plan,
+        "requests_per_minute": requests_per_minute,
+        "namespace_limit": namespace_limit,
+        "tenants": tenants,
+        "tenant_required": tenant_required,
+    }
+    return db.fetch_one(Organization, _UPDATE, values)

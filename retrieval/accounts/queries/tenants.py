@@ -1,4 +1,4 @@
-"""Tenants that an organization knows. The empty name is the scope without a tenant and is never listed."""
+"""Tenants of an organization. The empty name is the scope without a tenant and is never listed."""
 
 from __future__ import annotations
 
@@ -6,83 +6,86 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
+
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert
 
 from retrieval.database import pagination
+from retrieval.database.compiling import columns_of, compile_statement, equals, select_page
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
+from retrieval.database.schema import identity
 
-_FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MAKE: LiteralString = (
-    "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s) on conflict do nothing"
-)
-_KEEP_OR_MAKE: LiteralString = (
-    "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s)"
-    " on conflict (organization_id, id) do update set id = excluded.id"
-)
-_LIST: LiteralString = (
-    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pagination.order_asc()
-)
-_REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
+_TENANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant by the name that clients send. `quotas`: by name, absent is no limit."""
+    """Tenant by the name that clients send. `quotas`: by name; an absent quota is unlimited."""
 
     id: str
     created_at: datetime
     quotas: Mapping[str, int]
 
 
-def is_name(text: str) -> bool:
-    """Letters, digits, hyphens and underscores, at most 64 (contract, Authentication 3)."""
-    return _FORMAT.fullmatch(text) is not None
+_table = identity.Tenant
+_columns = columns_of(_table, Tenant)
+_of_organization = equals(_table.organization_id, "organization")
+_is_tenant = equals(_table.id, "tenant")
+_new = insert(_table).values(organization_id=bindparam("organization"), id=bindparam("tenant"))
+_REGISTER = compile_statement(_new.on_conflict_do_nothing())
+_UPSERT = compile_statement(
+    _new.on_conflict_do_update(index_elements=["organization_id", "id"], set_={"id": _new.excluded.id}).returning(
+        *_columns
+    )
+)
+_GET = compile_statement(select(*_columns).where(_of_organization, _is_tenant))
+_LIST = select_page(_table, Tenant, _of_organization)
+_DELETE = compile_statement(delete(_table).where(_of_organization, _is_tenant).returning(*_columns))
 
 
-def create(db: Database, organization: str, tenant: str) -> None:
-    """Make a tenant known; nothing happens if it is already. ValueError for a malformed name."""
-    if not is_name(tenant):
+def is_tenant_id(text: str) -> bool:
+    """Return True for 1 to 64 letters, digits, hyphens and underscores (contract, Authentication 3)."""
+    return _TENANT_ID.fullmatch(text) is not None
+
+
+def create_tenant(db: Database, organization: str, tenant: str) -> None:
+    """Register a tenant unless it exists; ValueError for a malformed name."""
+    if not is_tenant_id(tenant):
         raise ValueError("A tenant id has up to 64 letters, digits, hyphens and underscores.")
-    db.execute(_MAKE, {"organization": organization, "tenant": tenant})
+    db.execute(_REGISTER, {"organization": organization, "tenant": tenant})
 
 
-async def make_known(db: Database, organization: str, tenant: str) -> None:
+async def register_tenant(db: Database, organization: str, tenant: str) -> None:
     """Register a tenant at its first ingestion or connection, in an organization with open tenants."""
-    await db.async_execute(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
+    await db.async_execute(_REGISTER, {"organization": organization, "tenant": tenant}, plan_once=True)
 
 
 async def add_tenant(db: Database, organization: str, tenant: str) -> Tenant:
-    """Make a tenant known, whose name is well-formed, and answer it."""
-    statement: LiteralString = _KEEP_OR_MAKE + " returning id, created_at, quotas"
-    return (await db.async_fetch(Tenant, statement, {"organization": organization, "tenant": tenant}))[0]
+    """Register a tenant with a well-formed name and return it."""
+    return (await db.async_fetch(Tenant, _UPSERT, {"organization": organization, "tenant": tenant}))[0]
 
 
 async def find_tenant(db: Database, organization: str, tenant: str) -> Tenant | None:
-    return await db.async_fetch_one(
-        Tenant,
-        "select id, created_at, quotas from tenants where organization_id = %(organization)s and id = %(tenant)s",
-        {"organization": organization, "tenant": tenant},
-    )
+    return await db.async_fetch_one(Tenant, _GET, {"organization": organization, "tenant": tenant})
 
 
-def list_all(db: Database, organization: str) -> list[Tenant]:
-    """Oldest first."""
-    whole = pagination.part_by_age(None)
-    return db.fetch(Tenant, _LIST, {"organization": organization, **whole})
+def list_tenants(db: Database, organization: str) -> list[Tenant]:
+    """Return all tenants, oldest first."""
+    return db.fetch(Tenant, _LIST, {"organization": organization, **pagination.part_by_age(None)})
 
 
-async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
-    """Async listing, or a page of it with the cursor of the next."""
+async def list_tenant_page(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
+    """Return a page of tenants, oldest first; None: all of them."""
     tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pagination.part_by_age(part)})
     return pagination.part_cut(tenants, part)
 
 
-def remove(db: Database, organization: str, tenant: str) -> bool:
-    """Forget a tenant, so that requests with it are refused; its data stays. False if it was not known."""
-    return bool(db.execute(_REMOVE, {"organization": organization, "tenant": tenant}))
+def delete_tenant(db: Database, organization: str, tenant: str) -> bool:
+    """Deregister a tenant, whose requests are then refused and whose data stays; False if it was not registered."""
+    return bool(db.execute(_DELETE, {"organization": organization, "tenant": tenant}))
 
 
-async def forget_tenant(db: Database, organization: str, tenant: str) -> bool:
-    """Async form of the removal of a tenant."""
-    return bool(await db.async_fetch(str, _REMOVE, {"organization": organization, "tenant": tenant}))
+async def async_delete_tenant(db: Database, organization: str, tenant: str) -> bool:
+    """Deregister a tenant on the event loop; False if it was not registered."""
+    return bool(await db.async_fetch(Tenant, _DELETE, {"organization": organization, "tenant": tenant}))

@@ -46,8 +46,8 @@ OPERATIONS = [found.ok() for found in schema.get_all_operations()]
 @pytest.fixture(scope="module")
 def known(base, api_db, ring):
     """An organization that may ask as often as it likes, with a namespace and what lies in it."""
-    owner = organizations.create(api_db, "any", requests_per_minute=10_000_000, namespace_limit=100_000)
-    api_key = api_keys.create(api_db, ring, owner.id, "any").api_key
+    owner = organizations.create_organization(api_db, "any", requests_per_minute=10_000_000, namespace_limit=100_000)
+    api_key = api_keys.create_key(api_db, ring, owner.id, "any").api_key
     with client_of(base, api_key) as client:
         org = Organization(owner.id, client, api_key, api_db, ring, base)
         space = org.namespace(webScraperConfig={"provider": "BUILTIN"})

@@ -57,7 +57,7 @@ def worlds(base, api_db, ring):
 def filled(worlds):
     """One for all: each operation is sent once, whatever the ones before it have deleted."""
     org = worlds.organization()
-    key = api_keys.create(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
+    key = api_keys.create_key(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
     return org, worlds.fill(org, "alice"), worlds.client(key.api_key)
 
 
@@ -99,7 +99,7 @@ def test_a_refused_write_makes_one_entry(worlds, filled):
     """Without the scope, with a body that cannot be read, and of what never was."""
     org, failures = filled[0], Failures()
     reader = worlds.client(
-        api_keys.create(worlds.db, worlds.ring, org.id, "reader", scopes=["connections:read"]).api_key
+        api_keys.create_key(worlds.db, worlds.ring, org.id, "reader", scopes=["connections:read"]).api_key
     )
     for route in WRITES:
         with failures.of(case_name(route)):
@@ -212,7 +212,7 @@ def test_documents_and_members_that_were_changed_are_named_with_before_and_after
     org = worlds.organization()
     space = org.namespace()
     named = [org.text(space, f"text {number}", externalId=f"e{number}") for number in range(150)]
-    key = api_keys.create(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
+    key = api_keys.create_key(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
     auditor = worlds.client(key.api_key)
     both = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["e0", "e1"]}}
     access = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}

@@ -55,7 +55,7 @@ class Bounds:
         }
         values = {"namespace": self.inside.own["namespace"], "tenant": "alice"}
         made = {
-            kind: api_keys.create(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
+            kind: api_keys.create_key(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
             for kind, bounds in KINDS.items()
         }
         self.clients = {kind: worlds.client(key.api_key) for kind, key in made.items()}

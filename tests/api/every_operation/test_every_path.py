@@ -106,8 +106,8 @@ def process(api_database, ring, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def api_key(api_db, ring):
-    owner = organizations.create(api_db, "paths", requests_per_minute=1_000_000)
-    return api_keys.create(api_db, ring, owner.id, "paths").api_key
+    owner = organizations.create_organization(api_db, "paths", requests_per_minute=1_000_000)
+    return api_keys.create_key(api_db, ring, owner.id, "paths").api_key
 
 
 def source_of(path: str) -> str:

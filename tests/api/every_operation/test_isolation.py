@@ -280,8 +280,8 @@ class Worlds:
             client.close()
 
     def organization(self) -> Organization:
-        owner = organizations.create(self.db, "test", requests_per_minute=100_000)
-        api_key = api_keys.create(self.db, self.ring, owner.id, "test").api_key
+        owner = organizations.create_organization(self.db, "test", requests_per_minute=100_000)
+        api_key = api_keys.create_key(self.db, self.ring, owner.id, "test").api_key
         return Organization(owner.id, self.client(api_key), api_key, self.db, self.ring, self.base)
 
     def fill(self, org: Organization, tenant: str | None, namespace: str | None = None) -> World:
@@ -340,12 +340,12 @@ class Worlds:
             "external": external,
             "archive": archive,
             "connection": connection,
-            "key": api_keys.create(self.db, self.ring, org.id, "spare").id,
+            "key": api_keys.create_key(self.db, self.ring, org.id, "spare").id,
             **self._webhook(org, space, tenant),
             "tenant": ids.new_id("t_")[:30],
             "deletion": self._deletion(org, library, space, tenant),
         }
-        tenants.create(self.db, org.id, own["tenant"])
+        tenants.create_tenant(self.db, org.id, own["tenant"])
         return World(org.client, tenant, own)
 
     def _deletion(self, org: Organization, library: Library, space: str, tenant: str | None) -> str:
@@ -395,8 +395,8 @@ def strangers(worlds, owner):
     org = Organization("", owner.client, "", worlds.db, worlds.ring, worlds.base)
     org.id = organization_of(worlds, owner)
     elsewhere = worlds.fill(org, "alice")
-    bound = api_keys.create(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
-    strangers_key = api_keys.create(worlds.db, worlds.ring, org.id, "stranger", principal="stranger")
+    bound = api_keys.create_key(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
+    strangers_key = api_keys.create_key(worlds.db, worlds.ring, org.id, "stranger", principal="stranger")
     return {
         "another organization": worlds.fill(worlds.organization(), "alice"),
         "another tenant": worlds.fill(org, "bob", owner.own["namespace"]),
@@ -475,8 +475,8 @@ def test_anothers_object_is_as_if_it_never_was(owner, strangers, stranger):
 
 def test_a_revoked_key_opens_no_route(worlds, owner):
     organization_id = organization_of(worlds, owner)
-    revoked = api_keys.create(worlds.db, worlds.ring, organization_id, "revoked")
-    api_keys.revoke(worlds.db, organization_id, revoked.id)
+    revoked = api_keys.create_key(worlds.db, worlds.ring, organization_id, "revoked")
+    api_keys.revoke_key(worlds.db, organization_id, revoked.id)
     former = replace(owner, client=worlds.client(revoked.api_key))
     assert {former.send(route).status_code for route in ROUTES} == {401}
 
@@ -545,7 +545,7 @@ def test_the_owner_gets_another_answer(worlds, route, place):
     org = worlds.organization()
     world = worlds.fill(org, "alice")
     if route.path == "/v1/search":
-        tenants.create(worlds.db, org.id, "empty")
+        tenants.create_tenant(worlds.db, org.id, "empty")
         world = replace(world, tenant="empty")
     never = world.send(route, place=place, value=missing(place.kind))
     own = world.send(route, place=place, value=world.own[place.kind])

@@ -25,7 +25,7 @@ def filled(org):
                 (f"conn_{org.id}_{number}", library.partition),
             )
     for number in range(COUNT):
-        tenants.create(org.db, org.id, f"t{number}")
+        tenants.create_tenant(org.db, org.id, f"t{number}")
         asked = {"url": "https://1.1.1.1/", "events": ["*"]}
         assert org.client.post("/v1/webhooks", json=asked).status_code == 200
     for _ in range(COUNT - 1):

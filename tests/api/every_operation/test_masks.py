@@ -130,8 +130,8 @@ def made(base, api_settings, api_database, api_db, ring):
     from retrieval.accounts import api_keys
     from retrieval.accounts.queries import organizations
 
-    owner = organizations.create(api_db, "masks", requests_per_minute=100_000, namespace_limit=10_000)
-    key = api_keys.create(api_db, ring, owner.id, "masks").api_key
+    owner = organizations.create_organization(api_db, "masks", requests_per_minute=100_000, namespace_limit=10_000)
+    key = api_keys.create_key(api_db, ring, owner.id, "masks").api_key
     with client_of(base, key) as client:
 
         def make(variant: Variant):

@@ -172,8 +172,8 @@ def check_parameter(path, method, name, org, space):
 
 
 def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):
-    owner = organizations.create(api_db, "names")
-    key = f"Authorization: Bearer {api_keys.create(api_db, ring, owner.id, 'names').api_key}"
+    owner = organizations.create_organization(api_db, "names")
+    key = f"Authorization: Bearer {api_keys.create_key(api_db, ring, owner.id, 'names').api_key}"
     for target in (
         "/v1/groups/a%2Fb",
         "/v1//groups/a%2fb/",

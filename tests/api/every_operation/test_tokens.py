@@ -22,7 +22,9 @@ ROLES = ("viewer", "editor", "admin")
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
     """A provider, two organizations, and the API that lets each role into the first and `strangers` into the other."""
-    own, other = (organizations.create(api_db, name, requests_per_minute=100_000) for name in ("own", "other"))
+    own, other = (
+        organizations.create_organization(api_db, name, requests_per_minute=100_000) for name in ("own", "other")
+    )
     roles = [OidcRole(group=role, role=role, organization=own.id) for role in ROLES]
     roles.append(OidcRole(group="strangers", role="admin", organization=other.id))
     with oidc_provider.serving(Provider(seconds=3600)) as provider:
@@ -36,7 +38,7 @@ def worlds(served, api_db, ring):
     """By role, all that the first organization may have, as a person of that role asks for it; and as a stranger."""
     provider, own, base = served
     made = Worlds(base, api_db, ring)
-    key = api_keys.create(api_db, ring, own.id, "application").api_key
+    key = api_keys.create_key(api_db, ring, own.id, "application").api_key
     org = Organization(own.id, made.client(key), key, api_db, ring, base)
     people = {role: client_of(base, provider.token("owner", groups=[role])) for role in (*ROLES, "strangers")}
     filled = {role: replace(made.fill(org, "alice"), client=client) for role, client in people.items()}

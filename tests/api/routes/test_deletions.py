@@ -12,7 +12,7 @@ from tests.library import Library
 def deleted(org, api_db):
     """A document of a tenant that was deleted: the answer and a function that reads its receipt."""
     space = org.namespace()
-    tenants.create(api_db, org.id, "alice")
+    tenants.create_tenant(api_db, org.id, "alice")
     document = Library(api_db, Scope(org.id, space, "alice"), None).put(["A bird sings."])
 
     def read(client=None, tenant="alice"):
@@ -51,7 +51,7 @@ def test_a_deletion_is_answered_with_the_id_of_its_receipt(deleted):
 def test_a_namespace_is_deleted_with_a_receipt_for_all_its_tenants(org, api_db):
     space = org.namespace()
     for tenant in ("alice", "bob"):
-        tenants.create(api_db, org.id, tenant)
+        tenants.create_tenant(api_db, org.id, tenant)
     Library(api_db, Scope(org.id, space, "alice"), None).put(["A bird sings."])
     answer = org.client.delete(f"/v1/namespaces/{space}").json()
     assert answer["data"]["id"] == space

@@ -64,7 +64,7 @@ def test_only_a_key_that_may_read_documents_is_handed_links(org, space, document
 
 
 def test_the_official_client_takes_a_hit_without_a_link(org, space, document):
-    made = api_keys.create(org.db, org.ring, org.id, "search alone", scopes=["search"])
+    made = api_keys.create_key(org.db, org.ring, org.id, "search alone", scopes=["search"])
     found = ask(org, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}, made.api_key)
     assert found.structured_content["results"][0]["document"]["id"] == document
     assert "url" not in found.structured_content["results"][0]
@@ -72,7 +72,7 @@ def test_the_official_client_takes_a_hit_without_a_link(org, space, document):
 
 def test_a_link_ends_when_its_key_is_revoked_and_no_other_link_does(org, space, anonymous, api_settings):
     upload(org, space, "owls.txt", b"Owls hunt.", "text/plain", parsed=True)
-    keys = [api_keys.create(org.db, org.ring, org.id, name) for name in ("first", "second")]
+    keys = [api_keys.create_key(org.db, org.ring, org.id, name) for name in ("first", "second")]
     links = []
     for key in keys:
         with client_of(org.base, key.api_key) as client:

@@ -35,7 +35,7 @@ MOST_REQUESTS = 10
 @pytest.fixture(scope="module")
 def served(api_db, api_settings, api_database, ring):
     """A provider, an organization whose staff are viewers, and the API as it is behind a proxy."""
-    own = organizations.create(api_db, "own", requests_per_minute=100_000)
+    own = organizations.create_organization(api_db, "own", requests_per_minute=100_000)
     roles = [OidcRole(group=role, role=role, organization=own.id) for role in ("viewer", "admin")]
     people = {"ada": {"groups": ["viewer"]}, "bob": {"groups": ["viewer"]}, "eve": {"groups": ["others"]}}
     with oidc_provider.serving(Provider(public_clients={"agent"}, redirect_uris={BACK}, people=people)) as provider:

@@ -35,8 +35,8 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
     settings.load_settings.cache_clear()
-    owner = organizations.create(api_db, "checking")
-    made = api_keys.create(api_db, ring, owner.id, "checking")
+    owner = organizations.create_organization(api_db, "checking")
+    made = api_keys.create_key(api_db, ring, owner.id, "checking")
     with (
         serve(api_settings.model_copy(update={"check_configs": True}), api_database, ring) as base,
         client_of(base, made.api_key) as client,

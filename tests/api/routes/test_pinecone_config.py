@@ -18,8 +18,8 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     """An organization at an API that tries configs, on a machine whose indexes may be private."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
-    owner = organizations.create(api_db, "indexed")
-    made = api_keys.create(api_db, ring, owner.id, "indexed")
+    owner = organizations.create_organization(api_db, "indexed")
+    made = api_keys.create_key(api_db, ring, owner.id, "indexed")
     checked = api_settings.model_copy(update={"check_configs": True})
     with serve(checked, api_database, ring) as base, client_of(base, made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, base)

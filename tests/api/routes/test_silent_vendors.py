@@ -15,8 +15,8 @@ TEXT = {"source": "TEXT", "config": {"text": "A text."}}
 
 
 def test_a_search_names_the_model_that_hangs_within_its_seconds(api_database, api_db, ring, tmp_path):
-    owner = organizations.create(api_db, "silent")
-    api_key = api_keys.create(api_db, ring, owner.id, "silent").api_key
+    owner = organizations.create_organization(api_db, "silent")
+    api_key = api_keys.create_key(api_db, ring, owner.id, "silent").api_key
     with embedding_server.running("OPENAI", holds=lambda _texts: True) as vendor:
         there = json.dumps({"OPENAI": {"base_url": vendor.base_url}})
         settings = {"RETRIEVAL_ENDPOINTS": there, "RETRIEVAL_SEARCH_SECONDS": "3"}

@@ -94,8 +94,8 @@ def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, ap
     url = postgres.start(cluster)
     revisions.upgrade_schema(url)
     db = Database(url)
-    owner = organizations.create(db, "reader", requests_per_minute=60)
-    api_key = api_keys.create(db, ring, owner.id, "reader").api_key
+    owner = organizations.create_organization(db, "reader", requests_per_minute=60)
+    api_key = api_keys.create_key(db, ring, owner.id, "reader").api_key
     with serve(api_settings, url, ring) as base, client_of(base, api_key) as client:
         space = client.post("/v1/namespaces", json={"name": "space", **EMBEDDED}).json()["data"]["namespace"]["id"]
         words = {"namespaceId": space, "query": "anything"}

@@ -119,8 +119,8 @@ def client_from(base: str, source: str) -> httpx.Client:
 
 def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_db, ring):
     base, home, _ = behind
-    owner = organizations.create(api_db, "proxied", requests_per_minute=1_000_000)
-    made = api_keys.create(api_db, ring, owner.id, "proxied")
+    owner = organizations.create_organization(api_db, "proxied", requests_per_minute=1_000_000)
+    made = api_keys.create_key(api_db, ring, owner.id, "proxied")
     with client_of(base, made.api_key) as client:
         org = Organization(owner.id, client, made.api_key, api_db, ring, base)
         space = org.namespace()
@@ -142,8 +142,8 @@ def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_d
 
 def test_links_metadata_and_pages_follow_a_path(behind, api_db, ring):
     base, _, _ = behind
-    owner = organizations.create(api_db, "below a path", requests_per_minute=1_000_000)
-    made = api_keys.create(api_db, ring, owner.id, "below a path")
+    owner = organizations.create_organization(api_db, "below a path", requests_per_minute=1_000_000)
+    made = api_keys.create_key(api_db, ring, owner.id, "below a path")
     with client_of(f"{base}/retrieval", made.api_key) as client:
         description = client.get("/openapi.json").json()
         assert description["servers"] == [{"url": f"{base}/retrieval"}]

@@ -25,8 +25,8 @@ def process(api_database, ring, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def good(process, api_db, ring):
-    owner = organizations.create(api_db, "bounded", requests_per_minute=1_000_000)
-    made = api_keys.create(api_db, ring, owner.id, "bounded")
+    owner = organizations.create_organization(api_db, "bounded", requests_per_minute=1_000_000)
+    made = api_keys.create_key(api_db, ring, owner.id, "bounded")
     with client_of(process[0], made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
 

@@ -40,8 +40,8 @@ def process(api_database, ring, tmp_path):
 
 @pytest.fixture
 def at_process(process, api_db, ring):
-    owner = organizations.create(api_db, "process")
-    made = api_keys.create(api_db, ring, owner.id, "process")
+    owner = organizations.create_organization(api_db, "process")
+    made = api_keys.create_key(api_db, ring, owner.id, "process")
     with client_of(process[0], made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
 

@@ -41,8 +41,8 @@ def configuration(front: int, first: int, second: int) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed; continuous integration installs it")
 def test_a_rolling_restart_loses_no_request(api_database, api_db, ring, tmp_path) -> None:
-    owner = organizations.create(api_db, "rolling", requests_per_minute=1_000_000)
-    key = api_keys.create(api_db, ring, owner.id, "rolling").api_key
+    owner = organizations.create_organization(api_db, "rolling", requests_per_minute=1_000_000)
+    key = api_keys.create_key(api_db, ring, owner.id, "rolling").api_key
     front, ports = free_port(), (free_port(), free_port())
     (tmp_path / "haproxy.cfg").write_text(configuration(front, *ports))
     with ExitStack() as first, ExitStack() as second, ExitStack() as proxy:

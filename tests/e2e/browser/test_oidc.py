@@ -45,7 +45,7 @@ def api_database(fresh_database) -> str:
 def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterator[SimpleNamespace]:  # noqa: F811
     """A provider, an API that believes it, and the admin app before both, started as `retrieval up` starts it."""
     home: Path = tmp_path_factory.mktemp("oidc")
-    owner = organizations.create(api_db, "people")
+    owner = organizations.create_organization(api_db, "people")
     with oidc_provider.serving(Provider(people=PEOPLE)) as provider:
         port = instance.settle_ports({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
         app = f"http://127.0.0.1:{port}"
@@ -72,7 +72,7 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
                 started = subprocess.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
             try:
                 _wait(app, home / "ui.log")
-                client = client_of(base, api_keys.create(api_db, ring, owner.id, "app").api_key)
+                client = client_of(base, api_keys.create_key(api_db, ring, owner.id, "app").api_key)
                 organization = Organization(owner.id, client, "", api_db, ring, base)
                 space = organization.namespace()
                 yield SimpleNamespace(app=app, provider=provider, home=home, space=space)
