@@ -17,7 +17,7 @@ from api.request_limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY
-from retrieval.errors import ErrorCode, ServiceError, StepError
+from retrieval.errors import ErrorCode, NotEmbedded, ServiceError, StepError
 
 log = structlog.get_logger()
 
@@ -136,7 +136,7 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
         return unavailable_error(full, error)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
-        return ServiceError(failed, str(error))
+        return _not_embedded(error) if isinstance(error, NotEmbedded) else ServiceError(failed, str(error))
     if isinstance(error, Disconnected):
         return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
@@ -144,6 +144,11 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
         return ServiceError(code, message, headers=_allow(error))
     log.error("request.failed", exc_info=error)
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
+
+
+def _not_embedded(error: NotEmbedded) -> ServiceError:
+    message = f"{error} Ask in other words, or search by keywords only (keywordWeight 1)."
+    return ServiceError(ErrorCode.INVALID_SEARCH_REQUEST, message, field="query", reason="not_embedded")
 
 
 def unavailable_error(full: str | None = None, error: Exception | None = None) -> ServiceError:

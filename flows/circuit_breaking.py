@@ -139,6 +139,8 @@ def _provider(storage: Mapping[str, Any]) -> str:
 def _vendor(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> Asked:
     """Breaker key of a vendor and credential: a hash of what distinguishes them."""
     provider = _provider(storage)
-    identity = {"kind": kind} | {name: storage[name] for name in _IDENTITY if name in storage}
+    # Models at one server fail apart from each other.
+    names = [*_IDENTITY, "model"] if kind == "embedder" else _IDENTITY
+    identity = {"kind": kind} | {name: storage[name] for name in names if name in storage}
     name = _NAMES.get(provider, provider.title())
     return Asked(config.organization_id, name, identity, settings.load_settings().outage_seconds)

@@ -6,13 +6,18 @@ StepError
 │    └── Unavailable   a circuit breaker is open: job runs that need it wait outside of the workers
 ├── Fatal              stop the run: nothing after this can work
 └── Skippable          leave this one document out and continue with the others
+     └── NotEmbedded   the model cannot embed some of the texts
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class ErrorCode(StrEnum):
@@ -144,3 +149,14 @@ class Unreadable(Skippable):
     def __init__(self, message: str, pages: int = 0) -> None:
         super().__init__(message)
         self.pages = pages
+
+
+class NotEmbedded(Skippable):
+    """The model cannot embed some texts of a call, but answers others.
+
+    `reasons`: for people, by the position of a text; `vectors`: of all other texts, in order.
+    """
+
+    def __init__(self, reasons: Mapping[int, str], vectors: npt.NDArray[np.float32]) -> None:
+        super().__init__(f"The model cannot embed this text: {next(iter(reasons.values()))} It embeds other texts.")
+        self.reasons, self.vectors = reasons, vectors

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
+from connectors.embedders.refusals import classify_refusal
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, VendorEmbedder, error_of_refusal
+from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
 from connectors.http.responses import connection_error, timeout_error
 from connectors.http.retries import TransientError
 
@@ -31,7 +33,7 @@ DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-multilingual-v2.0": 768,
 }
 MAX_TOKENS: Final[Mapping[str, int]] = {"embed-v4.0": 8191, "embed-multilingual-v2.0": 256}
-LIMITS: Final = Limits(texts=96, tokens=None, concurrent=4, per_minute=2000 - 96, by_text=True)
+LIMITS: Final = RequestLimits(texts=96, tokens=None, concurrent=4, per_minute=2000 - 96, by_text=True)
 """With a full request at once, no minute has more than 2,000 texts."""
 KINDS: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": "search_query"}
 
@@ -83,4 +85,4 @@ def _meaning(error: Any, key: str) -> Exception:
     if status is None or 200 <= status < 300:
         return TransientError(f"{TITLE}'s answer was not what its API gives.")
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return error_of_refusal(TITLE, status, error.body, headers, key=key)
+    return classify_refusal(TITLE, status, error.body, headers, key=key)

@@ -16,8 +16,10 @@ import numpy as np
 
 from connectors.embedders import server_probe
 from connectors.embedders.openai_protocol import URL_FIELD, EmbeddingsApi
+from connectors.embedders.refusals import TextsRefused
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, BadRequest, Limits, VendorEmbedder
+from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
 from connectors.http import sessions
 from connectors.http.retries import RateLimited, Timeout, TransientError
 from retrieval.errors import Retryable
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "ENDPOINT"
 TITLE: Final = "The model server"
-LIMITS: Final = Limits(texts=64, tokens=100_000, concurrent=4)
+LIMITS: Final = RequestLimits(texts=64, tokens=100_000, concurrent=4)
 """As many texts as keep a processor busy for seconds and not for the minute that a request may take."""
 UNKNOWN_TOKENS: Final = 512
 """Tokens of a text where the check was switched off."""
@@ -122,7 +124,7 @@ class EndpointEmbedder(VendorEmbedder):
         try:
             self._require_private()
             self._learn(time.monotonic() + CHECK_SECONDS)
-        except BadRequest as refusal:
+        except TextsRefused as refusal:
             raise refusal.error from refusal
         except RateLimited as limited:
             raise Retryable(f"{TITLE} takes no more requests for now (429).", after=limited.after) from limited
@@ -137,7 +139,7 @@ class EndpointEmbedder(VendorEmbedder):
         try:
             vectors, _ = self._api.send(["check"], end - time.monotonic(), encoded=True)
             encoded = isinstance(vectors[0], np.ndarray)
-        except BadRequest:
+        except TextsRefused:
             vectors, _ = self._api.send(["check"], end - time.monotonic())
             encoded = False
         length = float(np.linalg.norm(self._checked(vectors, 1)))

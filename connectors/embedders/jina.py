@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.openai_protocol import EmbeddingsApi
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, VendorEmbedder
+from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
 from connectors.http import sessions
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ PROVIDER: Final = "JINA"
 TITLE: Final = "Jina AI"
 BASE_URL: Final = "https://api.jina.ai/v1"
 DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
-LIMITS: Final = Limits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
+LIMITS: Final = RequestLimits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
 """A paid key's requests a minute; the tokens keep a request well below what the smallest key may send in a minute."""
 MAX_TOKENS: Final = 8191
 TASKS: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "query": "retrieval.query"}

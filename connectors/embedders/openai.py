@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.openai_protocol import EmbeddingsApi
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import MOST_BYTES, SECONDS, Limits, VendorEmbedder
+from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
 from connectors.http import sessions
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ DIMENSIONS: Final[Mapping[str, int]] = {
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-LIMITS: Final = Limits(texts=2048, tokens=300_000)
+LIMITS: Final = RequestLimits(texts=2048, tokens=300_000)
 MAX_TOKENS: Final = 8191
 
 

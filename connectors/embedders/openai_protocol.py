@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from connectors.embedders.vendor import SECONDS, BadRequest, error_of_refusal
+from connectors.embedders.refusals import TextsRefused, classify_refusal, words_of_error
+from connectors.embedders.vendor_embedder import SECONDS
 from connectors.http.responses import translate_failures
 from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
@@ -53,8 +54,8 @@ class EmbeddingsApi:
         if encoded is not None:
             try:
                 return self.send(texts, SECONDS[kind], encoded=encoded)
-            except BadRequest as refusal:
-                if len(texts) > 1 or refusal.of_size:
+            except TextsRefused as refusal:
+                if len(texts) > 1 or refusal.is_size:
                     raise
         # The first request of all, or another server may answer at the address by now.
         return self._choose_encoding(texts, SECONDS[kind])
@@ -67,8 +68,8 @@ class EmbeddingsApi:
         for encoded in (True, False):
             try:
                 response = self.send(texts, seconds, encoded=encoded)
-            except BadRequest as error:
-                if error.of_tokens:
+            except TextsRefused as error:
+                if error.is_tokens:
                     raise
                 refusal = error
                 continue
@@ -77,8 +78,8 @@ class EmbeddingsApi:
         if len(texts) > 1:
             try:
                 self._choose_encoding(texts[:1], seconds)
-            except BadRequest as alone:
-                if not alone.of_size:
+            except TextsRefused as alone:
+                if not alone.is_size:
                     raise alone.error from alone
         raise refusal
 
@@ -99,7 +100,7 @@ class EmbeddingsApi:
             if len(urls) > 1:
                 self._server.learn(path=httpx.URL(url).path)
             break
-        return _in_order(self._title, answer), _counted(answer)
+        return self._in_order(answer), _counted(answer)
 
     def _post(self, url: str, body: Any, seconds: float) -> Any:
         try:
@@ -111,17 +112,30 @@ class EmbeddingsApi:
             try:
                 return answer.json()
             except (ValueError, RecursionError) as error:
-                raise _odd(self._title) from error
-        refusal = error_of_refusal(
+                raise self._unreadable(None) from error
+        refusal = classify_refusal(
             self._title, answer.status_code, answer.text[:_SHOWN], answer.headers, key=self._key or ""
         )
         if answer.status_code in {404, 405} and isinstance(refusal, Fatal):
             raise NoSuchPath(str(refusal), field=refusal.field)
         raise refusal
 
+    def _in_order(self, answer: Any) -> list[Any]:
+        """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
+        try:
+            entries = sorted(answer["data"], key=lambda entry: entry["index"])
+            is_whole = [entry["index"] for entry in entries] == list(range(len(entries)))
+            vectors = [_numbers(entry["embedding"]) for entry in entries]
+        except (TypeError, KeyError, ValueError) as error:
+            raise self._unreadable(answer) from error
+        if not is_whole:
+            raise TransientError(f"{self._title}'s answer left out some of the vectors.")
+        return vectors
 
-def _odd(title: str) -> TransientError:
-    return TransientError(f"{title}'s answer was no list of vectors.")
+    def _unreadable(self, answer: Any) -> TransientError:
+        # Gateways answer 200 with an error in the body.
+        words = words_of_error(answer, self._key or "")
+        return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_words=words)
 
 
 def _counted(answer: Any) -> int:
@@ -130,22 +144,9 @@ def _counted(answer: Any) -> int:
     return counted if isinstance(counted, int) else 0
 
 
-def _in_order(title: str, answer: Any) -> list[Any]:
-    """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
-    try:
-        entries = sorted(answer["data"], key=lambda entry: entry["index"])
-        whole = [entry["index"] for entry in entries] == list(range(len(entries)))
-        vectors = [_numbers(entry["embedding"]) for entry in entries]
-    except (TypeError, KeyError, ValueError) as error:
-        raise _odd(title) from error
-    if not whole:
-        raise TransientError(f"{title}'s answer left out some of the vectors.")
-    return vectors
-
-
 def _numbers(embedding: Any) -> Any:
     """Decode base64 or a list: servers that speak the protocol send either."""
-    if not isinstance(embedding, str):
+    if isinstance(embedding, list):
         return embedding
     import numpy as np
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from connectors.embedders.vendor import BadRequest
+from connectors.embedders.refusals import TextsRefused
 from connectors.http.retries import RateLimited, TransientError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def count_texts(embed: Embed, most: int, end: float) -> int | None:
             embed([f"check {number}" for number in range(passed * 2)], end - began)
         except RateLimited:
             return None
-        except (BadRequest, TransientError):
+        except (TextsRefused, TransientError):
             break
         passed *= 2
         if time.monotonic() - began > SLOW_SECONDS:
@@ -60,7 +60,7 @@ def measure_text(embed: Embed, end: float) -> int | None:
             vector = embed([" ".join(words[: length - _SPECIALS])], end - began)[0]
         except RateLimited:
             return passed[-1] if former is not None else None
-        except (BadRequest, TransientError):
+        except (TextsRefused, TransientError):
             break
         if former is not None and 1 - float(vector @ former) < _SAME:
             return passed[-2]  # the text before was cut off, too

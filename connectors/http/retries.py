@@ -52,11 +52,19 @@ class RateLimited(Exception):
 
 
 class TransientError(Exception):
-    """Error that may pass: a reset, a timeout, a 5xx. The text describes it in our words."""
+    """Error that may pass: a reset, a timeout, a 5xx. The text is in our words; `vendor_words` are the vendor's own."""
+
+    def __init__(self, message: str, *, vendor_words: str = "") -> None:
+        super().__init__(message)
+        self.vendor_words = vendor_words
 
 
 class Timeout(TransientError):
     """No answer, or not the whole of it, within the time for it."""
+
+
+class InputFault(Exception):
+    """The vendor answers other requests and fails this one: its content is at fault. The text is for people."""
 
 
 class Bucket:
@@ -106,42 +114,55 @@ class Retries:
     cost: float = 1
     attributes: tracing.Attributes | None = None
 
-    def ask(self, request: Callable[[], T]) -> T:
+    def ask(self, request: Callable[[], T], known_good: Callable[[], object] | None = None) -> T:
         """Send `request`, repeated until it succeeds; Retryable when the time budget is used up.
 
-        Each try reports its result to the circuit that it goes through; Unavailable once that is open.
+        Each try reports its result to the circuit that it goes through; Unavailable once that is open. With a
+        `known_good` request, raise InputFault if the vendor answers that one and fails `request`.
         """
         end = time.monotonic() + self.seconds
         circuit = breaker_watch.current_circuit()
         failed = busy = 0
+        suspicion = None if known_good is None else _Suspicion(circuit, known_good)
         while True:
-            self._turn(end)
-            outcome = "refused"
+            is_probing = suspicion is not None and suspicion.error is not None
+            self._turn(end, 1 if is_probing else self.cost)
+            outcome, began = "refused", time.monotonic()
             try:
                 with tracing.trace_call(f"request to {self.vendor}", self.attributes):
-                    answer = _told(circuit, request) if circuit else request()
-            except RateLimited as told:
+                    if suspicion is None:
+                        answer = _report(circuit, request)
+                    elif not is_probing:
+                        answer = _report(circuit, request, count_failure=False)
+                    else:
+                        suspicion.probe()
+            except RateLimited as limited:
                 outcome = "rate_limited"
                 busy += 1
-                pause = told.after if told.after is not None else _pause(busy)
+                pause = limited.after if limited.after is not None else _pause(busy)
                 log.info("vendor.rate_limited", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
                 counts.add_count(catalog.VENDOR_WAIT, by=pause)
             except TransientError as trouble:
                 outcome = "failed"
                 failed += 1
+                if suspicion is not None and not is_probing:
+                    suspicion.raise_doubt(trouble, time.monotonic() - began)
+                    continue
                 if failed >= self.tries:
-                    raise Retryable(f"{trouble} It was asked {failed} times.") from trouble
+                    cause = suspicion.error if suspicion is not None and suspicion.error is not None else trouble
+                    raise Retryable(f"{cause} It was asked {failed} times.") from cause
                 time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
             else:
                 outcome = "ok"
-                return answer
+                if not is_probing:
+                    return answer
             finally:
                 counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
-    def _turn(self, end: float) -> None:
+    def _turn(self, end: float, cost: float) -> None:
         """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""
-        while wait := self.bucket.take(self.cost):
+        while wait := self.bucket.take(cost):
             if time.monotonic() + wait > end:
                 raise Retryable(
                     f"{self.vendor} takes no more requests for now (429): its rate limit for this key is used up.",
@@ -150,19 +171,72 @@ class Retries:
             time.sleep(wait)
 
 
+@dataclass(slots=True)
+class _Suspicion:
+    """Finds out by a known good request whether a failure is an outage or the fault of the request's content."""
+
+    circuit: Circuit | None
+    known_good: Callable[[], object]
+    error: TransientError | None = None
+    _seconds: float = 0.0
+    _doubts: int = 0
+    _is_outage: bool = False
+
+    def raise_doubt(self, error: TransientError, seconds: float) -> None:
+        """Remember the failure of a request, which took so long, until `probe` explains it."""
+        self.error, self._seconds, self._is_outage = error, seconds, False
+        self._doubts += 1
+
+    def probe(self) -> None:
+        """Send the known good request. InputFault if it is answered, unless an outage may explain the failure."""
+        error = self.error
+        try:
+            _report(self.circuit, self.known_good, before_failure=self._report_doubt)
+        except TransientError:
+            self._is_outage = True
+            raise
+        # The first failure next to an outage may be its effect; a second one is the content's own.
+        if not self._is_outage or self._doubts > 1:
+            raise InputFault(_describe_fault(error)) from error
+        self.error = None
+
+    def _report_doubt(self) -> None:
+        if self.circuit is not None and not self._is_outage:
+            self.circuit.failed(self._seconds, str(self.error))
+
+
+def _describe_fault(error: TransientError | None) -> str:
+    words = error.vendor_words if error is not None else ""
+    return f"{error} It says: {words.rstrip('.')}." if words else str(error)
+
+
 def _label(vendor: str) -> str:
     """`Google Drive` as metrics spell it."""
     return vendor.upper().replace(" ", "_")
 
 
-def _told(circuit: Circuit, request: Callable[[], T]) -> T:
-    """Call `request` and record its result with the circuit breaker: a refusal is an answer, too."""
+def _report(
+    circuit: Circuit | None,
+    request: Callable[[], T],
+    *,
+    count_failure: bool = True,
+    before_failure: Callable[[], None] = lambda: None,
+) -> T:
+    """Call `request` and record its result with the circuit breaker: a refusal is an answer, too.
+
+    `before_failure` is called before a failure is counted.
+    """
+    if circuit is None:
+        return request()
     circuit.require()
     began = time.monotonic()
     try:
         answer = request()
     except TransientError as trouble:
-        circuit.failed(time.monotonic() - began, str(trouble))
+        if count_failure:
+            seconds = time.monotonic() - began
+            before_failure()
+            circuit.failed(seconds, str(trouble))
         raise
     except Exception:
         circuit.succeeded()

@@ -10,13 +10,17 @@ from typing import Any
 
 from connectors.http.responses import transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Fatal, Retryable, Skippable, StepError
 
 Ask = Callable[[str, Sequence[str], float], "list[tuple[int, float]]"]
 """One request: query, texts, seconds -> pairs of a text's number and score. RateLimited, TransientError or Fatal."""
 
 KEY_FIELD = "rerankConfig.apiKey"
 CHECK_SECONDS = 4.0
+KNOWN_GOOD_TEXT = "check"
+"""Text that every reranker scores: if it fails as well, the vendor is at fault and not a candidate."""
+MAX_FAULTS = 3
+"""Candidates of a request that are isolated as not scorable; with more, the search keeps its order."""
 MOST_BYTES = 1_000_000
 """Of an answer: a number and a score for each of 200 texts have 20 kB."""
 _SLACK = 0.01
@@ -46,16 +50,61 @@ class VendorReranker:
         end = time.monotonic() + seconds
         parts = [texts[at : at + self._batch] for at in range(0, len(texts), self._batch)]
         if len(parts) == 1:
-            return self._bounded(self._part(query, parts[0], end))
+            return self._fill(self._part(query, parts[0], end))
         with ThreadPoolExecutor(min(len(parts), self._calls), thread_name_prefix="rerank") as pool:
             scores = list(pool.map(lambda part: self._part(query, part, end), parts))
-        return self._bounded([score for part in scores for score in part])
+        return self._fill([score for part in scores for score in part])
 
     def check(self) -> None:
         """Raise Fatal or Retryable unless one text can be scored now."""
-        self.rerank("check", ["check"], seconds=CHECK_SECONDS)
+        self._score(KNOWN_GOOD_TEXT, [KNOWN_GOOD_TEXT], time.monotonic() + CHECK_SECONDS)
 
-    def _part(self, query: str, texts: Sequence[str], end: float) -> list[float]:
+    def _part(self, query: str, texts: Sequence[str], end: float) -> Sequence[float | None]:
+        """Score the texts of one request; None for a text that the vendor fails although it scores others."""
+        try:
+            return self._score(query, texts, end)
+        except StepError as error:
+            if not self._scores_known_good(end):
+                raise
+            reason = str(error)
+        try:
+            return self._isolate(query, texts, end, [])
+        except StepError as error:
+            raise Skippable(f"{reason} It scores other texts.") from error
+
+    def _scores_known_good(self, end: float) -> bool:
+        """Tell whether the vendor scores a known good text, so that a failure is the fault of other texts."""
+        try:
+            self._score(KNOWN_GOOD_TEXT, [KNOWN_GOOD_TEXT], end)
+        except StepError:
+            return False
+        return True
+
+    def _isolate(self, query: str, texts: Sequence[str], end: float, faults: list[str]) -> list[float | None]:
+        """Score the halves of a request that has failed, down to the texts at fault. Skippable for too many of them."""
+        if len(texts) == 1:
+            faults.extend(texts)
+            if len(faults) > MAX_FAULTS:
+                raise Skippable(f"{self._title} cannot score these texts.")
+            return [None]
+        scores: list[float | None] = []
+        for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
+            try:
+                scores += self._score(query, half, end)
+            except StepError:
+                scores += self._isolate(query, half, end, faults)
+        return scores
+
+    def _fill(self, scores: Sequence[float | None]) -> list[float]:
+        """Bound the scores, and give texts without one the lowest. Skippable if no text has one."""
+        known = [score for score in scores if score is not None]
+        if not known:
+            raise Skippable(f"{self._title} cannot score these texts. It scores others.")
+        bounded = self._bounded(known)
+        remaining, lowest = iter(bounded), min(bounded)
+        return [lowest if score is None else next(remaining) for score in scores]
+
+    def _score(self, query: str, texts: Sequence[str], end: float) -> list[float]:
         seconds_left = end - time.monotonic()
         if seconds_left <= 0:
             raise Retryable(f"{self._title} did not answer in time.")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval.accounts.queries import usage
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import KIND, HalfVectors
 from retrieval.documents.queries import embeddings
-from retrieval.errors import Fatal, StepError
+from retrieval.errors import Fatal, NotEmbedded, StepError
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.items import Item
@@ -41,15 +41,23 @@ class _Text:
 
 
 def embed_documents(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
-    """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
+    """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing.
+
+    A document with a text that the model cannot embed fails, and its neighbours continue.
+    """
     work = within_quotas.affordable_items(db, lease, run_documents.at_stage(db, lease, window, Stage.CHUNKED))
-    embedded = embed_missing(db, lease, work, embedder)
-    run_documents.advance_items(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
+    embedded, failed = embed_missing(db, lease, work, embedder)
+    run_documents.advance_items(db, lease, [(item, {}) for item in work if item.key not in failed], Stage.EMBEDDED)
     return embedded
 
 
-def embed_missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
-    """Embed every text of these documents that has no vector in the partition."""
+def embed_missing(
+    db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
+) -> tuple[int, Collection[DocumentKey]]:
+    """Embed every text of these documents that has no vector in the partition.
+
+    Return the number of texts, and the documents that have failed since the model cannot embed one of theirs.
+    """
     texts = db.fetch(
         _Text,
         """
@@ -68,14 +76,72 @@ def embed_missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Em
     for text in texts:
         text.content = embedded_text(titles[text.document_id, text.generation], text.header, text.content)
     texts.sort(key=lambda text: len(text.content))
-    _embed(db, lease, texts, embedder)
-    return len(texts)
+    reasons: dict[bytes, str] = {}
+    try:
+        _embed(db, lease, texts, embedder, reasons)
+    finally:
+        failures = _describe_failures(db, work, reasons)
+        run_documents.fail_items(db, lease, failures)
+    return len(texts), failures.keys()
 
 
-def _embed(db: Database, lease: Lease, texts: Sequence[_Text], embedder: Embedder) -> None:
+class _Passage(NamedTuple):
+    """A place in a document whose text the model cannot embed."""
+
+    document_id: str
+    generation: int
+    embedding_key: bytes
+    start: int
+    end: int
+    page: int | None
+    passages: int
+
+
+def _describe_failures(db: Database, work: Sequence[Item], reasons: Mapping[bytes, str]) -> dict[DocumentKey, str]:
+    """Return the error of each document that has a text with one of these keys, by its first such passage."""
+    if not reasons:
+        return {}
+    passages = db.fetch(
+        _Passage,
+        """
+        select distinct on (c.document_id, c.generation) c.document_id, c.generation, c.embedding_key, c.start, c."end",
+               c.page, (count(*) over (partition by c.document_id, c.generation))::int as passages
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        join chunks c on c.document_id = w.document and c.generation = w.generation
+        where c.embedding_key = any(%(keys)s)
+        order by c.document_id, c.generation, c.index
+        """,
+        {
+            "documents": [item.key.document_id for item in work],
+            "generations": [item.generation for item in work],
+            "keys": list(reasons),
+        },
+    )
+    first = {(passage.document_id, passage.generation): passage for passage in passages}
+    return {
+        item.key: _describe_failure(passage, reasons[passage.embedding_key])
+        for item in work
+        if (passage := first.get((item.key.document_id, item.generation)))
+    }
+
+
+def _describe_failure(passage: _Passage, reason: str) -> str:
+    page = "" if passage.page is None else f"page {passage.page}, "
+    more = "" if passage.passages == 1 else f" Nor {passage.passages - 1:,} more of the document."
+    return (
+        f"embed: The model cannot embed this passage ({page}characters {passage.start:,} to {passage.end:,}).{more}"
+        f" {reason} It embeds other texts. Change the passage, or give the namespace another model"
+        " (embeddingModelConfig); then ingest the document again."
+    )
+
+
+def _embed(
+    db: Database, lease: Lease, texts: Sequence[_Text], embedder: Embedder, reasons: MutableMapping[bytes, str]
+) -> None:
     """Embed texts with as many concurrent calls as the model supports. If one fails, results of the others are kept.
 
-    No further call is started then; the next try of the step embeds the rest.
+    No further call is started then; the next try of the step embeds the rest. Texts that the model cannot embed are
+    added to `reasons`, by their key.
     """
     starts = iter(range(0, len(texts), embedder.batch_size))
     waiting: dict[Future[Embeddings], Sequence[_Text]] = {}
@@ -96,13 +162,18 @@ def _embed(db: Database, lease: Lease, texts: Sequence[_Text], embedder: Embedde
                 part = waiting.pop(future)
                 try:
                     vectors = future.result()
+                except NotEmbedded as error:
+                    reasons.update((part[position].embedding_key, reason) for position, reason in error.reasons.items())
+                    part = [text for position, text in enumerate(part) if position not in error.reasons]
+                    vectors = error.vectors
                 except StepError as error:
                     trouble = trouble or error
                     continue
                 if trouble is None and (start := next(starts, None)) is not None:
                     ask(start)
-                _check(vectors, len(part), embedder)
-                _keep(db, lease, part, vectors, embedder)
+                if part:
+                    _check(vectors, len(part), embedder)
+                    _keep(db, lease, part, vectors, embedder)
     if trouble is not None:
         raise trouble
 

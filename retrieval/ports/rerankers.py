@@ -10,7 +10,9 @@ class Reranker(Protocol):
     """A cross-encoder, here or at a vendor. Safe to use from several threads."""
 
     def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
-        """Score how well each text answers the query, in [0, 1], in the order of the texts. Fatal or Retryable.
+        """Score how well each text answers the query, in [0, 1], in the order of the texts.
+
+        Fatal or Retryable; Skippable if the texts are at fault.
 
         `seconds`: how long it may take; a call that is late may go on for as long again.
         """

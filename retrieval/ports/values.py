@@ -295,7 +295,7 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
-        """Vectors of length 1, one a text, in order."""
+        """Vectors of length 1, one a text, in order. Fatal or Retryable; NotEmbedded if some texts are at fault."""
         ...
 
     def check(self) -> None:

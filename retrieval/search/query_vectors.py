@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from retrieval.errors import Retryable
+from retrieval.errors import NotEmbedded, Retryable
 from retrieval.ports import Embedder, Scope
 
 KEPT = 512
@@ -108,6 +108,16 @@ def _fetch(embedder: Embedder, batch: Sequence[_Waiting]) -> None:
     texts = list(dict.fromkeys(query.text for query in batch))
     try:
         vectors = dict(zip(texts, embedder.embed(texts, "query"), strict=True))
+    except NotEmbedded as error:
+        remaining = iter(error.vectors)
+        outcomes = [error.reasons.get(position) or next(remaining) for position in range(len(texts))]
+        by_text = dict(zip(texts, outcomes, strict=True))
+        for query in batch:
+            outcome = by_text[query.text]
+            if isinstance(outcome, str):
+                query.error = NotEmbedded({0: outcome}, error.vectors[:0])
+            else:
+                query.values = array("d", map(float, outcome))
     except BaseException as error:  # noqa: BLE001 - each of those that wait gets it
         for query in batch:
             if len(batch) > 1 and isinstance(error, Exception) and not isinstance(error, Retryable):

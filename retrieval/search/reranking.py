@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from retrieval.errors import StepError
+from retrieval.errors import Skippable, StepError
 from retrieval.ports import Adding
 from retrieval.search import diversity
 
@@ -107,6 +107,10 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
     read = hits[: adding.most] if adding else hits
     try:
         rerank_scores = reranker.rerank(query.text, [hit.content for hit in read], seconds=seconds)
+    except Skippable as error:
+        # A candidate is at fault, and the reranker scores others: the next search asks it again.
+        log.warning("rerank.not_scored", error=str(error))
+        return None
     except StepError as error:
         log.warning("rerank.failed", error=str(error))
         HEALTHS.note(reranker, succeeded=False)

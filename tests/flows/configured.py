@@ -36,18 +36,22 @@ EMBEDDED = {
 
 
 class Configured:
-    """An organization with one namespace, made of `EMBEDDED` and what is given instead."""
+    """A namespace made of `EMBEDDED` and what is given instead, in the organization of `neighbour` or a new one."""
 
-    def __init__(self, db, **configs: Any) -> None:
+    def __init__(self, db, *, neighbour: Configured | None = None, **configs: Any) -> None:
         self.db = db
-        self.ring = KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
-        self.scope = Scope(ids.organization_id(), ids.namespace_id())
+        self.ring: KeyRing = (
+            neighbour.ring if neighbour else KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
+        )
+        organization: str = neighbour.scope.organization if neighbour else ids.organization_id()
+        self.scope: Scope = Scope(organization, ids.namespace_id())
         now = datetime.now(UTC)
         given = namespaces.split_configs({**EMBEDDED, **configs})
         draft = NamespaceConfig(
             self.scope.namespace, self.scope.organization, "n", dimensions=None, created_at=now, updated_at=now, **given
         )
-        db.rows("insert into organizations (id, name) values (%(id)s, 'test')", {"id": self.scope.organization})
+        if neighbour is None:
+            db.rows("insert into organizations (id, name) values (%(id)s, 'test')", {"id": organization})
         self.call(namespaces.create(db, self.ring, draft, limit=10))
 
     def call(self, coroutine):

@@ -52,12 +52,14 @@ class Refused(Exception):
 @dataclass
 class Vendor:
     """One vendor's endpoint. `faults`: each used once; `always`: on every request; `change`: of the vectors sent;
-    `holds`: whether a request with these texts is left waiting; `held`: how many were."""
+    `holds`: whether a request with these texts is left waiting; `held`: how many were; `unembeddable`: a word of texts
+    for which it answers 500."""
 
     name: str
     port: int = 0
     delay: float = 0.0
     as_floats: bool = False
+    unembeddable: str = ""
     faults: list[Fault] = field(default_factory=list)
     always: list[Fault] = field(default_factory=list)
     change: Callable[[list[list[float]]], list[Any]] | None = None
@@ -160,6 +162,9 @@ class _Handler(Handler):
             raise Refused(401, "Incorrect API key provided: SECRET VENDOR WORDS", "invalid_api_key")
         if self.path != PATHS[vendor.name] or body.get("model") not in MODELS[vendor.name]:
             raise Refused(404, "The model does not exist SECRET VENDOR WORDS", "model_not_found")
+        texts = body.get("texts") or body.get("input")
+        if vendor.unembeddable and any(vendor.unembeddable in text for text in texts):
+            raise Refused(500, "The server had an error while processing your request", "server_error")
         if vendor.name in INPUTS_PER_MINUTE:
             self._count(vendor, len(body.get("texts") or ()))
 

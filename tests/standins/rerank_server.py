@@ -2,6 +2,7 @@
 
 Written down from docs.cohere.com/reference/rerank, jina.ai/reranker (POST /v1/rerank), the OpenAPI description of
 text-embeddings-inference (POST /rerank: at most 32 texts, `max_client_batch_size`) and vLLM's score API (POST /rerank).
+The failures of a text with the word of `UNSCORABLE` are TEI's 424 ("Inference failed"), and 500 of the others.
 A text's score is the share of the query's words that it has; `logits` sends those servers' raw numbers instead.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 from tests.standins.faults import Fault, Handler, serving
 
 KEY = "canary-rerank-key"
+UNSCORABLE = "unscorable"
 PATHS = {"COHERE": "/v2/rerank", "JINA": "/v1/rerank", "TEI": "/rerank", "VLLM": "/rerank"}
 MODELS = {"COHERE": "rerank-v3.5", "JINA": "jina-reranker-v2-base-multilingual", "VLLM": "BAAI/bge-reranker-v2-m3"}
 _MOST = {"COHERE": 1000, "JINA": 2048, "TEI": 32, "VLLM": 10_000}
@@ -93,6 +95,9 @@ class _Handler(Handler):
             return
         if place.name in MODELS and body.get("model") != MODELS[place.name]:
             self.reply(404, {"message": "SECRET VENDOR WORDS"})
+            return
+        if any(UNSCORABLE in text for text in texts):
+            self.reply(424 if place.name == "TEI" else 500, {"error": "Inference failed", "error_type": "Backend"})
             return
         place.seen.append(body)
         scored = sorted(((_score(place, body["query"], text), at) for at, text in enumerate(texts)), reverse=True)

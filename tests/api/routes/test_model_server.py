@@ -13,7 +13,7 @@ from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 from tests.standins import model_server
-from tests.standins.model_server import KEY, ModelServer
+from tests.standins.model_server import KEY, UNEMBEDDABLE, ModelServer
 
 LEARNED = {
     "textsPerRequest": 32,
@@ -109,3 +109,19 @@ def test_addresses_are_guarded(checking, server, change, code, field, words):
     assert words in error["message"]
     assert KEY not in json.dumps(error)
     assert not server.keys
+
+
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/search/hybrid"])
+def test_a_query_that_the_model_cannot_embed_is_a_clear_refusal_and_other_searches_are_answered(checking, server, path):
+    space = checking.namespace(embeddingModelConfig=model_of(server))
+    checking.text(space)
+    body = {"namespaceId": space, "query": "owls"}
+    if path.endswith("hybrid"):
+        body["hybridConfig"] = {"semanticWeight": 0.5, "keywordWeight": 0.5}
+    error = assert_error(
+        checking.client.post(path, json=body | {"query": f"an {UNEMBEDDABLE} question"}), 400, "INVALID_SEARCH_REQUEST"
+    )
+    assert error["error"]["details"] == {"reason": "not_embedded", "field": "query"}
+    assert "answered with an error of its own (500). It says: failed to encode response" in error["message"]
+    assert "Ask in other words" in error["message"]
+    assert checking.client.post(path, json=body).status_code == 200

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from connectors.embedders import cohere, jina, openai
-from connectors.embedders.vendor import Limits, Meter, VendorEmbedder
+from connectors.embedders.request_sizing import RequestLimits, RequestPacker
+from connectors.embedders.vendor_embedder import VendorEmbedder
 from connectors.http import retries
 from connectors.http.retries import Bucket
 from retrieval.errors import Fatal, Retryable
@@ -46,7 +47,7 @@ def openai_server() -> Iterator[Vendor]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(retries, "WAITING", retries.WAITING | {"document": 2.0, "query": 0.5})
-    monkeypatch.setattr("connectors.embedders.vendor.WAITING", {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr("connectors.embedders.vendor_embedder.WAITING", {"document": 2.0, "query": 0.5})
 
 
 _OPEN: list[VendorEmbedder] = []
@@ -196,7 +197,7 @@ def test_no_credit_left_fails_at_once(openai_server):
 def test_what_passes_is_tried_again(vendor, impatient, fault):
     vendor.faults += [fault, fault]
     assert made(vendor).embed(["one"], "document").shape[0] == 1
-    assert len(vendor.times) == 3
+    assert len(vendor.times) == 4, "the text and a known good word fail, then the word and the text are embedded"
 
 
 @pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html])
@@ -246,8 +247,8 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
 def test_requests_travel_beside_each_other(openai_server):
     openai_server.delay = 0.2
     embedder = made(openai_server)
-    embedder._limits = Limits(texts=10, tokens=None)
-    embedder._meter = Meter(embedder._limits)
+    embedder._limits = RequestLimits(texts=10, tokens=None)
+    embedder._packer = RequestPacker(embedder._limits)
     embedder.embed([f"text {number}" for number in range(160)], "document")
     assert openai_server.busiest >= 6
 

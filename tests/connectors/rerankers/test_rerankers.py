@@ -14,10 +14,13 @@ import pytest
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Adding
+from retrieval.search import reranking
+from retrieval.search.queries import Hit
+from retrieval.search.search import Query
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
 from tests.standins import cross_encoder, faults, rerank_server
-from tests.standins.rerank_server import Place
+from tests.standins.rerank_server import UNSCORABLE, Place
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -95,6 +98,26 @@ def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
     assert max(range(150), key=lambda at: scores[at]) == 137
 
 
+def test_a_candidate_that_a_server_cannot_score_is_last_and_the_others_are_scored(place: Place) -> None:
+    texts = [f"text {number}" + (" open the cover" if number == 37 else "") for number in range(50)]
+    texts[20] = f"how do I open the cover, {UNSCORABLE}"
+    scores = made(place).rerank(QUERY, texts, seconds=10)
+    assert max(range(50), key=lambda at: scores[at]) == 37
+    assert scores[20] == min(scores)
+
+
+def hit_of(content: str) -> Hit:
+    return Hit(content, 0.5, 0.5, 0.0, 1, None, "doc_1", "manual.pdf", "", "TEXT", "TEXT", {}, 0, 0, 1, None)
+
+
+def test_a_query_that_a_server_cannot_score_leaves_the_reranker_in_use(place: Place) -> None:
+    reranker = made(place)
+    query, hits = Query(QUERY), [hit_of(f"{UNSCORABLE} {number}") for number in range(50)]
+    for _ in range(reranking.FAILURES + 1):
+        assert reranking.rerank_hits(reranker, query, hits, 10) is None
+    assert not reranking.HEALTHS.paused(reranker)
+
+
 def test_a_check_passes(reranker: Reranker) -> None:
     reranker.check()
 
@@ -133,12 +156,12 @@ def _answers(body: Any) -> Callable[[Any], bool]:
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"<html>", b"[]", b"{}", b'{"results": [{"index": 0, "relevance_score": 0.5}]}', b'{"results": [7]}', b"3"),
+        *(b"<html>", b"[]", b"{}", b'{"results": []}', b'{"results": [7]}', b"3"),
         b'{"results": [{"index": Infinity, "relevance_score": 0.5}]}',
         b'{"results": [{"index": 0, "relevance_score": 1' + b"0" * 400 + b"}]}",
         b"[" * 100_000,
     ],
-    ids=["html", "list", "object", "too few", "number in list", "number", "infinite index", "huge score", "deep"],
+    ids=["html", "list", "object", "none", "number in list", "number", "infinite index", "huge score", "deep"],
 )
 def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -> None:
     place.always = [_answers(body)]

@@ -12,8 +12,9 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.embedders import local
+from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
-from connectors.embedders.vendor import Limits, VendorEmbedder
+from connectors.embedders.vendor_embedder import VendorEmbedder
 from flows import context, dry_run, steps
 from retrieval.errors import Skippable
 from retrieval.ingestion.dry_run import SAMPLE, Estimator
@@ -307,7 +308,7 @@ def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypa
         model="wordllama-l2-supercat-256",
         dimensions=256,
         max_tokens=8191,
-        limits=Limits(texts=2048, tokens=3000),
+        limits=RequestLimits(texts=2048, tokens=3000),
         server=ServerLimits(tmp_path, "LOCAL", "", "small"),
         ask=ask,
         close=lambda: None,

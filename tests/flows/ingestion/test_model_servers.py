@@ -8,7 +8,7 @@ from connectors import registry
 from connectors.embedders import endpoint, server_probe
 from connectors.http import retries
 from retrieval import settings
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Retryable
 from tests.flows.configured import Configured
 from tests.standins import faults, model_server
 from tests.standins.model_server import KEY, ModelServer
@@ -160,11 +160,11 @@ def test_one_text_that_a_server_refuses_fails_with_its_words_and_leaves_batches_
     server = ModelServer("moderated", 400, 400, "Content policy: this text\nis refused for canary-model-key")
     with model_server.running(server) as running:
         space = opened(running)
-        space.text(
+        run = space.text(
             chunks(50) + "\n\n# Last\n\nA forbidden word. " + "It flew on. " * 9, "owls", chunk_size=40, chunk_overlap=0
         )
-        with pytest.raises(Fatal, match="It says: Content policy: this text is refused for …"):
-            space.work()
+        space.work()
+        assert "It says: Content policy: this text is refused for …" in space.run(run.job_run_id).failed[0].error
         assert registry.make_embedder(space.config)._server.texts == 64
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
 from tests.standins import embedding_server, faults
+from tests.standins import model_server as model_servers
+from tests.standins.model_server import UNEMBEDDABLE, ModelServer
 
 
 @pytest.fixture
@@ -137,7 +140,7 @@ def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(
     requests = worker.turn()
     while len(requests) < 20:
         requests |= worker.turn()
-    assert set(requests.values()) == {1}, "a place is kept for one time-out"
+    assert set(requests.values()) == {2}, "a place is kept for the time-outs of one text and of a known good word"
     assert readiness.read_dispatch(db).breakers == 20
     assert worker.turn() == {}, "every place is free"
     mine = local.text("the local text", "local")
@@ -188,7 +191,7 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
     assert len(batches.undispatched_batches(db)) == 1, "one probe at a time"
     batches.record_flow_run(db, probe, "run")
     worker.take(batches.claim_lease(db, probe.id, 1, seconds=30))
-    assert len(asked) == breakers.FAILURES + 1
+    assert len(asked) == breakers.FAILURES + 2, "the text, and a known good word"
     assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
     (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
     assert row["opens"] == 2
@@ -374,3 +377,68 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     work = steps.Work(db, space.ring, lease, [], circuits=mine)
     assert work.waits(DocumentKey(run, "doc_1"))
     assert not work.waits(DocumentKey("ijr_other", "doc_1"))
+
+
+@pytest.fixture
+def model_server(monkeypatch, tmp_path):
+    """A model server that does not embed texts with the word "unembeddable"."""
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(breaker_watch, "LOOK_SECONDS", 0.05)
+    settings.load_settings.cache_clear()
+    with model_servers.running(ModelServer("Ollama")) as server:
+        yield server
+    for client in list(registry._made.values()):
+        if hasattr(client, "close") and hasattr(client, "provider"):
+            client.close()
+    registry._made.clear()
+    settings.load_settings.cache_clear()
+
+
+def on_server(db, server, neighbour=None, model="custom"):
+    config = {"provider": "ENDPOINT", "url": server.url, "model": model, "apiKey": model_servers.KEY}
+    return Configured(db, neighbour=neighbour, embeddingModelConfig=config | {"learned": {"dimensions": 64}})
+
+
+def test_a_passage_that_cannot_be_embedded_holds_no_namespace_of_its_server(db, model_server, monkeypatch):
+    first = on_server(db, model_server)
+    spaces = [first, on_server(db, model_server, first), on_server(db, model_server, first)]
+    worker = Worker(db, spaces, monkeypatch)
+    sent = [(space, space.text(f"Owls of night {number}.", f"{number}")) for space in spaces for number in range(20)]
+    bad = first.text(f"An {UNEMBEDDABLE} passage.", "bad")
+    with ThreadPoolExecutor(1) as searching:
+        over = threading.Event()
+        searches = searching.submit(search_until, over, first)
+        worker.turn()
+        over.set()
+        assert searches.result(30) > 0
+    assert {space.run(run.job_run_id).outcome for space, run in sent} == {"SUCCEEDED"}
+    assert "The model cannot embed this passage" in first.run(bad.job_run_id).failed[0].error
+    assert db.rows("select key from breakers") == []
+
+
+def search_until(over, space):
+    """Count the searches until the event; each is answered."""
+    searches = 0
+    while not over.is_set():
+        space.search(f"owls {searches}", top_k=1)
+        searches += 1
+    return searches
+
+
+def test_a_breaker_opens_when_a_known_good_word_fails_too_and_holds_its_model_only(db, model_server, monkeypatch):
+    broken = on_server(db, model_server, model="broken")
+    other = on_server(db, model_server, broken, model="custom")
+    model_server.broken_model = "broken"
+    worker = Worker(db, [broken, other], monkeypatch)
+    waiting, done = broken.text("Owls.", "owls"), other.text("Mice.", "mice")
+    worker.turn()
+    assert other.run(done.job_run_id).outcome == "SUCCEEDED"
+    assert broken.run(waiting.job_run_id).status in ("QUEUED", "PROCESSING")
+    (row,) = db.rows("select name, reason, open_until is not null as open from breakers")
+    assert row == {
+        "name": "The model server",
+        "reason": "The model server answered with an error of its own (500).",
+        "open": True,
+    }

@@ -1,0 +1,179 @@
+"""Passages that a model server cannot embed: each fails its own document, and the rest of the batch completes."""
+
+import json
+
+import pytest
+
+from connectors import registry
+from connectors.embedders import endpoint, openai_protocol, server_probe
+from connectors.http import retries
+from retrieval import settings
+from retrieval.errors import Fatal, NotEmbedded
+from tests.flows.configured import Configured
+from tests.standins import embedding_server, faults, model_server
+from tests.standins.model_server import FAILURES, KEY, OLLAMA_NAN, UNEMBEDDABLE, ModelServer
+
+PASSAGES = 600
+PER_DOCUMENT = 10
+
+
+@pytest.fixture
+def open_space(db, monkeypatch, tmp_path):
+    """Make a namespace on a model server, checked as the API checks it."""
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
+    monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    close_clients()
+
+    def open_at(server):
+        model = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY}
+        draft = Configured(db, embeddingModelConfig=model)
+        registry.make_embedder(draft.config).check()
+        return Configured(db, embeddingModelConfig=registry.with_learned(draft.config).embedding_model)
+
+    yield open_at
+    close_clients()
+
+
+def close_clients():
+    for client in registry._made.values():
+        if hasattr(client, "close") and hasattr(client, "provider"):
+            client.close()
+    registry._made.clear()
+    settings.load_settings.cache_clear()
+
+
+def passages(document, *, bad=()):
+    return "\n\n".join(
+        f"# Part {number}\n\nOn owl{document}x{number} in the wind. {UNEMBEDDABLE if number in bad else ''} "
+        + "It flew on. " * 9
+        for number in range(PER_DOCUMENT)
+    )
+
+
+def send_documents(space, bad):
+    """Send 600 passages in documents of ten; `bad`: numbers of those passages that cannot be embedded."""
+    return [
+        space.text(
+            passages(document, bad={number - document * PER_DOCUMENT for number in bad}),
+            f"document {document}",
+            chunk_size=40,
+            chunk_overlap=0,
+        )
+        for document in range(PASSAGES // PER_DOCUMENT)
+    ]
+
+
+def outcomes(space, sent):
+    return [space.run(run.job_run_id).outcome for run in sent]
+
+
+@pytest.mark.parametrize("failure", sorted(FAILURES))
+def test_one_bad_passage_of_600_fails_its_document_and_the_others_are_searchable(open_space, failure):
+    with model_server.running(ModelServer("own", failure=failure)) as server:
+        space = open_space(server)
+        requests = len(server.sizes)
+        sent = send_documents(space, {317})
+        space.work()
+        assert outcomes(space, sent).count("SUCCEEDED") == 59
+        failed = space.run(sent[31].job_run_id).failed[0].error
+        assert failed.startswith("embed: The model cannot embed this passage (characters ")
+        assert "It embeds other texts." in failed
+        assert "ingest the document again" in failed
+        assert server.failed <= 9, "halving 64 texts costs seven requests, and the passage is tried twice"
+        assert len(server.sizes) - requests <= 600 / 64 + 30
+        assert space.search("owl30x7", top_k=1, semantic_weight=0.0, keyword_weight=1.0) == ["document 30"]
+
+
+def test_the_words_of_the_server_are_in_the_error_and_its_key_is_not(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        run = space.text(passages(1, bad={3}), "one", chunk_size=40, chunk_overlap=0)
+        space.work()
+        error = space.run(run.job_run_id).failed[0].error
+        assert f"(500). It says: {OLLAMA_NAN}" in error
+        assert KEY not in error
+
+
+def test_a_bad_passage_that_two_documents_share_fails_both(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        text = f"A page that is {UNEMBEDDABLE} for this model."
+        sent = [space.text(text, "first"), space.text(text, "second"), space.text("Owls hunt mice.", "owls")]
+        space.work()
+        assert outcomes(space, sent) == ["FAILED", "FAILED", "SUCCEEDED"]
+
+
+def test_several_bad_passages_are_found_by_few_requests(open_space):
+    bad = {5, 70, 71, 240, 455, 599}
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        sent = send_documents(space, bad)
+        space.work()
+        assert outcomes(space, sent).count("FAILED") == 5
+        assert server.failed <= len(bad) * 9
+
+
+def test_a_model_that_embeds_no_passage_costs_fewer_requests_than_passages(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        requests = len(server.sizes)
+        sent = send_documents(space, set(range(PASSAGES)))
+        space.work()
+        assert set(outcomes(space, sent)) == {"FAILED"}
+        assert len(server.sizes) - requests < PASSAGES
+
+
+def test_a_query_that_cannot_be_embedded_leaves_queries_next_to_it_alone(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        embedder = registry.make_embedder(space.config)
+        with pytest.raises(NotEmbedded) as caught:
+            embedder.embed(["owls", f"an {UNEMBEDDABLE} question", "mice"], "query")
+        assert list(caught.value.reasons) == [1]
+        assert caught.value.vectors.shape == (2, 64)
+
+
+def test_a_server_that_answers_nothing_is_an_outage_and_no_fault_of_a_passage(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        server.always.append(faults.status(500, "overloaded"))
+        embedder = registry.make_embedder(space.config)
+        with pytest.raises(retries.Retryable, match=r"an error of its own \(500\)"):
+            embedder.embed(["owls", "mice"], "document")
+
+
+def test_a_server_too_slow_for_a_whole_request_gets_smaller_ones_from_then_on(open_space, monkeypatch):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        monkeypatch.setitem(openai_protocol.SECONDS, "document", 0.5)
+        server.seconds_per_text = 0.012
+        embedder = registry.make_embedder(space.config)
+        assert embedder.embed([f"owl {number}" for number in range(64)], "document").shape == (64, 64)
+        assert embedder.embed([f"mouse {number}" for number in range(64)], "document").shape == (64, 64)
+        assert server.sizes[-2:] == [32, 32]
+
+
+def test_a_passage_that_openai_refuses_fails_its_document(db, monkeypatch, tmp_path):
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    with embedding_server.running("OPENAI") as vendor:
+        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
+        close_clients()
+        space = Configured(db, embeddingModelConfig=vendor.config())
+        vendor.unembeddable = UNEMBEDDABLE
+        sent = [space.text(f"An {UNEMBEDDABLE} text.", "bad"), space.text("Owls hunt mice.", "owls")]
+        space.work()
+        assert outcomes(space, sent) == ["FAILED", "SUCCEEDED"]
+    close_clients()
+
+
+def test_a_refused_model_still_stops_the_run(open_space):
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        server.always.append(faults.status(400, "no such model"))
+        space.text("Owls hunt mice.", "owls")
+        with pytest.raises(Fatal, match="does not take the request"):
+            space.work()
