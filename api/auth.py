@@ -212,12 +212,14 @@ class Authenticator:
 
     async def _load_pepper(self) -> bytes:
         """Load the pepper on the first request. Concurrent first requests wait, so that both pools are opened once."""
-        if self._pepper is None:
-            async with self._opening:
-                if self._pepper is None:
-                    await self._db.async_execute("select 1")
-                    self._pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
-        return self._pepper
+        if (pepper := self._pepper) is not None:
+            return pepper
+        async with self._opening:
+            if (pepper := self._pepper) is None:
+                await self._db.async_execute("select 1")
+                pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
+                self._pepper = pepper
+        return pepper
 
     def _remember(self, cache_key: bytes, organization: str, rate: Rate) -> None:
         self._last[cache_key] = organization, rate

@@ -115,6 +115,6 @@ class ServerSecret:
         self._secret: bytes | None = None
 
     async def read(self) -> bytes:
-        if self._secret is None:
-            self._secret = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, self._name)
-        return self._secret
+        if (secret := self._secret) is None:
+            secret = self._secret = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, self._name)
+        return secret

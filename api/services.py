@@ -115,13 +115,14 @@ class Services:
         return await loop.run_in_executor(self.threads, lambda: context.run(function, *args, **kwargs))
 
 
-_KEPT_SECONDS: Final = 5.0
-_SECONDS: Final = 2.0
-"""Longest wait of one answer for the probe; a later one may have its result."""
+STORAGE_PROBE_SECONDS: Final = 5.0
+"""Age at which a result of the probe is replaced."""
+STORAGE_WAIT_SECONDS: Final = 2.0
+"""Longest wait of a request for the probe."""
 
 
 class StorageProbe:
-    """A probe of the database's writes and the folder of files, shared by all requests of an event loop for seconds."""
+    """Probe of the database's writes and the folder of files; requests of an event loop share its result."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
@@ -131,12 +132,14 @@ class StorageProbe:
 
     async def reasons(self) -> tuple[str, ...]:
         """Return a sentence for each reason; none if the database does not answer, which other parts report."""
-        if self._probe is None or (self._probe.done() and time.monotonic() - self._begun > _KEPT_SECONDS):
+        probe = self._probe
+        if probe is None or (probe.done() and time.monotonic() - self._begun > STORAGE_PROBE_SECONDS):
             self._begun = time.monotonic()
-            self._probe = asyncio.create_task(roles.storage_problems(self._db, self._settings))
-        answered, _ = await asyncio.wait({self._probe}, timeout=_SECONDS)
+            probe = self._probe = asyncio.create_task(roles.storage_problems(self._db, self._settings))
+        # Another request may replace `self._probe` during this wait.
+        answered, _ = await asyncio.wait({probe}, timeout=STORAGE_WAIT_SECONDS)
         try:
-            return self._probe.result() if answered else ()
+            return probe.result() if answered else ()
         except AWAY:
             return ()
 

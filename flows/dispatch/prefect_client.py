@@ -75,7 +75,7 @@ async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
         try:
             return await _create(client, deployment_id, batch)
         except ObjectNotFound:
-            del _deployments[cache_key]
+            _deployments.pop(cache_key, None)
     deployment = await client.read_deployment_by_name(cache_key[1])
     _deployments[cache_key] = deployment.id
     return await _create(client, deployment.id, batch)

@@ -286,8 +286,9 @@ class Database:
 
     async def _async_connections(self) -> StatementPool:
         """Return the pool of the event loop, opened on first use; opening twice is harmless."""
-        if self._pools.loop is None:
-            self._pools.loop = StatementPool(
+        statements = self._pools.loop
+        if statements is None:
+            statements = self._pools.loop = StatementPool(
                 AsyncConnectionPool(
                     self._url,
                     connection_class=LoopConnection,
@@ -302,9 +303,9 @@ class Database:
                 ),
                 usual=self._usual,
             )
-        if self._pools.loop.pool.closed:
-            await self._pools.loop.pool.open(wait=False)
-        return self._pools.loop
+        if statements.pool.closed:
+            await statements.pool.open(wait=False)
+        return statements
 
     def _options(self) -> dict[str, Any]:
         return {
