@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
-from urllib.parse import urlsplit
 
 from connectors import registry
 from retrieval import settings, sources
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries.breakers import Asked
 from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.network import urls
 from retrieval.ports import DiscoveryRequest, Embedder, FileStore, Page, RawContent, Source, SourceItem, VectorStore
 
 P = TypeVar("P", Embedder, VectorStore, FileStore)
@@ -127,8 +127,8 @@ class _Source:
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":
             return through(_vendor(self._config, "scraper", scraper), each=False)
-        host = urlsplit(url).hostname or ""
-        site = Asked(organization, f"The site {host}".strip(), {"site": host}, min(SITE_PATIENCE, outage))
+        name = f"The site {urls.site_name(url)}".strip()
+        site = Asked(organization, name, {"site": urls.site_of(url)}, min(SITE_PATIENCE, outage))
         return through(site, each=True, least=HUNG_SECONDS)
 
 

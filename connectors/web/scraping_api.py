@@ -86,7 +86,7 @@ class Service:
     def turn(self, url: str) -> AbstractContextManager[float]:
         """Wait for a site's turn: its Crawl-delay and our limits per host apply, whichever service fetches."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        return self._manners.turn(urlsplit(url).netloc, delay)
+        return self._manners.turn(urls.site_of(url), delay)
 
     def send(self, method: str, url: str, *, seconds: float, **given: Any) -> ScrapeResponse:
         """Send one request, whatever the answer. TransientError if it broke off; Retryable after `seconds`."""

@@ -6,6 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 MOST_CHARACTERS = 2048
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNUSABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 
@@ -27,3 +28,21 @@ def tidy_url(address: str) -> str:
     if "@" in parts.netloc:
         raise ValueError("must not hold a user name or password")
     return parts._replace(fragment="").geturl()
+
+
+def site_of(url: str) -> str:
+    """Return the host and port of an http or https URL, such as `example.com:443`; "" if it cannot be read."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
+    except ValueError:
+        return ""
+    port = DEFAULT_PORTS.get(parts.scheme, 443) if port is None else port
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{bracketed}:{port}" if host else ""
+
+
+def site_name(url: str) -> str:
+    """Return the host of a URL for display, with its port unless that is the default of the scheme."""
+    default = DEFAULT_PORTS.get(url.partition(":")[0].lower(), 443)
+    return site_of(url).removesuffix(f":{default}")

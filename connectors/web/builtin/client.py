@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import structlog
 
@@ -96,7 +96,7 @@ class Throttle:
 
     @contextmanager
     def turn(self, host: str, delay: float = 0.0) -> Iterator[float]:
-        """Wait for this host's turn and hold it; yields the seconds waited.
+        """Wait for the turn of a host and port (`urls.site_of`) and hold it; yields the seconds waited.
 
         `delay`: seconds between requests, if the host requires more than our own.
         """
@@ -215,7 +215,7 @@ class WebClient:
             url = _tidy(url)
             if wish.check:
                 wish.check(url)
-            with self._manners.turn(urlsplit(url).netloc, wish.delay) as waited:
+            with self._manners.turn(urls.site_of(url), wish.delay) as waited:
                 ends += waited
                 answer = self._one(url, into, wish, bounds.bytes, ends - time.monotonic())
             if isinstance(answer, Fetched):
@@ -229,7 +229,7 @@ class WebClient:
             headers = _joined(answer)
             if answer.status_code in _MOVED and "location" in headers:
                 return headers["location"]
-            self._refuse(answer.status_code, headers, urlsplit(url).netloc)
+            self._refuse(answer.status_code, headers, urls.site_of(url))
             if answer.status_code in _NO_REST:
                 return Fetched(url, answer.status_code, headers, 0)
             if not wish.cut and int(headers.get("content-length") or 0) > most:

@@ -15,6 +15,7 @@ from connectors.charsets import decoding
 from connectors.web.builtin import client as clients
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from retrieval.errors import Retryable, Skippable, StepError
+from retrieval.network import urls
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -64,7 +65,7 @@ class Robots:
         except ValueError:  # no page can be fetched from there either
             return Rules(self._name)
         origin = f"{parts.scheme}://{parts.netloc}"
-        site = self._site(origin)
+        site = self._site(f"{parts.scheme}://{urls.site_of(url)}")
         with site.lock:
             if site.known is None or time.monotonic() > site.until:
                 site.known = self._fetched(origin)

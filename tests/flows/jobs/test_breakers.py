@@ -273,6 +273,37 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     assert {one.job_runs for one in batches.undispatched_batches(db)} == {(other,), (slow,)}
 
 
+class OneDeadPort:
+    """Web pages of which those at port 8081 never answer."""
+
+    def fetch(self, item, _request, _to):
+        if ":8081/" in item.external_id:
+            raise Retryable("The site did not answer in time.")
+
+
+def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
+    monkeypatch.setattr(circuit_breaking, "HUNG_SECONDS", 0.0)
+    listed(space, "https://quick.example/")
+    batches.form_batches(db, size=64, batches=8)
+    (batch,) = batches.undispatched_batches(db)
+    batches.record_flow_run(db, batch, "run")
+    circuits = Circuits(db, batches.claim_lease(db, batch.id, 1, seconds=30))
+    source = circuit_breaking.guard_source(OneDeadPort(), space.config, circuits)
+    request = DiscoveryRequest(space.scope, "URLS_LIST", {}, "", "ijr_x")
+
+    def fetch(url):
+        source.fetch(SourceItem(url, "x"), request, Path("x"))
+
+    for _ in range(breakers.FAILURES):
+        with pytest.raises(Retryable):
+            fetch("https://apps.example:8081/")
+    with pytest.raises(Unavailable, match=r"The site apps\.example:8081 does not answer"):
+        fetch("https://apps.example:8081/page")
+    fetch("https://apps.example:8082/")
+    fetch("https://apps.example/")
+    fetch("http://apps.example/")
+
+
 class OneBroken:
     """A connected source where one item fails for ever, and others are answered meanwhile."""
 
