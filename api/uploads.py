@@ -227,7 +227,7 @@ class TransferDecoder:
     def __init__(self, header: bytes = b"", part: str = "") -> None:
         self._encoding = header.decode("latin-1").strip().lower()
         self._part = part
-        self._rest = b""
+        self._tail = b""
         if self._encoding not in _ENCODINGS:
             names = ", ".join(sorted(filter(None, _ENCODINGS)))
             message = f"The Content-Transfer-Encoding {self._encoding[:40]} of {part[:40]} is not one of {names}."
@@ -236,22 +236,22 @@ class TransferDecoder:
     def decode(self, data: bytes) -> bytes:
         """Decode a piece; what may belong to the next one is kept."""
         if self._encoding == "base64":
-            text = self._rest + data.translate(None, b" \t\r\n")
+            text = self._tail + data.translate(None, b" \t\r\n")
             whole = len(text) - len(text) % 4
-            self._rest = text[whole:]
+            self._tail = text[whole:]
             return self._decode_base64(text[:whole])
         if self._encoding == "quoted-printable":
-            text = self._rest + data
+            text = self._tail + data
             escape = text.rfind(b"=", max(len(text) - 2, 0))
             whole = len(text) if escape < 0 else escape
-            self._rest = text[whole:]
+            self._tail = text[whole:]
             return binascii.a2b_qp(text[:whole])
         return data
 
     def finish(self) -> bytes:
         """Decode what was kept. Raises INVALID_INGEST_CONFIG for base64 that is cut off."""
-        rest, self._rest = self._rest, b""
-        return self._decode_base64(rest) if self._encoding == "base64" else binascii.a2b_qp(rest)
+        tail, self._tail = self._tail, b""
+        return self._decode_base64(tail) if self._encoding == "base64" else binascii.a2b_qp(tail)
 
     def _decode_base64(self, text: bytes) -> bytes:
         try:

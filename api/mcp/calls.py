@@ -228,7 +228,9 @@ def _hit(number: int, hit: dict[str, Any], fence: Fence) -> str:
     heading = f"{number}. {single_line(document['name'])} ({document['id']}, {span}, score {hit['score']:.3f})"
     context = hit.get("context", hit)
     content = fence.around(with_header(context.get("header", ""), context["content"]))
-    return "\n".join([heading, content, hit["url"]] if "url" in hit else [heading, content])
+    names = ", ".join(f"{single_line(copy['name'])} ({copy['documentId']})" for copy in hit.get("duplicates", ()))
+    also = [f"The same text is in {names}."] if names else []
+    return "\n".join([heading, content, *also, *([hit["url"]] if "url" in hit else [])])
 
 
 async def _namespace(inner: Inner, arguments: dict[str, Any]) -> str:

@@ -79,6 +79,7 @@ HIT = {
         "chunk": {"type": "object", "description": "index, start, end (characters of the parsed text), page or null"},
         "metadata": {"type": "object"},
         "context": {"type": "object"},
+        "duplicates": {"type": "array", "items": {"type": "object"}, "description": "other documents with this text"},
         "url": {
             "type": "string",
             "description": "signed, to the parsed text; for keys with documents:read",

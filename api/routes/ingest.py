@@ -189,8 +189,8 @@ def _fields(form: Form) -> wire.FileForm:
     """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
     members: dict[str, Any] = {}
     form.require_single({member.encode_name for member in msgspec.structs.fields(wire.FileForm)})
-    for name, sent in form.fields.items():
-        value = sent.removeprefix(codecs.BOM_UTF8)
+    for name, content in form.fields.items():
+        value = content.removeprefix(codecs.BOM_UTF8)
         if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
             request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)

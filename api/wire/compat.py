@@ -5,6 +5,7 @@ Dify's external knowledge API, and the search of OpenAI's vector stores. Respons
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -264,6 +265,19 @@ class VectorStoreContent(Struct):
     type: Annotated[Literal["text"], Meta(description="The kind of content: always text.")] = "text"
 
 
+class VectorStoreDuplicate(Struct):
+    """Another document with the text of a chunk."""
+
+    file_id: Annotated[str, Meta(description="The id of the document's upload, else its own.")]
+    filename: Annotated[str, Meta(description="The document's name.")]
+
+    @classmethod
+    def list_of(cls, chunks: Sequence[SearchResult]) -> list[VectorStoreDuplicate]:
+        """List the duplicates of chunks, each document once."""
+        copies = {copy.document_id: copy for chunk in chunks for copy in chunk.duplicates or ()}
+        return [cls(file_uploads.file_id(copy.document_id, copy.external_id), copy.name) for copy in copies.values()]
+
+
 class VectorStoreResult(Struct):
     """A document that was found, with its best chunks."""
 
@@ -274,6 +288,10 @@ class VectorStoreResult(Struct):
         dict[str, Scalar], Meta(description="The document's metadata with string, number and boolean values.")
     ]
     content: Annotated[list[VectorStoreContent], Meta(description="The chunks that were found, best first.")]
+    duplicates: Annotated[
+        list[VectorStoreDuplicate] | UnsetType,
+        Meta(description="Other documents with the text of one of the chunks. Absent without any."),
+    ] = UNSET
 
     @classmethod
     def of(cls, chunks: list[SearchResult]) -> VectorStoreResult:
@@ -286,6 +304,7 @@ class VectorStoreResult(Struct):
             score=best.score,
             attributes={name: value for name, value in metadata.items() if isinstance(value, str | int | float)},
             content=[VectorStoreContent(chunk.passage) for chunk in chunks],
+            duplicates=VectorStoreDuplicate.list_of(chunks) or UNSET,
         )
 
 

@@ -19,7 +19,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.search.context_expansion import Expansion, Unit
 from retrieval.search.diversity import Recency, Shape
-from retrieval.search.queries import Hit
+from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import Rerank
 from retrieval.search.search import Query
 
@@ -205,6 +205,19 @@ class ResultDocument(Struct, rename="camel"):
     document_type: Annotated[str, Meta(description="The type of the document.")]
 
 
+class DuplicateDocument(Struct, rename="camel"):
+    """Another document with the text of a result."""
+
+    document_id: Annotated[str, Meta(description="The document's id.")]
+    name: Annotated[str, Meta(description="The document's name.")]
+    external_id: Annotated[str, Meta(description="The document's external id.")]
+    document_type: Annotated[str, Meta(description="The type of the document.")]
+
+    @classmethod
+    def of(cls, copy: Copy) -> DuplicateDocument:
+        return cls(copy.document_id, copy.name, copy.external_id, copy.document_type)
+
+
 class ResultChunk(Struct):
     """Position in the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
 
@@ -297,6 +310,10 @@ class SearchResult(Struct, rename="camel"):
     namespace_id: Annotated[
         str | UnsetType, Meta(description="The namespace of the result, if `namespaceIds` was sent.")
     ] = UNSET
+    duplicates: Annotated[
+        list[DuplicateDocument] | UnsetType,
+        Meta(description="Other documents with the same text, at most 10. Absent without any."),
+    ] = UNSET
     more: Annotated[
         list[SearchResult] | UnsetType, Meta(description="Further results of the same document, if `groupBy` was sent.")
     ] = UNSET
@@ -318,6 +335,7 @@ class SearchResult(Struct, rename="camel"):
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
             explanation=Explanation.of(hit) if explain else UNSET,
             context=ResultContext.of(hit),
+            duplicates=[DuplicateDocument.of(copy) for copy in hit.copies] or UNSET,
         )
 
 

@@ -20,7 +20,7 @@ from retrieval.ports import Embedder, Reranker, Scope, VectorStore
 from retrieval.search import reranking, search
 from retrieval.search.answerability import Answerability
 from retrieval.search.diversity import Recency, Shape
-from retrieval.search.queries import Hit
+from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import Rerank
 from retrieval.search.search import Query
 
@@ -324,15 +324,18 @@ def _judged(one: Mapping[str, Any]) -> Judged:
 
 
 def _found(hits: Sequence[Hit], judged: set[str]) -> list[Found]:
-    """Results under the key by which their document was judged, if it was."""
-    return [
-        Found(
-            external_key if (external_key := f"external:{hit.external_id}") in judged else f"id:{hit.document_id}",
-            hit.start,
-            hit.end,
-        )
-        for hit in hits
-    ]
+    """Results under the key by which their document was judged, or judged documents with the same text."""
+    results: list[Found] = []
+    for hit in hits:
+        result, copies = _keyed(hit, judged), [_keyed(copy, judged) for copy in hit.copies]
+        # A judged document counts where a result names it.
+        results += [entry for entry in (result, *copies) if entry.key in judged] or [result]
+    return results
+
+
+def _keyed(entry: Hit | Copy, judged: set[str]) -> Found:
+    external_key = f"external:{entry.external_id}"
+    return Found(external_key if external_key in judged else f"id:{entry.document_id}", entry.start, entry.end)
 
 
 def _shown(interval: Interval | None) -> dict[str, Any] | None:

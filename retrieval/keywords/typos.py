@@ -70,9 +70,9 @@ def correct_words(
 
     viewed: the database as the viewer sees it. present, absent: the terms of the query that occur, and that do not.
     """
-    own = languages.configuration(languages.detect(text), "")
+    detected = languages.configuration(languages.detect(text), "")
     used = sorted({language, *configurations})
-    queried = [own] if own in used and own != languages.SIMPLE else used
+    queried = [detected] if detected in used and detected != languages.SIMPLE else used
     lexemes = _list_absent_words(db, partition_id, text, language, configurations, set(absent))
     corrections = []
     unknown = [word for word in lexemes if not any(common_words.is_common(word.lower(), name) for name in used)]
@@ -189,7 +189,7 @@ def measure_distances(form: str, terms: Sequence[str], *, any_end: bool = False)
     letters = np.array([term.ljust(width, "\0") for term in terms]).view(np.uint32).reshape(len(terms), width)
     rows = np.broadcast_to(np.arange(width + 1), (len(terms), width + 1))
     earlier_rows = rows
-    each = np.arange(len(terms))
+    indexes = np.arange(len(terms))
     least = lengths
     for at, letter in enumerate(form, 1):
         row = np.empty_like(rows)
@@ -204,5 +204,5 @@ def measure_distances(form: str, terms: Sequence[str], *, any_end: bool = False)
             row[:, column] = best
         earlier_rows, rows = rows, row
         if any_end:
-            least = np.minimum(least, rows[each, lengths])
-    return least if any_end else rows[each, lengths]
+            least = np.minimum(least, rows[indexes, lengths])
+    return least if any_end else rows[indexes, lengths]

@@ -4,7 +4,8 @@
 
 Places go first to the best chunk of each document whose score is at least 82 % of the best score, then to all others by
 score, so that further chunks of one document do not displace documents that are as good; a query with `per_document`
-says itself how many it takes. What is chosen is shown best first. A candidate whose context overlaps that of a better
+says itself how many it takes. What is chosen is shown best first. Of several chunks with the same text the
+best one takes a place and names the documents of the others. A candidate whose context overlaps that of a better
 hit of its document is dropped for the next one; the better hit's context then covers both if it fits into the token
 limit.
 """
@@ -80,7 +81,7 @@ class Shaper:
 
     def pick(self, candidates: Sequence[Candidate]) -> list[Pick]:
         """Choose `top_k` of the candidates at most, which are best first."""
-        ordered = self._scored(candidates)
+        ordered = _leave_out_copies(self._scored(candidates))
         if self.shape.per_document is None:
             ordered = lead_documents(ordered, lambda pick: (pick.candidate.document_id, pick.score))
         if self.shape.expansion is not None:
@@ -162,6 +163,19 @@ class Shaper:
         if len(unread) > 1:
             with ThreadPoolExecutor(min(_READERS, len(unread)), thread_name_prefix="context") as pool:
                 list(pool.map(self._text, unread))
+
+
+def _leave_out_copies(ordered: Sequence[Pick]) -> list[Pick]:
+    """Return the first pick of each text."""
+    texts: set[str] = set()
+    first_picks = []
+    for pick in ordered:
+        text_hash = pick.candidate.text_hash
+        if text_hash is None or text_hash not in texts:
+            first_picks.append(pick)
+        if text_hash is not None:
+            texts.add(text_hash)
+    return first_picks
 
 
 def lead_documents(scored: Sequence[T], read: Callable[[T], tuple[str, float]]) -> list[T]:

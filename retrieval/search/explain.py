@@ -104,6 +104,8 @@ def explain_document(
     is_shown = position is not None
     reasons = [] if is_shown else _hiding(db, row, query, parts)
     if not is_shown and not reasons:
+        reasons = _name_same_text(hits, row.id)
+    if not is_shown and not reasons:
         position = _place(find(replace(unexpanded, top_k=DEEP, threshold=0.0, shape=aged)), row.id)
         alone = best is None and has_stop_words_alone(db, scope, query.text, language, None)
         detail = f"None of its chunks was looked at: {STOP_WORDS_ALONE}"
@@ -139,6 +141,15 @@ def explain_document(
 
 def _place(hits: Sequence[Hit], document: str) -> int | None:
     return next((position for position, hit in enumerate(hits, 1) if hit.document_id == document), None)
+
+
+def _name_same_text(hits: Sequence[Hit], document: str) -> list[Reason]:
+    """Return the reason of a document whose text a result of another document has."""
+    return [
+        Reason("RANK", f"{hit.name} has the same text, takes the place {rank}, and names this document.")
+        for rank, hit in enumerate(hits, 1)
+        if any(copy.document_id == document for copy in hit.copies)
+    ][:1]
 
 
 def _hiding(db: Database, row: Explained, query: Query, parts: Sequence[Part]) -> list[Reason]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, LiteralString
@@ -34,6 +34,8 @@ UNRELATED: LiteralString = "0.05::float8"
 HIDES_CHUNK: LiteralString = """c.hidden @> jsonb_build_array(jsonb_build_object('contentHash', (
     select encode(sha256(convert_to(content, 'UTF8')), 'hex') from chunks where id = c.id)))"""
 """Whether a passage that is hidden from search has the text of chunk `c` (`retrieval.documents.hidden_passages`)."""
+COPIES: LiteralString = "10"
+"""Documents with the same text that a result names, at most."""
 _STALE: LiteralString = "1000"
 """Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
 _ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -81,6 +83,23 @@ class Candidate:
     pages: list[int] | None
     has_hidden: bool = False
     """Whether the document has hidden passages, which contexts could show."""
+    text_hash: str | None = None
+    """Hash of the text, of chunks that another candidate may be equal to; None: no other has this text."""
+    copies: list[int] = field(default_factory=list)
+    """Ids of chunks of other documents with the same text, the best of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A chunk of another document with the text of a hit, by its chunk's place there."""
+
+    id: int
+    document_id: str
+    name: str
+    external_id: str
+    document_type: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,8 @@ class Hit:
     context: Context | None = None
     header: str = ""
     """Column names of the table whose rows the chunk holds, "" without one."""
+    copies: tuple[Copy, ...] = ()
+    """Other documents that have the same text."""
 
 
 def find_partition(db: Database, scope: Scope) -> Partition | None:
@@ -151,13 +172,13 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     ),
     exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
     proposed as (
-        select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
+        select n.document_id, n.generation, n.index, c.id, c.embedding_key, c.tokens, c.characters from near n
         left join lateral (
-            select id, embedding_key from chunks
+            select id, embedding_key, tokens, "end" - start as characters from chunks
             where document_id = n.document_id and generation = n.generation and index = n.index limit 1
         ) c on true
         union
-        select c.document_id, c.generation, c.index, c.id, c.embedding_key
+        select c.document_id, c.generation, c.index, c.id, c.embedding_key, c.tokens, c."end" - c.start
         from (select chunk_id from words union select chunk_id from exact) i
         cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
     ),
@@ -168,14 +189,14 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
           and not d.hidden @> '[{{"contentHash": null}}]' and {condition}
     ),
     visible as materialized (
-        select id, document_id, generation, index, embedding_key, hidden from open
+        select id, document_id, generation, index, embedding_key, tokens, characters, hidden from open
         where generation = active_generation and id is not null
         union
         select c.*, o.hidden from (
             select distinct document_id, active_generation, hidden from open where generation <> active_generation
         ) o
         cross join lateral (
-            select id, document_id, generation, index, embedding_key from chunks
+            select id, document_id, generation, index, embedding_key, tokens, "end" - start from chunks
             where document_id = o.document_id and generation = o.active_generation order by index limit {_STALE}
         ) c
     ),
@@ -192,7 +213,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         ) p group by p.chunk_id
     ),
     parts as materialized (
-        select c.id, c.document_id, c.index, coalesce((
+        select c.id, c.document_id, c.index, c.tokens, c.characters, coalesce((
                 select least(1.0, greatest(0.0, (
                     1 - ({DISTANCE}) - %(unrelated)s::float8) / (1 - %(unrelated)s::float8)
                 )) from embeddings e
@@ -208,7 +229,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         where (c.hidden = '[]' or not {HIDES_CHUNK}) {of_rows if rows != "true" else ""}
     ),
     fused as (
-        select id, document_id, index, semantic, bm25 / (bm25 + {HALF}) as keyword, semantic_rank, keyword_rank,
+        select id, document_id, index, tokens, characters, semantic, bm25 / (bm25 + {HALF}) as keyword,
+               semantic_rank, keyword_rank,
                %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
         from parts
     ),
@@ -219,18 +241,35 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
                ) as nearby
         from fused
     ),
-    placed as (
-        select *, row_number() over (partition by document_id order by score desc, index) = 1
-                  and score >= greatest({LEAD} * max(score) over (), %(threshold)s::float8) as leads
+    hashed as materialized (
+        select *, case when count(*) over (partition by tokens, characters) > 1 then (
+                   select md5(header || chr(10) || content) from chunks where id = fused.id limit 1
+               ) end as text_hash
         from fused
     ),
+    counted as (
+        select *, row_number() over (
+                   partition by coalesce(text_hash, id::text) order by score desc, document_id collate "C", index
+               ) > 1 as is_copy
+        from hashed
+    ),
+    placed as (
+        select *, not is_copy and row_number() over (partition by document_id, is_copy order by score desc, index) = 1
+                  and score >= greatest({LEAD} * max(score) over (), %(threshold)s::float8) as leads
+        from counted
+    ),
     best as materialized (
-        select id, document_id, index, semantic, keyword, semantic_rank, keyword_rank, score from placed
-        order by leads desc, score desc, document_id collate "C", index limit %(limit)s
+        select id, document_id, index, semantic, keyword, semantic_rank, keyword_rank, score, text_hash from placed
+        order by is_copy, leads desc, score desc, document_id collate "C", index limit %(limit)s
     )
-    select b.*, c.start, c."end", d.parsed_key, d.hidden <> '[]' as has_hidden,
+    select b.id, b.document_id, b.index, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, b.score, b.text_hash,
+           c.start, c."end", d.parsed_key, d.hidden <> '[]' as has_hidden,
            d.properties ->> 'modifiedAt' as modified_at, d.created_at,
-           s.nearest, s.nearby, s.strongest, case when %(with_pages)s then (
+           s.nearest, s.nearby, s.strongest, case when b.text_hash is null then '{{}}' else array(
+               select (array_agg(h.id order by h.score desc, h.index))[1] from hashed h
+               where h.text_hash = b.text_hash and h.document_id <> b.document_id
+               group by h.document_id order by max(h.score) desc, h.document_id collate "C" limit {COPIES}
+           ) end as copies, case when %(with_pages)s then (
                select m.pages from run_documents m
                where m.document_id = d.id and m.generation = d.active_generation limit 1
            ) end as pages
@@ -306,7 +345,30 @@ def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | Non
         "recency": array_literal(recency for _, _, recency in ranked),
     }
     with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
-        return connection.fetch(Hit, statement, params, prepare=True)
+        hits = connection.fetch(Hit, statement, params, prepare=True)
+    chunk_ids = {(candidate.document_id, candidate.index): candidate.copies for candidate, _, _ in ranked}
+    copies = _read_copies(db, [chunk_id for several in chunk_ids.values() for chunk_id in several])
+    if not copies:
+        return hits
+    return [
+        replace(hit, copies=tuple(copies[at] for at in chunk_ids[hit.document_id, hit.index] if at in copies))
+        for hit in hits
+    ]
+
+
+def _read_copies(db: Database, chunk_ids: Sequence[int]) -> dict[int, Copy]:
+    """Read chunks by id that `db` shows, with their documents; without what was deleted since."""
+    if not chunk_ids:
+        return {}
+    statement: LiteralString = """
+        select c.id, c.document_id, d.name, d.external_id, d.document_type, c.start, c."end"
+        from unnest(%(chunks)s::bigint[]) i (id)
+        join lateral (select * from chunks where id = i.id limit 1) c on true
+        join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
+    """
+    with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
+        rows = connection.fetch(Copy, statement, {"chunks": array_literal(chunk_ids)}, prepare=True)
+    return {copy.id: copy for copy in rows}
 
 
 def vector_params(values: Sequence[float] | None) -> Params:

@@ -324,6 +324,9 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
     excerpt = best_excerpt(passage.text or ("" if table else hit["content"]), words)
     st.html(f'<div class="hit">{excerpt}{table}</div>')
     st.caption(score_parts(hit))
+    if copies := hit.get("duplicates"):
+        names = ", ".join(escape_markdown(document_label(copy["name"])) for copy in copies)
+        st.caption(f"The same text is in: {names}")
     if context and context["content"] != hit["content"]:
         with st.expander(f"Context: characters {context['start']:,} to {context['end']:,}"):
             st.text(context["content"])

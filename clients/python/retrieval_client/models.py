@@ -971,6 +971,16 @@ class DryRunReport(Record):
     _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost", "documents": "PlannedDocument"}
 
 
+class DuplicateDocument(Record):
+    """Another document with the text of a result."""
+
+    document_id: str
+    name: str
+    external_id: str
+    document_type: str
+    _fields = frozenset(["documentId", "documentType", "externalId", "name"])
+
+
 class EmbeddingConfig(Record):
     """Chunking and embedding of a document: the values used, which may be lower than those requested."""
 
@@ -2573,15 +2583,28 @@ class SearchResult(Record):
     explanation: Explanation | None
     context: ResultContext | None
     namespace_id: str | None
+    duplicates: list[DuplicateDocument] | None
     more: list[SearchResult] | None
     _fields = frozenset(
-        ["chunk", "content", "context", "document", "explanation", "metadata", "more", "namespaceId", "score"]
+        [
+            "chunk",
+            "content",
+            "context",
+            "document",
+            "duplicates",
+            "explanation",
+            "metadata",
+            "more",
+            "namespaceId",
+            "score",
+        ]
     )
     _records: ClassVar[Mapping[str, str]] = {
         "document": "ResultDocument",
         "chunk": "ResultChunk",
         "explanation": "Explanation",
         "context": "ResultContext",
+        "duplicates": "DuplicateDocument",
         "more": "SearchResult",
     }
 
@@ -2864,6 +2887,14 @@ class VectorStoreContent(Record):
     _fields = frozenset(["text", "type"])
 
 
+class VectorStoreDuplicate(Record):
+    """Another document with the text of a chunk."""
+
+    file_id: str
+    filename: str
+    _fields = frozenset(["file_id", "filename"])
+
+
 class VectorStoreResult(Record):
     """A document that was found, with its best chunks."""
 
@@ -2872,8 +2903,9 @@ class VectorStoreResult(Record):
     score: float
     attributes: dict[str, str | int | float | bool]
     content: list[VectorStoreContent]
-    _fields = frozenset(["attributes", "content", "file_id", "filename", "score"])
-    _records: ClassVar[Mapping[str, str]] = {"content": "VectorStoreContent"}
+    duplicates: list[VectorStoreDuplicate] | None
+    _fields = frozenset(["attributes", "content", "duplicates", "file_id", "filename", "score"])
+    _records: ClassVar[Mapping[str, str]] = {"content": "VectorStoreContent", "duplicates": "VectorStoreDuplicate"}
 
 
 class VectorStoreSearchAnswer(Record):

@@ -7,12 +7,14 @@ import time
 
 import pytest
 
+from connectors.vectors.pgvector import PgVectorStore
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 from tests.standins import cross_encoder
 
 WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 
 @pytest.fixture
@@ -275,3 +277,36 @@ def test_every_search_tells_how_probable_an_answer_is_and_gives_none_below_the_l
     several = {**body, "namespaceId": None, "namespaceIds": [filled(["bears"]), space]}
     assert org.client.post("/v1/search/hybrid", json=several).json()["data"]["answerable"] == whole["answerable"]
     assert_error(org.client.post("/v1/search", json={**body, "minProbability": 1.1}), 400, "INVALID_SEARCH_REQUEST")
+
+
+def test_the_same_text_is_one_result_of_every_search(org):
+    space = org.namespace()
+    library = Library(org.db, Scope(org.id, space, ""), PgVectorStore(org.db, space, 384))
+    vector = [1.0] + [0.0] * 383
+    documents = {library.put(["owls hunt mice"], [vector], name=name): name for name in ("report.pdf", "copy.pdf")}
+    library.put(["seals dive for fish and owls do not"], [vector], name="other")
+    body = {"query": "owls hunt", "topK": 2}
+    answers = [
+        org.client.post("/v1/search", json={"namespaceId": space, **body}).json()["data"],
+        org.client.post("/v1/search/hybrid", json={"namespaceId": space, "hybridConfig": WORDS, **body}).json()["data"],
+        *org.client.post(
+            "/v1/search/batch", json={"namespaceId": space, "queries": [body, {**body, "hybridConfig": WORDS}]}
+        ).json()["data"]["results"],
+        org.client.post("/v1/search", json={"namespaceId": space, "groupBy": "document", **body}).json()["data"],
+    ]
+    for answer in answers:
+        assert len(answer["results"]) == 2
+        (hit,) = [hit for hit in answer["results"] if hit["content"] == "owls hunt mice"]
+        ((other, name),) = {key: name for key, name in documents.items() if key != hit["document"]["id"]}.items()
+        assert hit["duplicates"] == [{"documentId": other, "name": name, "externalId": other, "documentType": "TEXT"}]
+        (single,) = [hit for hit in answer["results"] if hit["content"] != "owls hunt mice"]
+        assert "duplicates" not in single
+    found = org.client.post(f"/v1/vector_stores/{space}/search", json={"query": "owls hunt"}).json()["data"]
+    (entry,) = [entry for entry in found if "duplicates" in entry]
+    assert {entry["file_id"], entry["duplicates"][0]["file_id"]} == set(documents)
+    assert {entry["filename"], entry["duplicates"][0]["filename"]} == set(documents.values())
+    arguments = {"namespaceId": space, **body, "hybridConfig": WORDS}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": arguments}}
+    said = org.client.post("/mcp", json=call, headers=MCP).json()["result"]
+    assert said["structuredContent"]["results"][0]["duplicates"][0]["documentId"] in documents
+    assert "The same text is in" in said["content"][0]["text"]

@@ -31,6 +31,21 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
 
 
+def test_a_judged_document_counts_where_a_result_names_it(library):
+    for name in ("report", "copy"):
+        library.put(["owls hunt"], external_id=name)
+    library.put(["owls and many other birds of the night"], external_id="other")
+    nobody: Any = None
+    bench = Bench(library.db, library.scope, nobody, nobody, lambda _: nobody, "english")
+    relevant = [{"externalId": "report"}, {"externalId": "copy"}]
+    questions = [
+        StoredQuestion(at, "owls", judged, None) for at, judged in enumerate((*([r] for r in relevant), relevant))
+    ]
+    judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
+    assert judgement.ranks == [[1], [1], [1, 2]]
+    assert [measures["recallAt10"] for measures in judgement.measures] == [1.0, 1.0, 1.0]
+
+
 def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(library):
     """A search by words finds no document that has none of them, whichever settings it is compared with."""
     library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")

@@ -40,7 +40,7 @@ def test_a_shape_that_changes_nothing_gives_the_hits_of_a_plain_search(library):
 
 
 def test_the_newer_of_two_like_documents_comes_first(library):
-    old, new, undated = (library.put(["wing"], [axis(score)]) for score in (0.9, 0.8, 0.7))
+    old, new, undated = (library.put([f"wing {score}"], [axis(score)]) for score in (0.9, 0.8, 0.7))
     for document, stamp in ((old, "2001-01-01T00:00:00Z"), (new, "2026-01-01T00:00:00Z"), (undated, "no date")):
         library.db.rows(
             "update documents set properties = jsonb_build_object('modifiedAt', %(stamp)s::text) where id = %(id)s",

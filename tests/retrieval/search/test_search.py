@@ -79,7 +79,7 @@ def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library,
 
 
 def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, find):
-    texts = [" ".join(WORDS[: 1 + n % 4] * (1 + n % 3)) for n in range(40)]
+    texts = [" ".join([*WORDS[: 1 + n % 4] * (1 + n % 3), f"n{n}"]) for n in range(40)]
     library.put(texts, [axis(((n * 37) % 41) / 41) for n in range(40)])
     semantic = [(hit.index, hit.score) for hit in find("wing layer", top_k=30)]
     assert [(hit.index, hit.score) for hit in find("wing layer", top_k=30, **hybrid(1.0))] == semantic
@@ -91,7 +91,8 @@ def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, 
 
 def test_equal_scores_are_ordered_by_document_and_position(library, find):
     for name in ("doc_c", "doc_a", "doc_b"):
-        library.put(["wing", "wing"], [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
+        texts = [f"wing {name}{n}" for n in range(2)]
+        library.put(texts, [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
     for weight in (1.0, 0.5, 0.0):
         found = [(hit.document_id[:5], hit.index) for hit in find("wing", **hybrid(weight))]
         assert found == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
