@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from connectors.embedders import server_probe
-from connectors.embedders.openai_protocol import URL_FIELD, EmbeddingsApi
+from connectors.embedders.openai_protocol import OPERATION, URL_FIELD, EmbeddingsApi
 from connectors.embedders.refusals import TextsRefused
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
@@ -49,28 +49,25 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The server at the `url` of an `embeddingModelConfig`: its base URL, or the URL that ends in `/embeddings`."""
     url = config["url"].rstrip("/")
     url = url if "://" in url else f"https://{url}"
-    headers = {"Accept": "application/json"}
-    if key := config.get("apiKey"):
-        headers["Authorization"] = f"Bearer {key}"
     guard = fetch_guard.make_guard(settings)
     client = sessions.httpx_client(
         sessions.trusted_certificates(None, PROVIDER),
         seconds=SECONDS["document"],
         transport=Transport(guard, most=MOST_BYTES),
-        headers=headers,
     )
-    model = config["model"]
+    model, key = config["model"], config.get("apiKey")
     server = ServerLimits(settings.home, PROVIDER, url, model, config.get("learned"))
-    fields = {"model": model, **({"dimensions": config["dimensions"]} if "dimensions" in config else {})}
-    api = EmbeddingsApi(TITLE, client, server, urls=list_urls(url), key=key, fields=fields)
+    api = EmbeddingsApi(
+        TITLE, client, server, urls=list_urls(url), key=key, model=model, dimensions=config.get("dimensions")
+    )
     return EndpointEmbedder(config, url, guard, api, server, client.close)
 
 
 def list_urls(url: str) -> list[str]:
     """Candidates for the URL of the operation, the likeliest first."""
-    if url.endswith("/embeddings"):
+    if url.endswith(OPERATION):
         return [url]
-    paths = ["/embeddings", "/v1/embeddings"]
+    paths = [OPERATION, f"/v1{OPERATION}"]
     return [url + path for path in (paths if url.count("/") > 2 else reversed(paths))]
 
 

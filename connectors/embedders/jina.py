@@ -1,4 +1,4 @@
-"""Jina AI's embedding models; the vendor has no SDK, and its API is nearly OpenAI's.
+"""Jina AI's embedding models by OpenAI's SDK: the vendor has none, and its API is OpenAI's with fields of its own.
 
 Limits by the vendor's page of POST /v1/embeddings: 512 inputs a request; it cuts longer texts off itself (truncate).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.openai_protocol import EmbeddingsApi
+from connectors.embedders.openai_protocol import OPERATION, EmbeddingsApi
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
@@ -35,11 +35,11 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     )
     model = config["model"]
     server = ServerLimits(settings.home, PROVIDER, base, model)
-    fields = {"model": model, "embedding_type": "float", "truncate": True}
-    api = EmbeddingsApi(TITLE, client, server, urls=[f"{base}/embeddings"], key=config["apiKey"], fields=fields)
+    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION], key=config["apiKey"], model=model)
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        return api.send(texts, SECONDS[kind], task=TASKS[kind])
+        fields = {"embedding_type": "float", "truncate": True, "task": TASKS[kind]}
+        return api.send(texts, SECONDS[kind], extra_fields=fields)
 
     return VendorEmbedder(
         provider=PROVIDER,

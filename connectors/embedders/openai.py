@@ -1,4 +1,4 @@
-"""OpenAI's embedding models, or those of the server with its API that the operator has set.
+"""OpenAI's embedding models by the vendor's SDK, or those of the server with its API that the operator has set.
 
 Limits by the vendor's description of POST /embeddings: 2048 inputs, 8192 tokens each, 300,000 tokens a request.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.embedders.openai_protocol import EmbeddingsApi
+from connectors.embedders.openai_protocol import OPERATION, EmbeddingsApi
 from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor_embedder import MOST_BYTES, SECONDS, VendorEmbedder
@@ -37,9 +37,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     )
     model = config["model"]
     server = ServerLimits(settings.home, PROVIDER, base, model)
-    api = EmbeddingsApi(
-        TITLE, client, server, urls=[f"{base}/embeddings"], key=config["apiKey"], fields={"model": model}
-    )
+    api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION], key=config["apiKey"], model=model)
     return VendorEmbedder(
         provider=PROVIDER,
         title=TITLE,

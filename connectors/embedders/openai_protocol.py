@@ -1,15 +1,19 @@
-"""`POST /embeddings` of OpenAI's API over plain HTTP: at OpenAI, at Jina AI, and at servers of users."""
+"""`POST /embeddings` by OpenAI's SDK: at OpenAI, at Jina AI, and at model servers of users."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
 from connectors.embedders.refusals import TextsRefused, classify_refusal, words_of_error
 from connectors.embedders.vendor_embedder import SECONDS
+from connectors.http import sessions
 from connectors.http.responses import translate_failures
 from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
@@ -21,8 +25,22 @@ if TYPE_CHECKING:
     from retrieval.ports import TextKind
 
 URL_FIELD: Final = "embeddingModelConfig.url"
-_SHOWN: Final = 2000
-"""Characters of a refusal that are read."""
+OPERATION: Final = "/embeddings"
+MAX_REFUSAL_CHARACTERS: Final = 2000
+# The SDK adds headers of the environment (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS) and of the machine.
+SENT_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+        "x-stainless-raw-response",
+    }
+)
 
 
 class NoSuchPath(Fatal):
@@ -32,7 +50,8 @@ class NoSuchPath(Fatal):
 class EmbeddingsApi:
     """One model at one server. Safe to use from several threads.
 
-    urls: where the operation may be; the first that is not 404 is remembered. fields: of each request's body.
+    urls: candidates for the URL of the operation; the first that is not 404 is remembered. model, and `dimensions`
+    where they are chosen: of each request.
     """
 
     def __init__(
@@ -43,13 +62,26 @@ class EmbeddingsApi:
         *,
         urls: Sequence[str],
         key: str | None,
-        fields: Mapping[str, Any],
+        model: str,
+        dimensions: int | None = None,
     ) -> None:
-        self._title, self._client, self._server = title, client, server
-        self._urls, self._key, self._fields = urls, key, fields
+        import openai
+
+        sessions.quiet_loggers("openai")
+        client.event_hooks = {"request": [partial(_keep_own_headers, key=key)]}
+        # Without a key, the SDK would take that of the environment; `_keep_own_headers` removes the placeholder.
+        # The raw response: parsing into the SDK's models takes longer than the request, and checks nothing.
+        self._operations = {
+            url: openai.OpenAI(
+                api_key=key or "none", base_url=url.removesuffix(OPERATION), http_client=client, max_retries=0
+            ).embeddings.with_raw_response
+            for url in urls
+        }
+        self._title, self._server, self._key = title, server, key
+        self._fields = {"model": model, **({} if dimensions is None else {"dimensions": dimensions})}
 
     def ask(self, texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        """One request, in base64 where the server takes that. See `vendor.Ask`."""
+        """One request, in base64 where the server takes that. See `vendor_embedder.Ask`."""
         encoded = self._server.learned.base64
         if encoded is not None:
             try:
@@ -84,15 +116,23 @@ class EmbeddingsApi:
         raise refusal
 
     def send(
-        self, texts: Sequence[str], seconds: float, *, encoded: bool = False, **fields: Any
+        self,
+        texts: Sequence[str],
+        seconds: float,
+        *,
+        encoded: bool = False,
+        extra_fields: Mapping[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
-        """The vectors of one request in order, and the tokens counted. Raises as `vendor.Ask`."""
-        body = {**self._fields, **fields, "input": list(texts), **({"encoding_format": "base64"} if encoded else {})}
+        """Return the vectors of one request in order, and the tokens counted. Raises as `vendor_embedder.Ask`.
+
+        `encoded`: request base64, else numbers; `extra_fields`: of the body, beyond OpenAI's.
+        """
+        fields = {**self._fields, "input": list(texts), "encoding_format": "base64" if encoded else "float"}
         path = self._server.learned.path
-        urls = [url for url in self._urls if httpx.URL(url).path == path] or self._urls
+        urls = [url for url in self._operations if httpx.URL(url).path == path] or list(self._operations)
         for url in urls:
             try:
-                answer = self._post(url, body, seconds)
+                answer = self._create(url, seconds, {**fields, "extra_body": extra_fields})
             except NoSuchPath:
                 if url == urls[-1]:
                     raise
@@ -102,23 +142,27 @@ class EmbeddingsApi:
             break
         return self._in_order(answer), _counted(answer)
 
-    def _post(self, url: str, body: Any, seconds: float) -> Any:
+    def _create(self, url: str, seconds: float, fields: Mapping[str, Any]) -> Any:
+        import openai
+
         try:
-            with translate_failures(self._title, seconds), limit_time(seconds):
-                answer = self._client.post(url, json=body, timeout=seconds)
+            with translate_failures(self._title, seconds), limit_time(seconds), _cause_of_failure():
+                response = self._operations[url].create(**fields, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field=URL_FIELD) from error
-        if answer.status_code == 200:
-            try:
-                return answer.json()
-            except (ValueError, RecursionError) as error:
-                raise self._unreadable(None) from error
-        refusal = classify_refusal(
-            self._title, answer.status_code, answer.text[:_SHOWN], answer.headers, key=self._key or ""
-        )
-        if answer.status_code in {404, 405} and isinstance(refusal, Fatal):
-            raise NoSuchPath(str(refusal), field=refusal.field)
-        raise refusal
+        except openai.APIStatusError as error:
+            raise self._refusal(error.response) from error
+        try:
+            return json.loads(response.content)
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(None) from error
+
+    def _refusal(self, response: httpx.Response) -> Exception:
+        words = response.text[:MAX_REFUSAL_CHARACTERS]
+        refusal = classify_refusal(self._title, response.status_code, words, response.headers, key=self._key or "")
+        if response.status_code in {404, 405} and isinstance(refusal, Fatal):
+            return NoSuchPath(str(refusal), field=refusal.field)
+        return refusal
 
     def _in_order(self, answer: Any) -> list[Any]:
         """The vectors by their index, whatever order they came in. TransientError for what is no list of vectors."""
@@ -136,6 +180,26 @@ class EmbeddingsApi:
         # Gateways answer 200 with an error in the body.
         words = words_of_error(answer, self._key or "")
         return TransientError(f"{self._title}'s answer was no list of vectors.", vendor_words=words)
+
+
+@contextmanager
+def _cause_of_failure() -> Iterator[None]:
+    """Raise the error of httpx, or of the fetch guard, that the SDK has wrapped."""
+    import openai
+
+    try:
+        yield
+    except openai.APIConnectionError as error:
+        raise (error.__cause__ or error) from None
+
+
+def _keep_own_headers(request: httpx.Request, *, key: str | None) -> None:
+    """Send no header of the SDK's environment, and the `key` only."""
+    for name in set(request.headers) - SENT_HEADERS:
+        del request.headers[name]
+    request.headers.pop("Authorization", None)
+    if key:
+        request.headers["Authorization"] = f"Bearer {key}"
 
 
 def _counted(answer: Any) -> int:

@@ -76,6 +76,14 @@ def test_what_the_check_learns_is_shown_and_the_key_is_not(checking, server, cap
     assert len(server.refused) == 2
 
 
+def test_a_server_without_a_key_gets_none_of_the_environment(checking, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "environment-key")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer environment-key")
+    model = {"provider": "ENDPOINT", "url": server.url, "model": "custom"}
+    checking.namespace(embeddingModelConfig=model)
+    assert server.keys == {""}
+
+
 def test_a_key_stays_with_its_server_and_another_prefix_needs_documents_embedded_again(checking, server):
     space = checking.namespace(embeddingModelConfig=model_of(server))
     path = f"/v1/namespaces/{space}"

@@ -258,6 +258,9 @@ def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
     monkeypatch.setenv("OPENAI_ORG_ID", "another")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "another")
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Another: another\nAuthorization: Bearer another")
+    monkeypatch.setenv("OPENAI_LOG", "debug")
     embedder = made(vendor)
     with caplog.at_level(logging.DEBUG):
         embedder.check()
