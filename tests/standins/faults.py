@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 import struct
 import sys
@@ -84,6 +85,20 @@ def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> F
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         handler.reply(code, {"code": 2, "message": message, "details": []}, fields)
         return True
+
+    return fault
+
+
+def retire(*templates: str, but: str = "", code: int = 410) -> Callable[[str], Fault | None]:
+    """A `fault` for addresses that the vendor removed, with names in braces as in descriptions; `but` still answers.
+
+    The words are those of Atlassian: https://github.com/atlassian-api/atlassian-python-api/issues/1560
+    """
+    paths = ["[^/]+".join(map(re.escape, re.split(r"\{[^}]*\}", template.partition("?")[0]))) for template in templates]
+
+    def fault(request: str) -> Fault | None:
+        is_retired = any(re.search(f"{path}$", request) for path in paths) and not (but and request.endswith(but))
+        return status(code, "This deprecated endpoint has been removed.") if is_retired else None
 
     return fault
 

@@ -34,6 +34,7 @@ from connectors.sources.described.description import (
     read_description,
     read_field,
 )
+from connectors.sources.described.endpoints import MAX_KNOWN_ITEMS, EndpointCheck
 from connectors.sources.described.permissions import AccessReader, Answers, share_answers
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -187,6 +188,7 @@ class Described:
         url = site.base + fill_address(content.get, values)
         answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers)
         if answer.status_code in self.about.missing:
+            self._check_endpoint(tokens, site, stream).require(content.get, values, answer)
             raise Skippable("It is no longer there, or may not be read with these credentials.")
         data = answer.content
         if content.pages:
@@ -211,6 +213,7 @@ class Described:
         except Skippable:  # it is there, and large
             return False
         if answer.status_code in self.about.missing:
+            self._check_endpoint(tokens, site, stream).require(stream.exists.get, values, answer)
             return True
         keep = stream.exists.keep
         fields = self.service.read_json(answer) if keep else {}
@@ -225,8 +228,16 @@ class Described:
         site, stream, values = self._find(tokens, external_id)
         if stream.permissions is None:
             raise Skippable(f"The permissions of {self.about.title} are not read.")
-        item_fields = frozenset(stream.fields)
-        return AccessReader(self.service, tokens, site, stream.permissions, item_fields, self.answers).read(values)
+        reader = AccessReader(
+            self.service,
+            tokens,
+            site,
+            stream.permissions,
+            item_fields=frozenset(stream.fields),
+            answers=self.answers,
+            require_endpoint=self._check_endpoint(tokens, site, stream).require,
+        )
+        return reader.read(values)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
         """Return the version that a list would name now; "" where it cannot be read."""
@@ -239,6 +250,17 @@ class Described:
             return next((item.version for item in items if item.external_id == external_id), "")
         except (Fatal, Skippable):
             return ""
+
+    def _check_endpoint(self, tokens: TokenSource, site: Site, stream: Stream) -> EndpointCheck:
+        def list_known() -> list[dict[str, str]]:
+            """Return the template values of items on the first page of the stream's list."""
+            answer = self.service.get(tokens, _list_url(stream, site, None), passing=stream.empty)
+            entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+            items = [_item(stream, site, entry) for entry in entries if is_kept(entry, stream.keep, site.location)]
+            parsed = [stream.parse_id(item.external_id, site.location) for item in items if not item.error]
+            return [values for values in parsed if values is not None][: MAX_KNOWN_ITEMS + 1]
+
+        return EndpointCheck(self.service, tokens, site, stream, self.answers, list_known)
 
     def _streams(self, site: Site) -> list[Stream]:
         streams = [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]

@@ -226,11 +226,12 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Errors of a service that answers 200 to everything: the `field` with their name, and the names that mean a
-    refused credential, a missing item and a rate limit."""
+    refused credential, a missing item, an endpoint that was removed and a rate limit."""
 
     field: str
     unauthorized: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
     busy: tuple[str, ...] = ()
 
 
@@ -321,9 +322,12 @@ def fill_text(template: str, values: Mapping[str, str]) -> str:
 
 
 def read_field(item: Any, name: str) -> Any:
-    """Return a field by its dotted name, "" where there is none."""
+    """Return a field by its dotted name, in which a number is a place in a list; "" where there is none."""
     for part in name.split(".") if name else ():
-        item = item.get(part) if isinstance(item, Mapping) else None
+        if isinstance(item, list) and part.isdecimal():
+            item = item[int(part)] if int(part) < len(item) else None
+        else:
+            item = item.get(part) if isinstance(item, Mapping) else None
     return "" if item is None else item
 
 

@@ -24,7 +24,8 @@ from connectors.sources.described.description import (
     is_kept,
     read_field,
 )
-from retrieval.errors import Fatal, Skippable
+from connectors.sources.described.service import Refused
+from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def share_answers() -> Answers:
 
 @dataclass(frozen=True, slots=True)
 class AccessReader:
-    """Reads access lists in the name of a connection. `values`: of the item and its location; `item_fields`: names
-    of the item's own."""
+    """Reads access lists in the name of a connection. `item_fields`: names of the item's own fields;
+    `require_endpoint`: raises Retired where the address of a refusal is refused for other items too."""
 
     service: Service
     tokens: TokenSource
@@ -90,6 +91,7 @@ class AccessReader:
     about: Permissions
     item_fields: frozenset[str]
     answers: Answers
+    require_endpoint: Callable[[str, Mapping[str, str], Refused], None]
 
     def read(self, values: Mapping[str, str]) -> SourceAccess:
         """Return the access list of an item. Skippable, with the reason, if the service does not report it."""
@@ -195,21 +197,30 @@ class AccessReader:
     def _documents(self, template: str, layer: Layer, values: Mapping[str, str]) -> list[Any]:
         url = fill_address(template, values)
         paged = layer if template == layer.get else None
-        return self._request(url, paged) if self.item_fields & find_names(template) else self._load(url, paged)
+        if not self.item_fields & find_names(template):
+            return self._load(url, paged, _require_present)
+        return self._request(url, paged, lambda refused: self.require_endpoint(template, values, refused))
 
-    def _load(self, url: str, layer: Layer | None) -> list[Any]:
+    def _load(
+        self, url: str, layer: Layer | None, check: Callable[[Refused], None] = lambda _refused: None
+    ) -> list[Any]:
         name = self.site.base + url  # another after a PATCH of the connection
-        documents: list[Any] = self.answers.keep(self.tokens.connection_id, name, lambda: self._request(url, layer))
+        documents: list[Any] = self.answers.keep(
+            self.tokens.connection_id, name, lambda: self._request(url, layer, check)
+        )
         return documents
 
-    def _request(self, url: str, layer: Layer | None) -> list[Any]:
-        """Return all pages of an answer. Skippable where the credentials may not read it."""
+    def _request(self, url: str, layer: Layer | None, check: Callable[[Refused], None]) -> list[Any]:
+        """Return all pages of an answer. Skippable where the credentials may not read it, Retired where the endpoint
+        was removed."""
         address, pages, documents = self.site.base + url, Cursors("The list of permissions"), list[Any]()
         for _ in range(PAGES):
             try:
                 answer = self.service.get(self.tokens, address)
-            except Fatal as error:
-                raise self._untold() from error
+            except Refused as refused:
+                if refused.status in self.service.about.missing:
+                    check(refused)
+                raise self._untold() from refused
             documents.append(self.service.read_json(answer))
             listed = layer and (layer.users or layer.groups)
             entries = read_field(documents[-1], listed.items) if listed else ()
@@ -225,6 +236,12 @@ class AccessReader:
             f"{self.service.about.title} does not tell the connection's credentials who may see this: they need"
             f" {self.about.needs}."
         )
+
+
+def _require_present(refused: Refused) -> None:
+    """Raise Retired for 410 of an address that names no item: nothing was deleted there but the address."""
+    if refused.status == 410:
+        raise refused.retire()
 
 
 def _split(documents: Sequence[Any], path: str) -> Iterator[Sequence[Any]]:

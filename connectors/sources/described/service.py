@@ -35,9 +35,33 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 SECONDS: Final = 60.0
+MAX_WORDS: Final = 200
+"""Characters of a vendor's reason in an error message."""
+_REASONS: Final = ("message", "errorMessages.0", "errors.0.detail", "errors.0.title", "errors.0", "error")
+"""Fields in which services explain a refusal."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 BUSY_SECONDS: Final = 60.0
 """Pause after a rate limit that does not say its end."""
+
+
+class Refused(Fatal):
+    """A request that a service refuses with `status`, for the reason `words`."""
+
+    def __init__(self, message: str, *, title: str, status: int = 0, words: str = "") -> None:
+        super().__init__(message)
+        self.title, self.status, self.words = title, status, words
+
+    def retire(self) -> Retired:
+        """Return the error for an endpoint that refuses every item."""
+        reason = f"{self.status}: {self.words}" if self.words else str(self.status)
+        return Retired(
+            f"{self.title} no longer answers at an address that the connector requests, for items that exist as well"
+            f" ({reason}). Nothing was removed. Update the retrieval service, or check what the credentials may read."
+        )
+
+
+class Retired(Fatal):
+    """An endpoint that a service has removed, or refuses for every item: it says nothing about an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +117,16 @@ class Service:
         codes = frozenset(passing)
         answer = self.policy.call(tokens, ask)
         if answer.status_code != 200 and answer.status_code not in codes:
-            raise Fatal(
-                f"{self.about.title} answers {answer.status_code}: the address does not exist, or the credentials may"
-                " not read it."
-            )
+            raise self.refusal(answer)
         return answer
+
+    def refusal(self, answer: httpx.Response) -> Refused:
+        """Return the error for an answer that is not 200."""
+        title, status = self.about.title, answer.status_code
+        words = _read_words(answer)
+        reason = f" It says: {words}" if status == 410 and words else ""
+        message = f"{title} answers {status}: the address does not exist, or the credentials may not read it.{reason}"
+        return Refused(message, title=title, status=status, words=words)
 
     def read_json(self, answer: httpx.Response) -> Any:
         """Read the answer; halves of surrogate pairs, which no encoding knows, are replaced. Retryable if it is no
@@ -163,9 +192,12 @@ class Service:
             raise Unauthorized
         if error in names.busy:
             raise RateLimited(BUSY_SECONDS)
+        if error in names.retired:
+            raise Refused("", title=title, status=answer.status_code, words=error).retire()
         if error in names.missing:
             return httpx.Response(404, request=answer.request)
-        raise Fatal(f"{title} refuses the request: {error if error.isidentifier() else 'it names no reason'}.")
+        reason = error if error.isidentifier() else "it names no reason"
+        raise Refused(f"{title} refuses the request: {reason}.", title=title)
 
     def _check(self, answer: httpx.Response, passing: frozenset[int]) -> None:
         status = answer.status_code
@@ -175,6 +207,17 @@ class Service:
             raise RateLimited(seconds)
         if error := responses.transient_error(self.about.title, status, answer.headers):
             raise error
+
+
+def _read_words(answer: httpx.Response) -> str:
+    """Return the reason in a refusal, at most MAX_WORDS printable characters; "" where it has none."""
+    try:
+        document = answer.json()
+    except (ValueError, RecursionError):
+        return ""
+    reasons = (read_field(document, name) for name in _REASONS)
+    words = next((reason for reason in reasons if isinstance(reason, str) and reason), "")
+    return "".join(character for character in " ".join(words.split()) if character.isprintable())[:MAX_WORDS]
 
 
 def find_wait(rate: Rate, answer: httpx.Response) -> float | None:

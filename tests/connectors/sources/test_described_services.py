@@ -9,6 +9,7 @@ import pytest
 
 from connectors.http import responses, retries
 from connectors.sources.described import connector, description, service
+from retrieval.connections.connected_source import read_access
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from retrieval.sources import DESCRIBED
@@ -138,6 +139,55 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
     with pytest.raises(Retryable):
         seen.extend(connector.iter_changes(tokens, None))
     assert not any(page.whole for page in seen)
+
+
+def find_stream(account):
+    """Return the description of the stream that holds what was put."""
+    connector, tokens = opened(account)
+    return connector._find(tokens, account.locate(next(iter(getattr(account, "items", None) or account.issues))))[1]
+
+
+@pytest.mark.parametrize("code", [404, 410])
+@pytest.mark.parametrize("name", ["exists", "content"])
+def test_a_retired_endpoint_deletes_nothing_and_names_the_reason(account, tmp_path, code, name):
+    """The lists still answer; the address of each item answers as that of a deleted one."""
+    keys = fill(account)
+    items, _ = listed(account)
+    account.delete(keys[4])
+    stream, (connector, tokens) = find_stream(account), opened(account)
+    account.fault = faults.retire(getattr(stream, name).get, but=stream.list, code=code)
+    kept, deleted = items[account.locate(keys[0])], items[account.locate(keys[4])]
+
+    def read(item):
+        if name == "exists":
+            connector.gone(tokens, item.external_id)
+        else:
+            connector.fetch(tokens, item, tmp_path / "x")
+
+    for item in (kept, deleted):
+        with pytest.raises(Fatal, match=rf"{code}: This deprecated endpoint has been removed\."):
+            read(item)
+    account.fault = lambda _request: None
+    connector.answers.forget(tokens.connection_id)
+    assert connector.gone(tokens, deleted.external_id)
+    assert connector.fetch(tokens, kept, tmp_path / "x")
+
+
+@pytest.mark.parametrize("code", [404, 410])
+def test_a_retired_endpoint_of_permissions_hides_nothing(account, code):
+    keys = fill(account)
+    stream = find_stream(account)
+    if stream.permissions is None:
+        return
+    for layer in stream.permissions.layers:
+        connector, tokens = opened(account)
+        connector.answers.forget(tokens.connection_id)
+        account.fault = faults.retire(layer.get, but=stream.list, code=code)
+        is_of_item = bool(description.find_names(layer.get) & stream.fields.keys())
+        if code == 404 and not is_of_item:
+            continue  # a refusal: who may not read the permissions shows nothing
+        with pytest.raises(Fatal, match=rf"{code}: This deprecated endpoint has been removed\."):
+            read_access(connector, tokens, account.locate(keys[0]))
 
 
 def test_the_link_of_a_message_has_no_dot():

@@ -279,7 +279,8 @@ def described(name, external_id):
             read_json=lambda answer: answer,
             next_page=lambda *_: "",
         )
-        reader = AccessReader(service, TOKENS, site, stream.permissions, frozenset(stream.fields), Answers())
+        fields = frozenset(stream.fields)
+        reader = AccessReader(service, TOKENS, site, stream.permissions, fields, Answers(), lambda *_: None)
         return reader.read(values)
 
     return access

@@ -6,6 +6,7 @@ import pytest
 
 from connectors import registry
 from retrieval.principals import Access
+from tests.standins import faults
 
 SERVICES = ["GITHUB", *(pytest.param(name, marks=pytest.mark.slow) for name in ("CONFLUENCE", "JIRA", "SLACK"))]
 """One of each service that tells permissions."""
@@ -50,3 +51,19 @@ def test_a_change_of_sharing_arrives_with_the_next_sync_and_nothing_is_fetched(s
         assert allowed(after) == set(logins)
         assert after["active_generation"] == before["active_generation"]
     assert fetched == []
+
+
+@pytest.mark.parametrize("account", SERVICES, indirect=True)
+def test_retired_endpoints_fail_the_listing_and_every_document_stays_as_visible_as_before(space, account):
+    keys = [account.put(f"Plans {number}", "The lighthouse opens in spring.") for number in range(3)]
+    for key in keys:
+        account.show_to(key, OWNER)
+    assert space.ingest().failed == []
+    before = {name: allowed(row) for name, row in documents(space).items()}
+    connector = registry.make_connector(account.connector, {}, account.settings)
+    stream = connector.about.streams[0]
+    templates = [stream.exists.get, stream.content.get, *(layer.get for layer in stream.permissions.layers)]
+    account.fault = faults.retire(*templates, but=stream.list)
+    (failure,) = space.ingest().failed
+    assert "410: This deprecated endpoint has been removed." in str(failure)
+    assert {name: allowed(row) for name, row in documents(space).items()} == before
