@@ -22,6 +22,7 @@ from tests.standins.account import serving as served
 if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
+RETIRED = "com.atlassian.confluence.api.service.exceptions.GoneException: This deprecated endpoint has been removed."
 _START = datetime.now(UTC) - timedelta(days=30)
 
 
@@ -184,8 +185,14 @@ class JiraDataCenter(Jira):
 
 
 class Confluence(DescribedService):
-    """https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content/ (CQL, _links.next relative to the
-    base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search
+    """https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-page/ (body-format, spaceId, _links.webui),
+    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-blog-post/,
+    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space/ (keys),
+    https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content/ (CQL, which v2 has not; _links.next
+    relative to the base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search
+
+    Cloud answers 410 to `GET /rest/api/content/{id}`: https://developer.atlassian.com/cloud/confluence/changelog/#CHANGE-864
+    and https://github.com/atlassian-api/atlassian-python-api/issues/1560 (the words).
 
     Of permissions: https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content-restrictions/,
     https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space-permissions/ and
@@ -216,44 +223,77 @@ class Confluence(DescribedService):
         self.members["everyone"] = [*self.members["everyone"], *users]
 
     def locate(self, key: str) -> str:
-        return f"https://acme.atlassian.net/wiki/pages/viewpage.action?pageId={key}"
+        post = "type=blogpost&" if key in self.posts else ""
+        return f"https://acme.atlassian.net/wiki/pages/viewpage.action?{post}pageId={key}"
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
-        key = path.removeprefix(self.prefix).removeprefix("/rest/api/content/")
-        if key.startswith("/"):
-            return self._answer_access(handler, key, query)
+        place = path.removeprefix(self.prefix)
+        key = place.removeprefix("/rest/api/content/")
+        if not self.hosted and place.startswith("/api/v2/") and place.count("/") == 4:
+            return self._answer_v2(handler, place, query)
+        if key.startswith("/") or "/" in key:
+            return self._answer_access(handler, place, query)
         if key == "search":
             assert 'space = "HAND"' in query["cql"]
             minutes = re.search(r'lastmodified >= now\("-(\d+)m"\)', query["cql"])
             since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else _START
-            keys = [key for key, item in self.items.items() if item.updated >= since]
+            types = re.search(r"type (?:= |in \()([\w, ]+?)(?:\)| )", query["cql"])[1]
+            keys = [key for key, item in self.items.items() if item.updated >= since and self._type(key) in types]
             part, following = self.cut(keys, int(query.get("start", 0)), int(query["limit"]))
             address = f"/rest/api/content/search?{urlencode({**query, 'start': following})}"
             links = {} if following is None else {"next": address}
             return handler.reply(200, {"results": [self._describe(key) for key in part], "_links": links})
+        if not self.hosted:
+            return handler.reply(410, {"statusCode": 410, "message": RETIRED})
         if key in self.items:
             expanded = self._describe_limits(key) if "restrictions" in query.get("expand", "") else {}
             return handler.reply(200, self._describe(key) | expanded)
         return handler.reply(404, {"message": "No content found with id"})
 
+    def _answer_v2(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        area, _, key = path.removeprefix("/api/v2/").partition("/")
+        if key not in self.items or area != f"{self._type(key)}s":
+            return handler.reply(404, {"errors": [{"status": 404, "code": "NOT_FOUND", "title": "Not Found"}]})
+        about = self._describe(key)
+        body = about.pop("body") if query.get("body-format") == "export_view" else {}
+        webui = f"/spaces/{about.pop('space')['key']}/{'blog' if key in self.posts else 'pages'}/{key}/Title"
+        return handler.reply(200, {**about, "spaceId": "77", "body": body, "_links": {"webui": webui}})
+
     def _answer_access(self, handler: Handler, path: str, query: dict[str, str]) -> None:
         if path == "/rest/api/user":
             return handler.reply(200, self._user(query["accountId"].removeprefix("id-")))
-        if path in {"/api/v2/spaces/77/permissions", "/rest/api/space/HAND/permissions"}:
-            users, groups = self.readers
-            kinds = [*(("user", name) for name in users), *(("group", name) for name in groups)]
-            permissions = [self._permission(kind, name, key) for kind, name in kinds for key in ("read", "export")]
-            return handler.reply(200, permissions if self.hosted else {"results": permissions, "_links": {}})
+        if path.startswith("/api/v2/spaces") or path == "/rest/api/space/HAND/permissions":
+            return self._answer_space(handler, path, query)
+        if path.endswith("/restriction/byOperation/read"):
+            limit = self._limit(path.split("/")[4])
+            return handler.reply(200, limit.get("restrictions", {}).get("read", {}))
         if path.startswith("/api/v2/pages/"):
-            key = path.removeprefix("/api/v2/pages/").removesuffix("/ancestors")
-            above = [{"id": name, "type": "folder" if name in self.folders else "page"} for name in self._above(key)]
-            if key in self.posts:
-                return handler.reply(404, {"errors": [{"status": 404, "title": "Not Found"}]})
-            return handler.reply(200, {"results": above, "_links": {"base": "https://acme.atlassian.net/wiki"}})
+            return self._answer_ancestors(handler, path)
         group = path.removeprefix("/rest/api/group/").partition("/")[0]
         part, following = self.cut(self.members.get(group, []), int(query.get("start", 0)), int(query["limit"]))
         links = {} if following is None else {"next": f"{path}?{urlencode({**query, 'start': following})}"}
         return handler.reply(200, {"results": [self._user(name) for name in part], "_links": links})
+
+    def _answer_space(self, handler: Handler, path: str, query: dict[str, str]) -> None:
+        if path == "/api/v2/spaces":
+            spaces = [{"id": "77", "key": "HAND"}] if query["keys"] == "HAND" else []
+            return handler.reply(200, {"results": spaces, "_links": {"base": "https://acme.atlassian.net/wiki"}})
+        users, groups = self.readers
+        kinds = [*(("user", name) for name in users), *(("group", name) for name in groups)]
+        permissions = [self._permission(kind, name, key) for kind, name in kinds for key in ("read", "export")]
+        if self.hosted:
+            return handler.reply(200, permissions)
+        part, following = self.cut(permissions, int(query.get("cursor", 0)), int(query["limit"]))
+        address = f"/wiki{path}?{urlencode({**query, 'cursor': following})}"
+        links = {} if following is None else {"next": address}
+        return handler.reply(200, {"results": part, "_links": links})
+
+    def _answer_ancestors(self, handler: Handler, path: str) -> None:
+        key = path.removeprefix("/api/v2/pages/").removesuffix("/ancestors")
+        above = [{"id": name, "type": "folder" if name in self.folders else "page"} for name in self._above(key)]
+        if key in self.posts:
+            return handler.reply(404, {"errors": [{"status": 404, "title": "Not Found"}]})
+        return handler.reply(200, {"results": above, "_links": {"base": "https://acme.atlassian.net/wiki"}})
 
     def _permission(self, kind: str, name: str, key: str) -> dict[str, Any]:
         if self.hosted:
@@ -288,10 +328,26 @@ class Confluence(DescribedService):
     def _describe(self, key: str) -> dict[str, Any]:
         item = self.items[key]
         number = int(item.updated.timestamp() * 1000)
-        kind = "blogpost" if key in self.posts else "page"
-        about = {"id": key, "type": kind, "title": item.title, "status": "current", "space": {"id": 77, "key": "HAND"}}
+        about = {
+            "id": key,
+            "type": self._type(key),
+            "title": item.title,
+            "status": "current",
+            "space": {"id": 77, "key": "HAND"},
+        }
         body = {"export_view": {"value": f"<p>{item.text}</p>"}}
         return about | {"version": {"number": number, "when": _stamp(item.updated)}, "body": body}
+
+    def _type(self, key: str) -> str:
+        return "blogpost" if key in self.posts else "page"
+
+
+class ConfluenceGateway(Confluence):
+    """https://support.atlassian.com/atlassian-account/docs/manage-api-tokens-for-your-atlassian-account/ (tokens with
+    scopes): the same at api.atlassian.com, where the addresses of next pages are still those of the site."""
+
+    config_url = "https://acme.atlassian.net/wiki/spaces/HAND?cloudId=8d1c3a52-9b0e"
+    prefix = "/ex/confluence/8d1c3a52-9b0e/wiki"
 
 
 class ConfluenceDataCenter(Confluence):
@@ -590,6 +646,7 @@ SERVICES = {
     "JIRA": Jira,
     "JIRA_DATA_CENTER": JiraDataCenter,
     "CONFLUENCE": Confluence,
+    "CONFLUENCE_GATEWAY": ConfluenceGateway,
     "CONFLUENCE_DATA_CENTER": ConfluenceDataCenter,
     "GITLAB": GitLab,
     "ZENDESK": Zendesk,

@@ -57,10 +57,10 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The next page: by the header `Link`, by the address in a field, or by the query parameter `parameter`, which
-    takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries before it. `first`:
-    the value of the first page; `continues`: field that is empty on the last page; `total`: field with the number of
-    pages or entries. Without both, the last page is one without entries."""
+    """The next page: by the header `Link`, by the address in a field or its `parameter`, or by the query parameter
+    `parameter`, which takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries
+    before it. `first`: the value of the first page; `continues`: field that is empty on the last page; `total`: field
+    with the number of pages or entries. Without both, the last page is one without entries."""
 
     link: bool = False
     address: str = ""
@@ -129,16 +129,16 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the parents of an item, unless the layer's answer has the fields `unless`.
+    """Request for the parents of an item, each of which is a limit: the layer's request with the parent's `fields`.
 
     A parent in the list `items` without the fields `keep` limits the item in a way that the service does not report:
     the access is then unknown, for the reason `why`.
     """
 
     get: str
-    unless: Mapping[str, str]
     items: str
     keep: Mapping[str, str]
+    fields: Mapping[str, str]
     why: str
 
 

@@ -25,6 +25,9 @@ def next_address(
     is_last = bool(paging.continues) and not read_field(document, paging.continues)
     if paging.address and not is_last:
         address = str(read_field(document, paging.address))
+        if address and paging.parameter:
+            cursor = answer.url.join(address).params.get(paging.parameter, "")
+            return str(url.copy_set_param(paging.parameter, cursor)) if cursor else ""
         return base + address if address.startswith("/") else address
     if paging.cursor and not is_last:
         cursor = str(read_field(document, paging.cursor))

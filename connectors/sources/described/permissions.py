@@ -123,21 +123,21 @@ class AccessReader:
                     yield Limit({}, frozenset({group}))
                 continue
             documents = self._documents(layer.get, layer, values)
-            self._check_above(layer, documents[0], values)
-            for path in layer.within:
-                for part in _split(documents, path):
-                    limit = self._limit(layer, part)
-                    is_empty = not (limit.users or limit.groups)
-                    if is_empty and not layer.optional:
-                        raise self._untold()
-                    if not is_empty or any(self._lists(layer.users, part)) or any(self._lists(layer.groups, part)):
-                        yield limit
+            parts = [part for path in layer.within for part in _split(documents, path)]
+            for part in (*parts, *self._parents(layer, values)):
+                limit = self._limit(layer, part)
+                is_empty = not (limit.users or limit.groups)
+                if is_empty and not layer.optional:
+                    raise self._untold()
+                if not is_empty or any(self._lists(layer.users, part)) or any(self._lists(layer.groups, part)):
+                    yield limit
             values |= {name: str(read_field(documents[0], source)) for name, source in layer.fields.items()}
 
-    def _check_above(self, layer: Layer, document: Any, values: Mapping[str, str]) -> None:
-        """Raise Skippable if a parent limits the item in a way that the service does not report."""
+    def _parents(self, layer: Layer, values: Mapping[str, str]) -> Iterator[Sequence[Any]]:
+        """Yield the layer's answers for each parent. Skippable if a parent limits the item in a way that the service
+        does not report."""
         above = layer.above
-        if above is None or is_kept(document, above.unless, {}):
+        if above is None:
             return
         for answer in self._documents(above.get, layer, values):
             entries = read_field(answer, above.items)
@@ -145,6 +145,11 @@ class AccessReader:
                 raise self._untold()
             if not all(is_kept(entry, above.keep, {}) for entry in entries):
                 raise Skippable(above.why)
+            for entry in entries:
+                names = {name: str(read_field(entry, source)) for name, source in above.fields.items()}
+                if not all(names.values()):
+                    raise self._untold()
+                yield self._load(fill_address(layer.get, {**values, **names}), layer, _require_present)
 
     def _limit(self, layer: Layer, documents: Sequence[Any]) -> Limit:
         users = dict[str, str]()

@@ -138,7 +138,9 @@ def test_another_version_is_known_without_a_listing(hub):
     assert connector.version(tokens, hub.locate("9")) == ""
 
 
-CONFLUENCE = pytest.mark.parametrize("account", ["CONFLUENCE", "CONFLUENCE_DATA_CENTER"], indirect=True)
+CONFLUENCE = pytest.mark.parametrize(
+    "account", ["CONFLUENCE", "CONFLUENCE_GATEWAY", "CONFLUENCE_DATA_CENTER"], indirect=True
+)
 
 
 def people(account, *names):
@@ -215,7 +217,18 @@ def test_a_user_whose_address_is_hidden_is_named_by_id(account):
     assert names_of(read(account)) == {ADA, f"confluence:user:id-{BOB}"}
 
 
-@CONFLUENCE
+@pytest.mark.parametrize("account", ["CONFLUENCE"], indirect=True)
+def test_a_page_below_one_whose_restrictions_are_not_told_is_nobodys(account):
+    page = account.put("Page", "text")
+    account.parents = {page: account.put("Top", "text")}
+    of_parent = f"/content/{account.parents[page]}/restriction"
+    account.fault = lambda request: faults.status(404) if of_parent in request else None
+    assert read(account, account.locate(page)).unknown
+    account.fault = lambda request: (lambda handler: handler.reply(200, {}) or True) if of_parent in request else None
+    assert read(account, account.locate(page)).unknown
+
+
+@pytest.mark.parametrize("account", ["CONFLUENCE_DATA_CENTER"], indirect=True)
 @pytest.mark.parametrize("field", ["restrictions", "ancestors"])
 def test_a_page_whose_restrictions_are_not_told_is_nobodys(account, field):
     """Such as an ancestor that the credentials may not see."""

@@ -190,6 +190,52 @@ def test_a_retired_endpoint_of_permissions_hides_nothing(account, code):
             read_access(connector, tokens, account.locate(keys[0]))
 
 
+def test_blog_posts_of_confluence_cloud_are_read_and_confirmed_as_pages_are(tmp_path):
+    with described_services.serving("CONFLUENCE") as account:
+        page, post, deleted = fill(account, 3)
+        account.posts = {post, deleted}
+        items, _ = listed(account)
+        assert {account.locate(key): items[account.locate(key)].properties["path"] for key in (page, post)} == {
+            account.locate(page): "pages/Title 0",
+            account.locate(post): "blogposts/Title 1",
+        }
+        connector, tokens = opened(account)
+        text = connector.fetch(tokens, items[account.locate(post)], tmp_path / "post").path.read_text()
+        assert "text of 1" in text
+        account.delete(deleted)
+        assert [connector.gone(tokens, account.locate(key)) for key in (page, post, deleted)] == [False, False, True]
+
+
+def test_a_page_that_moved_to_another_space_is_gone():
+    with described_services.serving("CONFLUENCE") as account:
+        key = account.put("Page", "text")
+        describe = account._describe
+        account._describe = lambda key: describe(key) | {"space": {"id": 78, "key": "OTHER"}}
+        connector, tokens = opened(account)
+        assert connector.gone(tokens, account.locate(key))
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "base"),
+    [
+        (
+            "CONFLUENCE",
+            "https://acme.atlassian.net/wiki/spaces/HAND",
+            "https://api.atlassian.com/ex/confluence/8d1c/wiki",
+        ),
+        ("JIRA", "https://acme.atlassian.net/browse/HAND", "https://api.atlassian.com/ex/jira/8d1c"),
+    ],
+)
+def test_a_token_with_scopes_is_sent_to_the_gateway_and_documents_keep_their_ids(name, url, base):
+    about, settings = description.read_description(name), Settings(_env_file=None)
+    classic, scoped = (service.open_site(name, about, address, settings) for address in (url, f"{url}?cloudId=8d1c"))
+    assert classic.base.startswith("https://acme.atlassian.net")
+    assert scoped.base == base
+    stream = about.streams[0]
+    entry = {"id": "7", "key": "HAND-7", "title": "Page"}
+    assert connector._item(stream, scoped, entry).external_id == connector._item(stream, classic, entry).external_id
+
+
 def test_the_link_of_a_message_has_no_dot():
     about = description.read_description("SLACK")
     url = "https://acme.slack.com/archives/C0123456789"
