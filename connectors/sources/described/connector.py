@@ -228,15 +228,9 @@ class Described:
         site, stream, values = self._find(tokens, external_id)
         if stream.permissions is None:
             raise Skippable(f"The permissions of {self.about.title} are not read.")
-        reader = AccessReader(
-            self.service,
-            tokens,
-            site,
-            stream.permissions,
-            item_fields=frozenset(stream.fields),
-            answers=self.answers,
-            require_endpoint=self._check_endpoint(tokens, site, stream).require,
-        )
+        check, permissions = self._check_endpoint(tokens, site, stream).require, stream.permissions
+        fields = frozenset(stream.fields)
+        reader = AccessReader(self.service, tokens, site, permissions, fields, self.answers, check)
         return reader.read(values)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
