@@ -18,6 +18,7 @@ from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire import connections as wire
 from api.wire.common import Identified
+from api.wire.health import ObservedHealth
 from api.wire.source_address import SourceAddress
 from connectors import registry
 from retrieval.connections import browsing, connections
@@ -111,7 +112,9 @@ async def list_connections(
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     part = await request.read_page(params.part(), scope.namespace)
     page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
-    data = wire.ConnectionsData(connections=[wire.Connection.of(connection) for connection in page.items]).lead_on(
+    health = await connections.read_health(services.db, page.items)
+    listed = [wire.Connection.of(connection, ObservedHealth.of(health[connection.id])) for connection in page.items]
+    data = wire.ConnectionsData(connections=listed).lead_on(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.ConnectionsAnswer(message="Connections fetched successfully", data=data)
@@ -136,8 +139,11 @@ async def get_connection(
     count = await connection_documents.count_held(services.db, connection.id)
     newest = await browsing.newest_request(services.db, connection)
     chosen = wire.Chosen.of(newest, named="documents:read" in request.caller.scopes)
+    health = await connections.read_health(services.db, [connection])
     data = wire.ConnectionData(
-        wire.Connection.of(connection), wire.ConnectionDocuments(count.own, count.shared), chosen
+        wire.Connection.of(connection, ObservedHealth.of(health[connection.id])),
+        wire.ConnectionDocuments(count.own, count.shared),
+        chosen,
     )
     return wire.ConnectionAnswer(message="Connection fetched successfully", data=data)
 

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.access import Access
 from api.wire.common import DataAnswer, Identified, Listing, NamespaceId, NextCursor, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
+from api.wire.health import ObservedHealth
 from api.wire.source_address import NewConfig
 from retrieval.connections import connections
 from retrieval.connections.browsing import Asked, Shown
@@ -195,11 +196,10 @@ class Connection(Struct, rename="camel", kw_only=True):
     next_sync_at: Annotated[
         Timestamp | UnsetType, Meta(description="Time of the next automatic ingestion; absent without a schedule.")
     ] = UNSET
+    health: Annotated[ObservedHealth | UnsetType, Meta(description="Outcomes of its job runs; only by GET.")] = UNSET
 
     @classmethod
-    def of(cls, connection: connections.Connection) -> Connection:
-        """Return the connection, with its tokens masked."""
-        next_sync = connection.next_sync()
+    def of(cls, connection: connections.Connection, health: ObservedHealth | UnsetType = UNSET) -> Connection:
         return cls(
             id=connection.id,
             name=connection.name,
@@ -215,7 +215,8 @@ class Connection(Struct, rename="camel", kw_only=True):
             created_at=Timestamp.of(connection.created_at),
             updated_at=Timestamp.of(connection.updated_at),
             permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
-            next_sync_at=UNSET if next_sync is None else Timestamp.of(next_sync),
+            next_sync_at=UNSET if (next_sync := connection.next_sync()) is None else Timestamp.of(next_sync),
+            health=health,
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, Listing, NamespaceId, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
+from api.wire.health import ObservedHealth
 from retrieval.connections import schedules
 from retrieval.connections.queries_schedules import ScheduleRow
 from retrieval.connections.schedules import Timing
@@ -95,10 +97,12 @@ class Schedule(Struct, rename="camel", kw_only=True):
     ]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
+    health: Annotated[ObservedHealth, Meta(description="Outcome of its job runs.")]
 
     @classmethod
     def of(cls, row: ScheduleRow) -> Schedule:
         timing = Timing(row.minutes, row.cron, row.time_zone)
+        next_run = schedules.next_due(row.id, timing) if row.is_due else None
         last_run = None
         if row.run_id is not None and row.run_at is not None:
             last_run = LastRun(row.run_id, row.run_status or "", row.run_outcome, Timestamp.of(row.run_at))
@@ -113,11 +117,12 @@ class Schedule(Struct, rename="camel", kw_only=True):
             cron=row.cron,
             time_zone=row.time_zone,
             paused=row.paused,
-            next_run_at=Timestamp.of(schedules.next_due(row.id, timing)) if row.is_due else None,
+            next_run_at=Timestamp.of(next_run) if next_run else None,
             last_run=last_run,
             status_reason=row.reason,
             created_at=Timestamp.of(row.created_at),
             updated_at=Timestamp.of(row.updated_at),
+            health=ObservedHealth.of(replace(row.health, next_attempt_at=next_run)),
         )
 
 

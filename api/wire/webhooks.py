@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
+from api.wire.health import ObservedHealth
 from retrieval.database.pagination import PAGE, Part
 from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.events import EVENTS, EVERY
@@ -79,6 +80,7 @@ class Webhook(Struct, rename="camel", kw_only=True):
         str | None, Meta(description="Reason why the endpoint was disabled; null if it is active.")
     ]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
+    health: Annotated[ObservedHealth, Meta(description="Outcome of its deliveries.")]
 
     @classmethod
     def of(cls, hook: endpoints.Webhook) -> Webhook:
@@ -92,6 +94,7 @@ class Webhook(Struct, rename="camel", kw_only=True):
             status="ACTIVE" if hook.status == "ACTIVE" else "DISABLED",
             status_reason=hook.status_reason,
             created_at=Timestamp.of(hook.created_at),
+            health=ObservedHealth.of(hook.health),
         )
 
 

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ from retrieval.database.rows import AsyncExecutor
 from retrieval.documents.queries import connection_documents
 from retrieval.documents.queries.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs.run_health import Health
 from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
 from retrieval.ports import Authorizer, Scope, Tokens
@@ -102,6 +104,19 @@ async def list_part(
     """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
     rows = await queries.list_connections(db, scope, connector, part)
     return pagination.part_cut([_open(ring, row) for row in rows], part)
+
+
+async def read_health(db: Database, shown: Sequence[Connection]) -> dict[str, Health]:
+    """Return the health of connections by id: outcomes of their job runs, and the reason of their status."""
+    health = await queries.read_health(db, [connection.id for connection in shown])
+    for connection in shown:
+        reason = health[connection.id].reason
+        if connection.status == ConnectionStatus.FAILED:
+            reason = connection.status_reason or "The authorization failed."
+        elif connection.status == ConnectionStatus.ACTIVE:
+            reason = connection.status_reason or reason
+        health[connection.id] = replace(health[connection.id], reason=reason, next_attempt_at=connection.next_sync())
+    return health
 
 
 async def get(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
@@ -12,6 +12,8 @@ from retrieval.database import pagination, partitions
 from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.queries.connection_documents import KINDS
+from retrieval.jobs import run_health
+from retrieval.jobs.run_health import Health
 from retrieval.ports import Scope
 
 STATE_MINUTES = 10
@@ -123,6 +125,26 @@ async def get_connection(
         " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
         {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
     )
+
+
+async def read_health(db: AsyncExecutor, connection_ids: Sequence[str]) -> dict[str, Health]:
+    """Return the health of the job runs of connections, by id."""
+    rows = await db.async_fetch(
+        _HealthRow,
+        "select c.id, "
+        + run_health.select_health(
+            "r.job_id in (select j.id from jobs j where " + job_config.connection_of() + " = c.id)"
+        )
+        + " as health from unnest(%(ids)s::text[]) as c (id)",
+        {"ids": list(connection_ids)},
+    )
+    return {row.id: Health.load(row.health) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _HealthRow:
+    id: str
+    health: dict[str, Any]
 
 
 async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
@@ -12,8 +12,9 @@ from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Part
 from retrieval.database.rows import AsyncExecutor, Executor, Params
-from retrieval.jobs import run_outcome
+from retrieval.jobs import run_health, run_outcome
 from retrieval.jobs.queries import progress
+from retrieval.jobs.run_health import Health
 from retrieval.ports import Scope
 
 
@@ -38,8 +39,19 @@ class ScheduleRow:
     run_status: str | None
     run_outcome: str | None
     run_at: datetime | None
+    refusals: int
+    refused_since: datetime | None
+    run_health: dict[str, Any]
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def health(self) -> Health:
+        """Return the outcomes of its job runs, and of due times without one."""
+        health = Health.load(self.run_health).with_refusals(self.refusals, self.refused_since, self.reason)
+        if not self.paused and not self.is_due:
+            return replace(health, reason="The connection is not ACTIVE.")
+        return health
 
 
 _FROM: LiteralString = (
@@ -51,7 +63,10 @@ _SELECT: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
     " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
     " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_due, s.reason,"
-    " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at from"
+    " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at, s.refusals,"
+    " s.refused_since, "
+    + run_health.select_health("r.job_id = s.job_id")
+    + " as run_health from"
     + _FROM
     + "left join connections c on c.id = "
     + job_config.connection_of("s")
@@ -233,10 +248,15 @@ def lock_schedule(db: Executor, schedule_id: str) -> bool:
     return db.fetch_one(str, unfinished, {"id": schedule_id}) is not None
 
 
-def explain_schedule(db: Executor, schedule_id: str, reason: str | None) -> None:
+def explain_schedule(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
+    """Store why a due time started no job run, None if it did; `refused` counts it as a failure."""
     db.execute(
-        "update schedules set reason = %(reason)s where id = %(id)s and reason is distinct from %(reason)s",
-        {"id": schedule_id, "reason": reason},
+        "update schedules set reason = %(reason)s,"
+        " refusals = case when %(refused)s then refusals + 1 when %(reason)s::text is null then 0 else refusals end,"
+        " refused_since = case when %(refused)s then coalesce(refused_since, now())"
+        " when %(reason)s::text is not null then refused_since end"
+        " where id = %(id)s and (%(refused)s or reason is distinct from %(reason)s)",
+        {"id": schedule_id, "reason": reason, "refused": refused},
     )
 
 

@@ -35,10 +35,14 @@ from retrieval.statuses import ConnectionStatus
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """Result of a scheduled ingestion: the id of its job run, or the reason why there is none."""
+    """Result of a scheduled ingestion: the id of its job run, or the reason why there is none.
+
+    `refused`: it could not be started, other than one that waits for the previous job run.
+    """
 
     job_run_id: str | None
     reason: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,7 @@ async def delete_schedule(db: Database, scope: Scope, schedule_id: str) -> Sched
 
 
 BUSY = "A job run of this schedule is under way."
+NOT_ACTIVE = "The connection is not ACTIVE."
 REFUSED = "Its schedule was refused: "
 """How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
 
@@ -210,10 +215,11 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
             if due is None:
                 return ScheduledRun(None, "The schedule was deleted.")
             scheduled_run = _record_within_quotas(connection, due)
-            queries_schedules.explain_schedule(connection, schedule_id, scheduled_run.reason or None)
+            reason = scheduled_run.reason or None
+            queries_schedules.explain_schedule(connection, schedule_id, reason, refused=scheduled_run.refused)
     except ServiceError as error:
-        scheduled_run = ScheduledRun(None, REFUSED + error.message)
-        queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason)
+        scheduled_run = ScheduledRun(None, REFUSED + error.message, refused=True)
+        queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason, refused=True)
         if due is not None and due.connection_id is not None:
             queries.explain_connection(db, due.connection_id, scheduled_run.reason)
     if scheduled_run.job_run_id is not None:
@@ -248,7 +254,7 @@ def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
         return ScheduledRun(run_id)
     pages = queries_schedules.keep_live(connection, due.scope, due.urls)
     if not pages:
-        return ScheduledRun(None, "All pages of this list were deleted.")
+        return ScheduledRun(None, "All pages of this list were deleted.", refused=True)
     values |= {
         "document_type": DOCUMENT_TYPES[due.source],
         "metadata": None,
@@ -262,7 +268,7 @@ def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
 
 def _record_run_of_connection(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
     if due.connection_status != ConnectionStatus.ACTIVE:
-        return ScheduledRun(None, "The connection is not ACTIVE.")
+        return ScheduledRun(None, NOT_ACTIVE, refused=True)
     values: Params = {
         "connection": due.connection_id,
         "job": ids.job_id(),

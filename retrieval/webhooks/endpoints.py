@@ -13,6 +13,7 @@ from retrieval.database.database import Database
 from retrieval.database.pagination import Page, Part
 from retrieval.database.rows import Params
 from retrieval.errors import ErrorCode, Retryable, ServiceError
+from retrieval.jobs.run_health import Health
 from retrieval.namespaces import namespaces
 from retrieval.network import service_urls
 from retrieval.network.fetch_guard import Blocked, Guard, host_and_port
@@ -82,9 +83,31 @@ class Webhook:
     status: str
     status_reason: str | None
     created_at: datetime
+    last_success_at: datetime | None
+    failures_since: datetime | None
+    consecutive_failures: int
+    failure_reason: str | None
+    next_attempt_at: datetime | None
+
+    @property
+    def health(self) -> Health:
+        outcome = "FAILED" if self.consecutive_failures else "DELIVERED" if self.last_success_at else None
+        return Health(
+            last_outcome=outcome,
+            last_success_at=self.last_success_at,
+            failures_since=self.failures_since,
+            consecutive_failures=self.consecutive_failures,
+            reason=self.failure_reason,
+            next_attempt_at=self.next_attempt_at,
+        )
 
 
-COLUMNS: LiteralString = "id, url, events, namespace_id, tenant, description, status, status_reason, created_at"
+COLUMNS: LiteralString = (
+    "id, url, events, namespace_id, tenant, description, status, status_reason, created_at, last_success_at,"
+    " failures_since, consecutive_failures, failure_reason, case when status = 'ACTIVE' then (select"
+    " min(d.next_attempt_at) from webhook_deliveries d where d.webhook_id = webhooks.id and d.status = 'PENDING') end"
+    " as next_attempt_at"
+)
 WITHIN: LiteralString = (
     "organization_id = %(organization)s and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
     " and (%(tenant)s::text is null or tenant = %(tenant)s)"
@@ -165,7 +188,12 @@ async def change(
             " when %(status)s = 'DISABLED' then 'Switched off by a request.' end,"
             " failing = failing and coalesce(%(status)s, '') <> 'ACTIVE',"
             " alive_at = case when %(status)s = 'ACTIVE' then now() else alive_at end,"
-            " status = coalesce(%(status)s, status) where " + _ONE + " returning " + COLUMNS,
+            # Outcomes of another address say nothing of this one.
+            + _reset("last_success_at", "failures_since", "failure_reason", "consecutive_failures")
+            + " status = coalesce(%(status)s, status) where "
+            + _ONE
+            + " returning "
+            + COLUMNS,
             reach,
             webhook_id,
             values,
@@ -211,6 +239,15 @@ def row_name(webhook_id: str) -> str:
 
 def not_found() -> ServiceError:
     return ServiceError(ErrorCode.WEBHOOK_NOT_FOUND, "There is no such webhook.")
+
+
+def _reset(*columns: LiteralString) -> LiteralString:
+    """Return assignments that reset the columns when the URL changes."""
+    return "".join(
+        f" {name} = case when coalesce(%(url)s, url) = url then {name}"
+        f" else {'0' if name == 'consecutive_failures' else 'null'} end,"
+        for name in columns
+    )
 
 
 async def _one(

@@ -201,8 +201,10 @@ def record_delivered(db: Executor, values: Params) -> None:
     ):
         db.execute(
             """
-            update webhooks set failing = false, alive_at = now()
-            where id = %(webhook)s and (failing or alive_at < now() - interval '10 seconds')
+            update webhooks set failing = false, alive_at = now(), last_success_at = now(),
+                consecutive_failures = 0, failures_since = null, failure_reason = null
+            where id = %(webhook)s and (failing or consecutive_failures > 0 or last_success_at is null
+                or alive_at < now() - interval '10 seconds')
             """,
             values,
         )
@@ -225,18 +227,21 @@ def record_refused(db: Executor, values: Params) -> str | None:
 
 
 def mark_failing(db: Executor, values: Params) -> None:
-    """Mark the endpoint as failing; switch it off if it is `gone` or took nothing for 24 hours."""
+    """Record a failed attempt; disable the endpoint if it is `gone` or accepted nothing for 24 hours."""
     db.execute(
         """
-        update webhooks set failing = true,
+        update webhooks set failing = failing or status = 'ACTIVE',
+            consecutive_failures = consecutive_failures + 1, failures_since = coalesce(failures_since, now()),
+            failure_reason = %(reason)s,
             status = case when %(gone)s or (%(failed)s and alive_at < now() - interval '24 hours')
                 then 'DISABLED' else status end,
             status_reason = case
+                when status <> 'ACTIVE' then status_reason
                 when %(gone)s then 'The endpoint answered 410 Gone.'
                 when %(failed)s and alive_at < now() - interval '24 hours'
                     then 'Nothing was taken for 24 hours. ' || %(reason)s::text
                 else status_reason end
-        where id = %(webhook)s and status = 'ACTIVE' and (not failing or %(gone)s or %(failed)s)
+        where id = %(webhook)s
         """,
         values,
     )

@@ -7,6 +7,7 @@ import pytest
 from retrieval import ids
 from retrieval.job_config import JobConfig
 from retrieval.ports import Scope
+from retrieval.webhooks import queries
 from tests.library import Library
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click, typed
@@ -114,6 +115,20 @@ def test_a_webhook_is_added_rotated_and_tested(app, org):
     assert "WEBHOOK_TEST" in shown(seen)
     assert first not in shown(seen)
     assert second not in shown(seen)
+
+
+def test_a_webhook_that_never_delivered_is_not_shown_as_healthy(app, org):
+    hook = org.client.post("/v1/webhooks", json={"url": "https://93.184.216.34/hook", "events": ["*"]}).json()["data"]
+    seen = app(org.api_key, "webhooks")
+    assert ":gray-badge[:material/help: No outcome yet]" in shown(seen)
+    assert "Active" not in shown(seen)
+    failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
+    queries.mark_failing(org.db, failure)
+    for seen in (app(org.api_key, "webhooks"), app(org.api_key, "webhooks", webhook=hook["webhook"]["id"])):
+        assert ":red-badge[:material/error: Failing]" in shown(seen)
+        assert "1 failure in a row" in shown(seen)
+        assert "last success never" in shown(seen)
+        assert [error.value for error in seen.error] == ["The endpoint answered 500\\."]
 
 
 def test_what_a_click_sends_again_is_the_delivery_that_stood_there(app, org):

@@ -7,6 +7,8 @@ import dataclasses
 import pytest
 
 from retrieval.accounts import api_keys
+from retrieval.connections import queries_schedules
+from retrieval.webhooks import queries
 from tests.ui.conftest import HOSTILE, shown, sign_in
 from tests.ui.test_addresses import address
 
@@ -121,6 +123,25 @@ def test_a_full_limit_needs_attention(app, org, space):
     assert "are used" not in links(app(org.api_key, "overview", namespace=space))
     org.db.rows("update organizations set namespace_limit = 1 where id = %(id)s", {"id": org.id})
     assert "1 of 1 namespaces of the organization are used" in links(app(org.api_key, "overview", namespace=space))
+
+
+def test_webhooks_and_schedules_that_fail_need_attention(app, org):
+    empty = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    hook = org.client.post("/v1/webhooks", json={"url": "https://93.184.216.34/hook", "events": ["*"]}).json()["data"]
+    config = {"source": "WEBSITE", "config": {"url": "https://docs.example.com/"}}
+    run = org.client.post("/v1/ingest/website", json={"namespaceId": empty, "ingestConfig": config}).json()["data"]
+    body = {"namespaceId": empty, "ingestJobRunId": run["ingestJobRunId"], "intervalMinutes": 60}
+    schedule = org.client.post("/v1/schedules", json=body).json()["data"]["schedule"]
+    assert "see why" not in links(app(org.api_key, "overview", namespace=empty))
+    failure = {"webhook": hook["webhook"]["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
+    queries.mark_failing(org.db, failure)
+    queries_schedules.explain_schedule(org.db, schedule["id"], "The quota is reached.", refused=True)
+    seen = links(app(org.api_key, "overview", namespace=empty)).replace("\\", "")
+    assert "The webhook https://93.184.216.34/hook fails: see why" in seen
+    assert "The schedule of https://docs.example.com/ fails: see why" in seen
+    page = app(org.api_key, "schedules", namespace=empty)
+    assert page.dataframe[0].value.to_dict("records")[0]["Health"] == ["FAILING"]
+    assert "The quota is reached" in page.error[0].value
 
 
 def test_a_connection_with_a_reason_needs_attention(app, org, space):

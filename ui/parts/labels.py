@@ -30,6 +30,9 @@ STATUS: dict[str, tuple[str, Color, str]] = {
     "DISABLED": ("Disabled", "gray", "block"),
     "TO_SEND": ("Waiting", "orange", "hourglass_empty"),
     "DELIVERED": ("Delivered", "green", "check_circle"),
+    "HEALTHY": ("Healthy", "green", "check_circle"),
+    "FAILING": ("Failing", "red", "error"),
+    "UNKNOWN": ("No outcome yet", "gray", "help"),
 }
 """Status to word, colour and icon; the same everywhere."""
 
@@ -85,6 +88,19 @@ def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
 
 def time_ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
     return f"{time_since(value, now)} ago" if value else "never"
+
+
+def describe_health(health: dict[str, Any]) -> str:
+    """Describe the observed outcomes in one line."""
+    parts = []
+    if health["consecutiveFailures"]:
+        parts.append(f"{format_count(health['consecutiveFailures'], 'failure')} in a row")
+    if health["failuresSince"]:
+        parts.append(f"the first {time_ago(health['failuresSince'])}")
+    parts.append(f"last success {time_ago(health['lastSuccessAt'])}")
+    if health["nextAttemptAt"]:
+        parts.append(f"next attempt in {span_until(health['nextAttemptAt'])}")
+    return " · ".join(parts)
 
 
 def format_size(of: int | None) -> str:

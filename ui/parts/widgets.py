@@ -17,7 +17,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts.labels import STATUS, status_word
+from ui.parts.labels import STATUS, describe_health, status_word
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&=^])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -53,10 +53,25 @@ def status_badge(status: str) -> None:
     st.badge(label, icon=f":material/{icon}:", color=color)
 
 
-def status_column() -> Any:
+def show_health(thing: Json) -> None:
+    """Show the status of an ACTIVE thing by its outcomes, and any other status as it is."""
+    status_badge(thing["health"]["state"] if thing["status"] == "ACTIVE" else thing["status"])
+
+
+def explain_health(thing: Json) -> None:
+    """Show the observed outcomes, and the reason of a failure or of the status."""
+    health, reason = thing["health"], thing["statusReason"] or thing["health"]["reason"]
+    st.caption(describe_health(health))
+    if reason and health["state"] == "FAILING":
+        st.error(escape_markdown(reason), icon=":material/error:")
+    elif thing["statusReason"]:
+        st.warning(escape_markdown(thing["statusReason"]), icon=":material/info:")
+
+
+def status_column(label: str = "Status") -> Any:
     colors = [color for _, color, _ in STATUS.values()]
     return st.column_config.MultiselectColumn(
-        "Status", options=list(STATUS), color=colors, format_func=status_word, width=180
+        label, options=list(STATUS), color=colors, format_func=status_word, width=180
     )
 
 

@@ -87,12 +87,11 @@ def _card(person: session.Person, namespace: str, connection: Json, schedules: l
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(connection['name'])}** · {title}", width="content")
-            widgets.status_badge(connection["status"])
+            widgets.show_health(connection)
         st.caption(f"`{connection['id']}` · changed {time_ago(connection['updatedAt'])}")
         for schedule in schedules:
             st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
-        if connection["statusReason"]:
-            st.warning(escape_markdown(connection["statusReason"]), icon=":material/info:")
+        widgets.explain_health(connection)
         by_cron = any(schedule["cron"] for schedule in schedules)
         _actions(person, namespace, connection, "By the schedule above" if by_cron else name_of(None))
 

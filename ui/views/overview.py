@@ -22,7 +22,8 @@ from ui.parts.labels import (
 from ui.parts.widgets import escape_markdown
 
 LIVE_SECONDS = 10.0
-CONNECTIONS = 40
+LISTED = 50
+"""Connections, schedules and webhooks that are looked at, newest first."""
 LIMITS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
 """What of the organization's use may be full, in words."""
 Known = Mapping[str, Json | None]
@@ -50,6 +51,9 @@ def _show(person: session.Person, namespace: str) -> None:
         widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
+        # A schedule that can only fail leaves its namespace empty.
+        if person.may("ingest:read") and _failing(answers):
+            _attention(person, namespace, answers)
         return
     if person.may("ingest:read"):
         _attention(person, namespace, answers)
@@ -84,7 +88,9 @@ def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[],
         "activity": partial(get, "/v1/activity", history="true", **scope) if runs and person.sees_all else None,
         "usage": partial(get, "/v1/usage") if owns else None,
         "queue": partial(get, "/v1/queue") if owns else None,
-        "connections": partial(get, "/v1/connections", pageSize=CONNECTIONS, **scope) if connects else None,
+        "connections": partial(get, "/v1/connections", pageSize=LISTED, **scope) if connects else None,
+        "schedules": partial(get, "/v1/schedules", pageSize=LISTED, **scope) if runs else None,
+        "webhooks": partial(get, "/v1/webhooks", pageSize=LISTED) if person.may("webhooks:read") else None,
         "removals": partial(removals.count_of, person, namespace) if reads and connects else None,
     }
 
@@ -129,12 +135,7 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
     causes, usage = known["failures"], known["usage"] or {}
     notices = [(escape_markdown(reason), "queue") for reason in (known["queue"] or {"reasons": []})["reasons"]]
     notices += _stuck(known["activity"])
-    for connection in (known["connections"] or {"connections": []})["connections"]:
-        title = f"The connection “{escape_markdown(connection['name'])}”"
-        if connection["status"] == "FAILED":
-            notices.append((f"{title} failed: reconnect it", "connections"))
-        elif connection["status"] == "ACTIVE" and connection["statusReason"]:
-            notices.append((f"{title} has trouble: see why", "connections"))
+    notices += _failing(known)
     if total := (known["removals"] or {}).get("total"):
         notices.append((f"{format_count(total, 'document')} deleted at source: pending confirmation", "connections"))
     for name, description in LIMITS.items():
@@ -151,6 +152,28 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
             st.rerun(scope="fragment")
         for label, page in notices:
             widgets.link_page(page, label, "arrow_forward")
+
+
+def _failing(known: Known) -> list[tuple[str, str]]:
+    """Return connections, schedules and webhooks whose last outcome is a failure, with the page that shows why."""
+    notices = []
+    for connection in (known["connections"] or {"connections": []})["connections"]:
+        title = f"The connection “{escape_markdown(connection['name'])}”"
+        if connection["status"] == "FAILED":
+            notices.append((f"{title} failed: reconnect it", "connections"))
+        elif connection["status"] == "ACTIVE" and connection["health"]["state"] == "FAILING":
+            notices.append((f"{title} has trouble: see why", "connections"))
+    for schedule in (known["schedules"] or {"schedules": []})["schedules"]:
+        # The connection of a schedule has its own notice.
+        if schedule["health"]["state"] == "FAILING" and not schedule["paused"] and not schedule["connectionId"]:
+            title = escape_markdown(schedule["about"] or source_title(schedule["source"]))
+            notices.append((f"The schedule of {title} fails: see why", "schedules"))
+    failing_urls = [
+        webhook["url"]
+        for webhook in (known["webhooks"] or {"webhooks": []})["webhooks"]
+        if webhook["status"] == "ACTIVE" and webhook["health"]["state"] == "FAILING"
+    ]
+    return notices + [(f"The webhook {escape_markdown(url)} fails: see why", "webhooks") for url in failing_urls]
 
 
 def _stuck(activity: Json | None) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import frame, widgets
-from ui.parts.labels import INTERVALS, due_in, name_of, parse_time, source_title, timing_of
+from ui.parts.labels import INTERVALS, describe_health, due_in, name_of, parse_time, source_title, timing_of
 from ui.parts.widgets import escape_markdown
 
 PAGE = 50
@@ -35,10 +35,13 @@ def main() -> None:
         return
     next_run = st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")
     rows = sorted(map(_row, schedules), key=lambda row: str(row["Next run"] or "~"))
-    widgets.show_table(rows, **{"Next run": next_run})
+    widgets.show_table(rows, **{"Next run": next_run, "Health": widgets.status_column("Health")})
     for schedule in schedules:
-        if schedule["statusReason"]:
-            message = f"{escape_markdown(_title(schedule))}: {escape_markdown(schedule['statusReason'])}"
+        health, reason = schedule["health"], schedule["statusReason"] or schedule["health"]["reason"]
+        message = f"{escape_markdown(_title(schedule))}: {escape_markdown(reason or '')}"
+        if health["state"] == "FAILING":
+            st.error(f"{message}  \n{describe_health(health)}", icon=":material/error:")
+        elif reason:
             st.warning(message, icon=":material/info:")
     if person.may("ingest:write"):
         for schedule in schedules:
@@ -89,6 +92,7 @@ def _row(schedule: Json) -> Json:
     newest = schedule["lastRun"]
     return {
         "Name": _title(schedule),
+        "Health": [schedule["health"]["state"]],
         "Source": source_title(schedule["source"]),
         "Sync schedule": timing_of(schedule),
         "Next run": parse_time(schedule["nextRunAt"]),

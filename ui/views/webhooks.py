@@ -69,10 +69,10 @@ def _card(hook: Json) -> None:
         left_column, right_column = st.columns([4, 1], vertical_alignment="center")
         with left_column, st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(hook['url'])}**", width="content")
-            widgets.status_badge(hook["status"])
-        left_column.caption(f"{_about(hook)} · created {time_ago(hook['createdAt'])}")
-        if hook["statusReason"]:
-            left_column.warning(escape_markdown(hook["statusReason"]), icon=":material/info:")
+            widgets.show_health(hook)
+        with left_column:
+            st.caption(f"{_about(hook)} · created {time_ago(hook['createdAt'])}")
+            widgets.explain_health(hook)
         if right_column.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
             session.go_to(webhook=hook["id"])
 
@@ -87,10 +87,9 @@ def _about(hook: Json) -> str:
 def _one(person: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(escape_markdown(hook["url"]), width="content")
-        widgets.status_badge(hook["status"])
+        widgets.show_health(hook)
     st.caption(f"`{hook['id']}` · {_about(hook)} · created {time_ago(hook['createdAt'])}")
-    if hook["statusReason"]:
-        st.warning(escape_markdown(hook["statusReason"]), icon=":material/info:")
+    widgets.explain_health(hook)
     created = st.session_state.pop(_SHOWN, None)
     if created and created[0] == hook["id"]:
         st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")

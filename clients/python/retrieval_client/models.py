@@ -299,12 +299,14 @@ class Connection(Record):
     updated_at: Timestamp
     permissions: Literal["IGNORE", "SOURCE"] | None
     next_sync_at: Timestamp | None
+    health: ObservedHealth | None
     _fields = frozenset(
         [
             "clientRedirectUrl",
             "config",
             "connector",
             "createdAt",
+            "health",
             "id",
             "name",
             "namespace",
@@ -325,6 +327,7 @@ class Connection(Record):
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "nextSyncAt": "Timestamp",
+        "health": "ObservedHealth",
     }
 
 
@@ -1963,6 +1966,26 @@ class NamespacesData(Record):
     _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
 
 
+class ObservedHealth(Record):
+    """Observed outcomes, next to the status that was set."""
+
+    state: Literal["FAILING", "HEALTHY", "UNKNOWN"]
+    last_outcome: str | None
+    last_success_at: Timestamp | None
+    failures_since: Timestamp | None
+    consecutive_failures: int
+    next_attempt_at: Timestamp | None
+    reason: str | None
+    _fields = frozenset(
+        ["consecutiveFailures", "failuresSince", "lastOutcome", "lastSuccessAt", "nextAttemptAt", "reason", "state"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "lastSuccessAt": "Timestamp",
+        "failuresSince": "Timestamp",
+        "nextAttemptAt": "Timestamp",
+    }
+
+
 class OpenRuns(Record):
     """Job runs under way, by status, and since when the oldest one waits."""
 
@@ -2398,12 +2421,14 @@ class Schedule(Record):
     status_reason: str | None
     created_at: Timestamp
     updated_at: Timestamp
+    health: ObservedHealth
     _fields = frozenset(
         [
             "about",
             "connectionId",
             "createdAt",
             "cron",
+            "health",
             "id",
             "intervalMinutes",
             "lastRun",
@@ -2423,6 +2448,7 @@ class Schedule(Record):
         "lastRun": "LastRun",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
+        "health": "ObservedHealth",
     }
 
 
@@ -2999,10 +3025,22 @@ class Webhook(Record):
     status: Literal["ACTIVE", "DISABLED"]
     status_reason: str | None
     created_at: Timestamp
+    health: ObservedHealth
     _fields = frozenset(
-        ["createdAt", "description", "events", "id", "namespaceId", "status", "statusReason", "tenantId", "url"]
+        [
+            "createdAt",
+            "description",
+            "events",
+            "health",
+            "id",
+            "namespaceId",
+            "status",
+            "statusReason",
+            "tenantId",
+            "url",
+        ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "health": "ObservedHealth"}
 
 
 class WebhookAnswer(Record):

@@ -59,7 +59,8 @@ class Schedule(SQLModel, table=True):
     """Ingestion that is repeated by itself: each time is a job run of `job_id`, which is made with the first one.
 
     `urls`: pages of a URL list. `minutes` or `cron`: when it is due. `pause_pending`: `paused` was set by a request
-    and Prefect has yet to be told. `reason`: why the last time brought no job run.
+    and Prefect has yet to be told. `reason`: why the last time brought no job run. `refusals`: consecutive
+    due times that could not start one, the first at `refused_since`.
     """
 
     __tablename__ = "schedules"
@@ -79,5 +80,7 @@ class Schedule(SQLModel, table=True):
     paused: bool = Field(sa_column_kwargs={"server_default": "false"})
     pause_pending: bool = Field(sa_column_kwargs={"server_default": "false"})
     reason: str | None = text_column(nullable=True)
+    refused_since: datetime | None = time_column(nullable=True)
+    refusals: int = Field(sa_column_kwargs={"server_default": "0"})
     created_at: datetime = time_column()
     updated_at: datetime = time_column()

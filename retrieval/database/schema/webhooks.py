@@ -44,6 +44,10 @@ class Webhook(SQLModel, table=True):
     failing: bool = Field(sa_column_kwargs={"server_default": "false"})
     alive_at: datetime = time_column()
     created_at: datetime = time_column()
+    last_success_at: datetime | None = time_column(nullable=True)
+    failures_since: datetime | None = time_column(nullable=True)
+    consecutive_failures: int = Field(sa_column_kwargs={"server_default": "0"})
+    failure_reason: str | None = text_column(nullable=True)
 
 
 class WebhookOutbox(SQLModel, table=True):

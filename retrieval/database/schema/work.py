@@ -28,6 +28,13 @@ class Job(SQLModel, table=True):
     """One ingestion request as it was accepted; each execution of it is a job run."""
 
     __tablename__ = "jobs"
+    __table_args__ = (
+        Index(
+            "jobs_of_connection",
+            text("(config->>'connectionId')"),
+            postgresql_where=text("config->>'connectionId' is not null"),
+        ),
+    )
     id: str = text_column(primary_key=True)
     organization_id: str = reference_column("organizations.id")
     partition_id: int = partition_column(index=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from retrieval import ids
 from retrieval.connections import schedules
 from tests.api.support import assert_error
 
@@ -74,6 +75,77 @@ def test_a_list_of_urls_is_repeated_without_deleted_pages(org, api_db):
     assert [row["name"] for row in rows] == [urls[0], urls[2]]
 
 
+def end_run(api_db, run, outcome):
+    """End a job run as the flow would."""
+    api_db.rows(
+        "update job_runs set status = 'COMPLETED', finished_at = now(), to_discover = %(failed)s where id = %(run)s",
+        {"run": run, "failed": outcome == "FAILED"},
+    )
+    api_db.rows(
+        "insert into run_documents (job_run_id, document_id, position, generation, status, name, error)"
+        " values (%(run)s, %(document)s, 0, 1, %(status)s, 'page', %(error)s)",
+        {
+            "run": run,
+            "document": ids.document_id(),
+            "status": "FAILED" if outcome == "FAILED" else "SUCCESS",
+            "error": "The source answered 503." if outcome == "FAILED" else None,
+        },
+    )
+
+
+def read_schedule(org, space, schedule_id):
+    answer = org.client.get(f"/v1/schedules/{schedule_id}", params={"namespaceId": space})
+    return answer.json()["data"]["schedule"]
+
+
+def test_a_schedule_whose_every_run_fails_is_failing_until_one_succeeds(org, api_db):
+    space = org.namespace(**WEB)
+    made = create(org, space, ingest(org, space), intervalMinutes=60)
+    assert (made["health"]["state"], made["health"]["lastOutcome"]) == ("UNKNOWN", None)
+    for _ in range(3):
+        end_run(api_db, schedules.repeat_ingestion(api_db, made["id"]).job_run_id, "FAILED")
+    health = read_schedule(org, space, made["id"])["health"]
+    assert (health["state"], health["lastOutcome"], health["consecutiveFailures"]) == ("FAILING", "FAILED", 3)
+    assert (health["reason"], health["lastSuccessAt"]) == ("The source answered 503.", None)
+    assert health["failuresSince"]["isoString"] < health["nextAttemptAt"]["isoString"]
+    running = schedules.repeat_ingestion(api_db, made["id"]).job_run_id
+    assert read_schedule(org, space, made["id"])["health"] == health
+    end_run(api_db, running, "SUCCEEDED")
+    recovered = read_schedule(org, space, made["id"])["health"]
+    assert (recovered["state"], recovered["lastOutcome"], recovered["consecutiveFailures"]) == (
+        "HEALTHY",
+        "SUCCEEDED",
+        0,
+    )
+    assert (recovered["reason"], recovered["failuresSince"]) == (None, None)
+    assert recovered["lastSuccessAt"]
+    end_run(api_db, schedules.repeat_ingestion(api_db, made["id"]).job_run_id, "FAILED")
+    again = read_schedule(org, space, made["id"])["health"]
+    assert (again["state"], again["consecutiveFailures"]) == ("FAILING", 1)
+    assert again["lastSuccessAt"] == recovered["lastSuccessAt"]
+
+
+def test_a_schedule_that_cannot_start_a_run_is_failing(org, api_db):
+    space = org.namespace(**WEB)
+    made = create(org, space, ingest(org, space, "urls", "URLS_LIST", urls=[SITE]), intervalMinutes=60)
+    finish_runs(api_db, space)
+    api_db.rows("update documents set deleted_at = now() where external_id = %(url)s", {"url": SITE})
+    for _ in range(2):
+        schedules.repeat_ingestion(api_db, made["id"])
+    health = read_schedule(org, space, made["id"])["health"]
+    assert (health["state"], health["lastOutcome"], health["consecutiveFailures"]) == ("FAILING", "NOT_STARTED", 2)
+    assert health["failuresSince"]
+    assert health["reason"] == "All pages of this list were deleted."
+
+
+def test_a_due_time_during_a_run_is_no_failure(org, api_db):
+    space = org.namespace(**WEB)
+    made = create(org, space, ingest(org, space), intervalMinutes=60)
+    schedules.repeat_ingestion(api_db, made["id"])
+    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY
+    assert read_schedule(org, space, made["id"])["health"]["state"] == "UNKNOWN"
+
+
 @pytest.mark.parametrize(
     ("timing", "field"),
     [
@@ -121,6 +193,26 @@ def test_the_schedule_of_a_connection_has_its_name_and_last_run(org, api_db):
         shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
         assert shown["lastRun"]["id"] == run.job_run_id
         finish_runs(api_db, space)
+
+
+def test_a_connection_whose_runs_fail_is_active_and_failing(org, api_db):
+    space = org.namespace()
+    config = {"url": "s3://handbooks", "credentials": {"accessKeyId": "AKIA", "secretAccessKey": "secret"}}
+    connection = {"namespaceId": space, "name": "Handbooks", "connector": "OBJECTS", "config": config}
+    made = org.client.post("/v1/connections", json=connection).json()["data"]["connection"]
+    path = f"/v1/connections/{made['id']}"
+    assert org.client.get(path).json()["data"]["connection"]["health"]["state"] == "UNKNOWN"
+    source = {"source": "OBJECTS", "config": {"connectionId": made["id"]}}
+    body = {"namespaceId": space, "ingestConfig": source}
+    end_run(api_db, org.client.post("/v1/ingest/source", json=body).json()["data"]["ingestJobRunId"], "FAILED")
+    (listed_connection,) = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"][
+        "connections"
+    ]
+    health = listed_connection["health"]
+    assert (listed_connection["status"], health["state"], health["lastOutcome"]) == ("ACTIVE", "FAILING", "FAILED")
+    assert health["reason"] == "The source answered 503."
+    end_run(api_db, org.client.post("/v1/ingest/source", json=body).json()["data"]["ingestJobRunId"], "SUCCEEDED")
+    assert org.client.get(path).json()["data"]["connection"]["health"]["state"] == "HEALTHY"
 
 
 def test_the_interval_of_a_connection_is_a_schedule(org, api_db):

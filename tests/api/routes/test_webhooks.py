@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.webhooks import endpoints
+from retrieval.webhooks import endpoints, queries
 from tests.api.support import assert_error
 
 HOOK = {"url": "https://1.1.1.1/hook", "events": ["DOCUMENTS_READY"]}
@@ -16,6 +16,7 @@ FIELDS = {
     "status",
     "statusReason",
     "createdAt",
+    "health",
 }
 
 
@@ -59,6 +60,22 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
         assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
     shown = [read.text, changed.text, org.client.get("/v1/webhooks").text]
     assert not any("whsec_" in text for text in shown)
+
+
+def test_a_webhook_that_never_delivered_is_not_healthy(org):
+    hook = make(org.client)["webhook"]
+    assert (hook["status"], hook["health"]["state"], hook["health"]["lastOutcome"]) == ("ACTIVE", "UNKNOWN", None)
+
+
+def test_a_new_address_forgets_the_outcomes_of_the_previous_one(org, api_db):
+    hook = make(org.client)["webhook"]
+    failure = {"webhook": hook["id"], "gone": False, "failed": False, "reason": "The endpoint answered 500."}
+    queries.mark_failing(api_db, failure)
+    path = f"/v1/webhooks/{hook['id']}"
+    same = org.client.patch(path, json={"url": hook["url"]}).json()["data"]["webhook"]["health"]
+    assert (same["state"], same["reason"]) == ("FAILING", "The endpoint answered 500.")
+    moved = org.client.patch(path, json={"url": "https://1.1.1.1/other"}).json()["data"]["webhook"]["health"]
+    assert (moved["state"], moved["failuresSince"], moved["consecutiveFailures"]) == ("UNKNOWN", None, 0)
 
 
 def test_addresses_that_are_never_dialled_and_unknown_events_are_refused(org):

@@ -256,6 +256,33 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
     assert receiver.taken[-1].id == first
 
 
+def read_health(space, made):
+    return space.call(endpoints.get(space.db, reach(space), made.id)).health
+
+
+def test_a_webhook_that_does_not_deliver_is_failing_until_it_does(space, receiver, sender):
+    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    assert read_health(space, made).state == "UNKNOWN"
+    receiver.status = 500
+    space.text("words", "one")
+    send(sender)
+    age(space.db, made, 5)
+    send(sender)
+    settle(sender)
+    failing = read_health(space, made)
+    assert (failing.state, failing.last_outcome, failing.consecutive_failures) == ("FAILING", "FAILED", 2)
+    assert (failing.reason, failing.last_success_at) == ("The endpoint answered 500.", None)
+    assert failing.failures_since < failing.next_attempt_at
+    receiver.status = 204
+    age(space.db, made, 30)
+    send(sender)
+    settle(sender)
+    healthy = read_health(space, made)
+    assert (healthy.state, healthy.last_outcome, healthy.consecutive_failures) == ("HEALTHY", "DELIVERED", 0)
+    assert (healthy.reason, healthy.failures_since, healthy.next_attempt_at) == (None, None, None)
+    assert healthy.last_success_at > failing.failures_since
+
+
 def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sender):
     made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
     receiver.answers, receiver.location = [302], receiver.url + "/elsewhere"

@@ -1,0 +1,85 @@
+"""Health of what starts job runs: schedules and connections, by the outcomes of their newest runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, LiteralString, Self
+
+from retrieval.jobs import run_outcome
+
+MAX_RUNS = 100
+"""Finished job runs that are looked at, newest first."""
+
+# Only what `run_outcome.OUTCOME` reads, and not the whole progress.
+_COUNTED: LiteralString = (
+    " cross join lateral (select count(*) filter (where status = 'SUCCESS') as succeeded,"
+    " count(*) filter (where status = 'FAILED') as failed, count(*) filter (where status = 'CANCELLED') as cancelled"
+    " from run_documents where job_run_id = r.id) counted "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Observed outcomes: those of consecutive failures, and the newest success; `reason` of the last failure."""
+
+    last_outcome: str | None = None
+    last_success_at: datetime | None = None
+    failures_since: datetime | None = None
+    consecutive_failures: int = 0
+    reason: str | None = None
+    next_attempt_at: datetime | None = None
+
+    @property
+    def state(self) -> Literal["HEALTHY", "FAILING", "UNKNOWN"]:
+        """Return FAILING after a failure, HEALTHY after a success, UNKNOWN without an outcome."""
+        if self.reason is not None or self.consecutive_failures:
+            return "FAILING"
+        return "UNKNOWN" if self.last_success_at is None else "HEALTHY"
+
+    @classmethod
+    def load(cls, outcomes: Mapping[str, Any]) -> Self:
+        """Load the object that `select_health` selects."""
+        return cls(
+            last_outcome=outcomes["lastOutcome"],
+            last_success_at=_load_time(outcomes["lastSuccessAt"]),
+            failures_since=_load_time(outcomes["failuresSince"]),
+            consecutive_failures=outcomes["failures"],
+            reason=outcomes["reason"],
+        )
+
+    def with_refusals(self, count: int, since: datetime | None, reason: str | None) -> Self:
+        """Add due times without a job run, which are newer than every run."""
+        if not count:
+            return self
+        return replace(
+            self,
+            last_outcome="NOT_STARTED",
+            failures_since=self.failures_since or since,
+            consecutive_failures=self.consecutive_failures + count,
+            reason=reason or self.reason,
+        )
+
+
+def _load_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def select_health(runs: LiteralString) -> LiteralString:
+    """Return a subquery of the health of the job runs `r` for which the condition `runs` holds."""
+    # It counts back to the newest run that did not fail: most often one run. Cancelled ones decide nothing.
+    return (
+        "(with recursive recent as (select r.*, row_number() over (order by r.number desc) as place from job_runs r"
+        " where r.finished_at is not null and " + runs + f" order by r.number desc limit {MAX_RUNS}), streak as ("
+        "select r.id, r.place, r.finished_at, " + run_outcome.OUTCOME + " as outcome from recent r" + _COUNTED + "where"
+        " r.place = 1 union all select r.id, r.place, r.finished_at, " + run_outcome.OUTCOME + " from streak newer"
+        " join recent r on r.place = newer.place + 1" + _COUNTED + "where newer.outcome in ('FAILED', 'CANCELLED'))"
+        " select jsonb_build_object('lastOutcome', (array_agg(outcome order by place))[1],"
+        " 'lastSuccessAt', max(finished_at) filter (where outcome not in ('FAILED', 'CANCELLED')),"
+        " 'failuresSince', min(finished_at) filter (where outcome = 'FAILED'),"
+        " 'failures', count(*) filter (where outcome = 'FAILED'),"
+        " 'reason', (select coalesce(d.error, 'The job run failed.') from streak f left join run_documents d"
+        " on d.job_run_id = f.id and d.status = 'FAILED' where f.outcome = 'FAILED' order by f.place, d.position"
+        " limit 1)) from streak)"
+    )
