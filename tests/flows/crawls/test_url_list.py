@@ -203,7 +203,7 @@ def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(s
     assert len(run.completed) == 2
     assert sorted(site.paths()) == ["/tides", "/tides?from=mail"]
     assert set(documents(space)) == set(urls)
-    assert sorted(space.search("moon and tide")) == sorted(urls)
+    assert len(set(urls).intersection(space.search("moon and tide"))) == 1, "the same text takes two places"
     embedded = space.db.row(
         "select count(*) as texts from embeddings e join partitions p on p.id = e.partition_id"
         " where p.namespace_id = %(id)s",
