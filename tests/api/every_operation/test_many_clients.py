@@ -52,7 +52,8 @@ def test_no_get_operation_fails_under_32_clients(route, base, organization, owne
 
     async def read_until_deadline() -> None:
         headers = {"Authorization": f"Bearer {organization.api_key}"}
-        limits = httpx.Limits(max_connections=CLIENTS)
+        # The server closes connections that are idle for 5 s.
+        limits = httpx.Limits(max_connections=CLIENTS, keepalive_expiry=1)
         async with httpx.AsyncClient(base_url=base, headers=headers, limits=limits, timeout=60) as client:
             # `send` returns what the client does, here an awaitable response.
             world: Any = World(cast("Any", client), owner.tenant, owner.own)
