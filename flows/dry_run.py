@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from prefect.logging import get_run_logger
 
 from connectors import registry
 from flows import context, flow_states, tasks
+from flows.run_context import RunContext
 from flows.steps import explain_errors
 from retrieval import settings, sources
 from retrieval.connections.connected_source import Connected
@@ -37,27 +37,24 @@ from retrieval.ports import DiscoveryRequest, Embedder, RawContent, SourceItem
 @flow(name="dry-run", persist_result=False)
 async def dry_run(batch_id: str, attempt: int) -> State[None]:
     """Estimate ingestions without storing anything, one after the other."""
-    return await flow_states.run_batch(batch_id, attempt, _estimate_all)
+    async with flow_states.claim_batch(batch_id, attempt) as batch:
+        if (run := batch.run) is not None:
+            for waiting_trial in await asyncio.to_thread(dry_runs.waiting_trials, run.db, run.lease):
+                await _estimate_run(run, waiting_trial)
+            dry_runs.close_cancelled(run.db, run.lease)
+            batches.finish_batch(run.db, run.lease)
+            batch.report = partial(_report_outcome, run)
+    return batch.state
 
 
-async def _estimate_all(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
-    db = context.open_database()
-    for run in await asyncio.to_thread(dry_runs.waiting_trials, db, lease):
-        await _estimate_run(lease, run)
-    dry_runs.close_cancelled(db, lease)
-    batches.finish_batch(db, lease)
-    return partial(_end, lease)
+async def _report_outcome(run: RunContext) -> State[None]:
+    notifications.notify_listeners(run.db)
+    outcomes = run_outcome.of_batch(run.db, run.lease.batch_id)
+    return flow_states.final_state(outcomes, "The reports stand with their job runs.")
 
 
-async def _end(lease: Lease) -> State[None]:
-    db = context.open_database()
-    notifications.notify_listeners(db)
-    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), "The reports stand with their job runs.")
-
-
-async def _estimate_run(lease: Lease, run: dry_runs.Trial) -> None:
-    db = context.open_database()
-    trial = Trial(lease, run)
+async def _estimate_run(run: RunContext, waiting_trial: dry_runs.Trial) -> None:
+    trial = Trial(run.lease, waiting_trial)
     try:
         await asyncio.to_thread(find_out, trial)
         result: dict[str, Any] = {"report": trial.report, **trial.more}
@@ -66,7 +63,7 @@ async def _estimate_run(lease: Lease, run: dry_runs.Trial) -> None:
     except StepError as error:
         get_run_logger().warning("There is no report: %s", error)
         result = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
-    await asyncio.to_thread(dry_runs.finish_trial, db, lease, run.id, result)
+    await asyncio.to_thread(dry_runs.finish_trial, run.db, run.lease, trial.job_run_id, result)
 
 
 class Trial:

@@ -1,9 +1,11 @@
-"""What the flows of batches share: the claim of the batch, and the final state of the flow run."""
+"""Claim of a batch by its flow run, and the final state of the flow run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from prefect import get_client
@@ -15,6 +17,7 @@ from flows import context
 from flows.lease_renewal import keep_lease
 from flows.prefect_errors import GONE, SILENT
 from flows.request_context import bind_requests
+from flows.run_context import RunContext
 from retrieval import settings
 from retrieval.database.database import AWAY as DATABASE_AWAY
 from retrieval.jobs import run_outcome
@@ -23,39 +26,49 @@ from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.statuses import Outcome
 
 AWAY = (*DATABASE_AWAY, *SILENT)
-"""What is raised, outside of the steps and their retries, where the database or Prefect does not answer."""
+"""Errors of a database or Prefect server that does not answer."""
 
 
-async def run_batch(
-    batch_id: str,
-    attempt: int,
-    work: Callable[[Lease], Awaitable[Callable[[], Awaitable[State[None]]]]],
-    *,
-    retries_documents: bool = False,
-) -> State[None]:
-    """Claim the batch and `work` under its lease; then call what it returned, which makes the final state.
+@dataclass
+class BatchRun:
+    """Claimed batch of a flow run. `report` is called after the lease and returns the final state."""
 
-    `retries_documents`: whether a retry of the flow run in Prefect ingests the failed documents again.
+    run: RunContext | None = None
+    report: Callable[[], Awaitable[State[None]]] | None = None
+    state: State[None] = field(default_factory=Completed)
+
+
+@asynccontextmanager
+async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = False) -> AsyncIterator[BatchRun]:
+    """Hold the lease of a batch; `run` is None if another flow run holds it or nothing is left.
+
+    `retries_documents`: a retry of the flow run in Prefect ingests the failed documents again.
     """
     db, seconds = context.open_database(), settings.load_settings().lease_seconds
+    batch = BatchRun()
     try:
         lease = batches.claim_lease(db, batch_id, attempt, seconds=seconds)
         if lease is None and retries_documents:
             lease = await _claim_retry(batch_id, seconds=seconds)
         if lease is None:
-            return _unclaimed(batch_id)
+            batch.state = _unclaimed(batch_id)
+            yield batch
+            return
         try:
             with bind_requests(db, lease), keep_lease(db, lease, seconds=seconds):
-                end = await work(lease)
+                batch.run = RunContext(db, context.load_keys(), lease)
+                yield batch
         except Superseded:
-            return _unclaimed(lease.batch_id)
-        return await end()
+            batch.state = _unclaimed(lease.batch_id)
+        else:
+            if batch.report is not None:
+                batch.state = await batch.report()
     except AWAY as error:
-        return away_state(error)
+        batch.state = away_state(error)
 
 
 async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
-    """After a retry of the flow run in Prefect: the lease of its failed documents."""
+    """Claim the failed documents of a flow run that was retried in Prefect."""
     db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
         return None
@@ -64,7 +77,7 @@ async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
 
 
 def _unclaimed(batch_id: str) -> State[None]:
-    """There is nothing to do: how the batch ended, or that another works on it."""
+    """Return the state of a flow run without work: the outcome of the batch, or Superseded."""
     db = context.open_database()
     batch_id = retry.newest_batch(db, batch_id, str(_flow_run_id()))
     outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
@@ -74,13 +87,13 @@ def _unclaimed(batch_id: str) -> State[None]:
 
 
 def away_state(error: Exception) -> State[None]:
-    """The database or Prefect was away, or a starved machine was too slow for them: no document is to blame."""
+    """Return the state of a run that lost the database or Prefect; no document is to blame."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
     return Failed(name=GONE, message=message)
 
 
 def final_state(outcomes: Sequence[str], message: str) -> State[None]:
-    """State of a flow run by the outcomes of its job runs. Green is what succeeded at least in part."""
+    """Return the state of a flow run by the outcomes of its job runs; Completed if any succeeded at least in part."""
     if outcomes and all(outcome == Outcome.CANCELLED for outcome in outcomes):
         return Cancelled(message=message)
     if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):

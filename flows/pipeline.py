@@ -3,309 +3,254 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from functools import partial
+from typing import Final, Self
 
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
-from flows import context, flow_states, report, tasks
-from flows.run_context import Intake, TimeSlice
-from flows.steps import Discovery, Work, prepare_parser
-from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
+from flows import flow_states, report, tasks
+from flows.run_context import RunContext
+from flows.steps import Predecessors, StepResult, Work, prepare_parser
+from flows.tasks import run_step
+from retrieval.errors import ConfigChanged, Fatal, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import poison_detection
 from retrieval.ingestion.queries import listings, poison, results, run_documents
-from retrieval.ingestion.queries.results import Progress
 from retrieval.jobs import names, notifications, run_outcome
-from retrieval.jobs.breaker_watch import Circuits
-from retrieval.jobs.queries import batches, progress
-from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
-from retrieval.logs import without_query
+from retrieval.jobs.queries import progress
+from retrieval.jobs.queries.batches import DocumentKey, Superseded
 from retrieval.sources import STORED
 
-WINDOW_DOCUMENTS = 64
-WINDOW_KNOWN = 1024
-"""Of documents that were sent again: most are as they were, which is told by one look at all of them."""
-WINDOW_BYTES = 16 * 1024 * 1024
-WINDOWS_AT_ONCE = 2
-"""While one window embeds, the next is fetched and parsed."""
-LARGE_CHARACTERS = 1_000_000
-"""Of a parsed document whose later steps take long: others of its window do not wait for them."""
-PATIENCE_SECONDS = 3.0
-"""After which what is done, or was found meanwhile, goes on without the files of a window that take longer."""
+WINDOW_DOCUMENTS: Final = 64
+KNOWN_WINDOW_DOCUMENTS: Final = 1024
+"""Size of a window of known documents: most are unchanged, and one query finds those."""
+WINDOW_BYTES: Final = 16 * 1024 * 1024
+MAX_WINDOWS: Final = 2
+"""Concurrent windows: one is embedded while the next is fetched and parsed."""
+LARGE_CHARACTERS: Final = 1_000_000
+"""Size of a document that passes chunk, embed and upsert apart from the others of its window."""
+PATIENCE_SECONDS: Final = 3.0
+"""Wait this long for slow files before the finished ones continue."""
 
 
 async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
-    """Ingest the documents of a batch and return the final state of its flow run."""
-    return await flow_states.run_batch(batch_id, attempt, _ingest, retries_documents=True)
+    """Ingest a batch under its lease and return the final state of the flow run."""
+    async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
+        if (run := batch.run) is not None:
+            await ingest_documents(run)
+            batch.report = partial(report_outcome, run, run.close_batch())
+    return batch.state
 
 
-async def _ingest(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
-    """Take every document through the pipeline."""
-    db = context.open_database()
-    time_slice, circuits, later = TimeSlice(db, lease), Circuits(db, lease), 0
-    async with Intake(db, lease) as intake:
+async def ingest_documents(run: RunContext) -> None:
+    """Take the documents of a batch through discover, fetch, parse, chunk, embed and upsert."""
+    discovered: Sequence[StepResult] = ()
+
+    async def ingest_window(window: Work) -> None:
+        fetched = await run_step(tasks.fetch, window, discovered)
+        for part in split_window(run, window):
+            parsing = asyncio.create_task(run_step(tasks.parse, part, fetched))
+            await for_each_parsed(part, parsing, fetched, store_part)
+
+    async def store_part(part: Work, parsed: Predecessors) -> None:
+        chunked = await run_step(tasks.chunk, part, parsed)
+        embedded = await run_step(tasks.embed, part, chunked)
+        await run_step(tasks.upsert, part, embedded)
+
+    async with run.intake:
         while True:
-            await _discover(lease, time_slice, circuits)
-            await _pipeline(lease, time_slice, circuits, intake)
-            results.settle_runs(db, lease)
-            if time_slice.is_over() or circuits.left_out or not await intake.take_next():
-                break
-    if time_slice.has_ended or circuits.left_out:
-        later = time_slice.hand_back(circuits)
-    else:
-        batches.finish_batch(db, lease)
-    circuits.end()
-    return partial(_end, lease, later, circuits)
+            discovered = await discover_documents(run)
+            async with Windows(run) as windows:
+                async for window in windows:
+                    windows.start(window, ingest_window(window))
+            results.settle_runs(run.db, run.lease)
+            if run.is_blocked or not run.should_continue() or not await run.intake.take_next():
+                return
 
 
-async def _end(lease: Lease, later: int, circuits: Circuits) -> State[None]:
-    """Say how each document ended. `later`: job runs that go on in another flow run."""
-    db = context.open_database()
-    notifications.notify_listeners(db)
-    rows = results.list_outcomes(db, lease)
-    await report.report_results(
-        lease.scope.namespace, rows, results.count_skipped(db, lease), results.count_removed(db, lease)
-    )
-    message = _message(results.count_progress(db, lease), rows, later, circuits)
-    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
+async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
+    """Report the outcome of each document; return the final state of the flow run."""
+    notifications.notify_listeners(run.db)
+    rows = results.list_outcomes(run.db, run.lease)
+    skipped, removed = results.count_skipped(run.db, run.lease), results.count_removed(run.db, run.lease)
+    await report.report_results(run.namespace, rows, skipped, removed)
+    counts = results.count_progress(run.db, run.lease)
+    message = report.summarize_batch(counts, rows, handed_back, is_blocked=run.is_blocked)
+    return flow_states.final_state(run_outcome.of_batch(run.db, run.lease.batch_id), message)
 
 
-def _message(counts: Progress, rows: Sequence[results.Outcome], later: int, circuits: Circuits) -> str:
-    """The message of the flow run's final state: counts, and up to three failed documents with their reasons."""
-    total = names.counted_noun(counts.documents, "document")
-    if later and circuits.left_out:
-        waiting = names.counted_noun(later, "job run")
-        return f"{total} so far. {waiting} wait for a service that does not answer; see the logs."
-    if later:
-        return (
-            f"{total} so far. Others were waiting: {names.counted_noun(later, 'job run')} went on in another flow run."
-        )
-    if counts.failed or counts.cancelled:
-        parts = {"failed": counts.failed, "cancelled": counts.cancelled}
-        return (
-            f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{report.describe_failures(rows)}"
-        )
-    return f"{total} ingested."
-
-
-async def _discover(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> None:
-    """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
-    db = context.open_database()
-    for listing in await asyncio.to_thread(listings.waiting_listings, db, lease):
-        if time_slice.is_over():
-            return
+async def discover_documents(run: RunContext) -> list[StepResult]:
+    """List the documents of each job run that has no list yet; a failed listing is one failed entry of its job run."""
+    discovered = []
+    for listing in await asyncio.to_thread(listings.waiting_listings, run.db, run.lease):
+        if not run.should_continue():
+            break
         try:
-            async with report.report_listing(
-                lease.scope.namespace, partial(progress.read_progress, db, listing.job_run_id)
-            ):
-                named_task = tasks.name_task(
-                    tasks.discover, names.host_name(listing.request.config.get("url")) or listing.job_run_id
-                )
-                step = partial(
-                    named_task, Discovery(db, context.load_keys(), lease, listing, time_slice.goes_on, circuits)
-                )
-                with poison_detection.mark_alone(db, lease, listing.job_run_id):
-                    await tasks.wait_and_repeat(db, lease, step)
+            show_progress = partial(progress.read_progress, run.db, listing.job_run_id)
+            async with report.report_listing(run.namespace, show_progress):
+                label = names.host_name(listing.request.config.get("url")) or listing.job_run_id
+                step = tasks.name_task(tasks.discover, label, run.lease.source)
+                with poison_detection.mark_alone(run.db, run.lease, listing.job_run_id):
+                    work = partial(step, run.make_discovery(listing))
+                    discovered.append(await tasks.wait_and_repeat(run.db, run.lease, work))
         except Superseded:
             raise
         except Unavailable as error:
             get_run_logger().warning("%s", error)
         except StepError as error:
-            await asyncio.to_thread(discovering.fail_listing, db, lease, listing, str(error))
+            await asyncio.to_thread(discovering.fail_listing, run.db, run.lease, listing, str(error))
+    return discovered
 
 
-async def _pipeline(lease: Lease, time_slice: TimeSlice, circuits: Circuits, intake: Intake) -> None:
-    """Process everything open, then documents that were found packed or sent meanwhile, until none is new or the time
-    slice is over. Windows with slow files are not waited for.
+class Windows:
+    """Windows of a batch, started at most `MAX_WINDOWS` at once, until no document is open or the time slice is over.
 
-    What a process may have died of comes last, one by one.
+    Documents that were unpacked or that join the batch follow; a document that crashed its process comes last, alone.
     """
-    db = context.open_database()
-    seen_keys: set[DocumentKey] = set()
-    places = asyncio.Semaphore(WINDOWS_AT_ONCE)
-    running: set[asyncio.Task[None]] = set()
-    try:
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._seen: set[DocumentKey] = set()
+        self._waiting: deque[tuple[Sequence[DocumentKey], report.ProgressBar]] = deque()
+        self._running: dict[asyncio.Task[None], tuple[Work, report.ProgressBar | None]] = {}
+        self._bar: report.ProgressBar | None = None
+        self._listed_at = 0.0
+        self._is_stale = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, asyncio.CancelledError):
+            for window in self._running:
+                window.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def start(self, window: Work, ingestion: Coroutine[None, None, None]) -> None:
+        """Start the ingestion of the window that was yielded last."""
+        self._running[asyncio.create_task(ingestion)] = window, self._bar
+
+    async def __aiter__(self) -> AsyncIterator[Work]:
+        run = self._run
         while True:
-            if not (is_over := time_slice.is_over()):
-                if not circuits.left_out:
-                    await intake.look()
-                if windows := _windows(lease, seen_keys):
-                    seen_keys.update(*windows)
-                    running.add(asyncio.create_task(_side_by_side(lease, windows, places, time_slice, circuits)))
-            if running:
-                done, running = await asyncio.wait(
-                    running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                for ended in done:
-                    ended.result()
-            elif is_over:
-                return
-            elif suspect := next((key for key in poison.list_suspects(db, lease) if key not in seen_keys), None):
-                seen_keys.add(suspect)
-                with poison_detection.mark_alone(db, lease, suspect.document_id):
-                    await _through(lease, [suspect], time_slice, circuits, run_documents.window_label(db, [suspect]))
+            if not run.should_continue():
+                self._waiting.clear()
+            elif (self._is_stale and not self._waiting) or time.monotonic() > self._listed_at + PATIENCE_SECONDS:
+                await self._list_windows()
+            if self._waiting and len(self._running) < MAX_WINDOWS:
+                keys, self._bar = self._waiting.popleft()
+                if work := self._prepare(keys):
+                    yield work
+            elif self._running:
+                await self._wait()
+            elif run.should_continue() and (suspect := self._next_suspect()):
+                self._bar = None
+                with poison_detection.mark_alone(run.db, run.lease, suspect.document_id):
+                    if work := self._prepare([suspect]):
+                        yield work
+                    while self._running:
+                        await self._wait()
             else:
                 return
-    except asyncio.CancelledError:
-        for window in running:
-            window.cancel()
-        raise
-    finally:
-        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _list_windows(self) -> None:
+        """List documents that are new in the batch, those of joining job runs included."""
+        run = self._run
+        if not run.is_blocked:
+            await run.intake.append_waiting()
+        known = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED else None
+        windows = run_documents.list_windows(
+            run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known
+        )
+        unseen = [[key for key in window if key not in self._seen] for window in windows]
+        bar = report.ProgressBar(run.namespace, sum(map(len, unseen)))
+        self._waiting.extend((window, bar) for window in unseen if window)
+        self._seen.update(*unseen)
+        self._listed_at, self._is_stale = time.monotonic(), False
+
+    def _next_suspect(self) -> DocumentKey | None:
+        suspects = poison.list_suspects(self._run.db, self._run.lease)
+        suspect = next((key for key in suspects if key not in self._seen), None)
+        if suspect is not None:
+            self._seen.add(suspect)
+        return suspect
+
+    def _prepare(self, keys: Sequence[DocumentKey]) -> Work | None:
+        """Load the namespace for a window; None after failing its documents if the namespace was deleted."""
+        try:
+            work = self._run.make_work(keys)
+        except Superseded:
+            raise
+        except Fatal as error:
+            run_documents.fail_items(self._run.db, self._run.lease, dict.fromkeys(keys, str(error)))
+            return None
+        if len(keys) <= WINDOW_DOCUMENTS:  # a larger window is mostly unchanged: no parser for it
+            prepare_parser(work)
+        return work
+
+    async def _wait(self) -> None:
+        """Wait up to `PATIENCE_SECONDS` for a window; raise its error."""
+        ended, _ = await asyncio.wait(self._running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        self._is_stale = self._is_stale or bool(ended)
+        for task in ended:
+            window, bar = self._running.pop(task)
+            try:
+                task.result()
+            except ConfigChanged:
+                get_run_logger().info("The namespace got another model or vector store: embedding again.")
+                self._seen.difference_update(window.window)
+            if bar is not None:
+                await bar.add(len(window.window))
 
 
-def _windows(lease: Lease, seen: set[DocumentKey]) -> list[list[DocumentKey]]:
-    window_size = WINDOW_KNOWN if lease.source in STORED else None
-    windows = run_documents.list_windows(
-        context.open_database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=window_size
-    )
-    new = [[key for key in window if key not in seen] for window in windows]
-    return [window for window in new if window]
+def split_window(run: RunContext, window: Work) -> Iterator[Work]:
+    """Yield a window, or its open documents in parts of `WINDOW_DOCUMENTS` while the time slice lasts."""
+    if len(window.window) <= WINDOW_DOCUMENTS:
+        yield window
+        return
+    open_keys = run_documents.open_of(run.db, window.window)
+    for start in range(0, len(open_keys), WINDOW_DOCUMENTS):
+        if not run.should_continue():
+            return
+        yield window.part(open_keys[start : start + WINDOW_DOCUMENTS])
 
 
-async def _side_by_side(
-    lease: Lease,
-    windows: Sequence[Sequence[DocumentKey]],
-    places: asyncio.Semaphore,
-    time_slice: TimeSlice,
-    circuits: Circuits,
+async def for_each_parsed(
+    window: Work,
+    parsing: asyncio.Task[Predecessors],
+    fetched: Predecessors,
+    store_part: Callable[[Work, Predecessors], Coroutine[None, None, None]],
 ) -> None:
-    progress = report.ProgressBar(lease.scope.namespace, sum(map(len, windows)))
-
-    async def run_window(window: Sequence[DocumentKey]) -> None:
-        async with places:
-            if time_slice.is_over():
-                return
-            label = run_documents.window_label(context.open_database(), window)
-            for part in await _changed(lease, window, time_slice, circuits, label):
-                if part is not window and time_slice.is_over():
-                    return
-                await _through(lease, part, time_slice, circuits, label)
-            await progress.add(len(window))
-
-    ended = await asyncio.gather(*map(run_window, windows), return_exceptions=True)
-    if trouble := [error for error in ended if error is not None]:
-        raise trouble[0]
-
-
-async def _changed(
-    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str
-) -> list[Sequence[DocumentKey]]:
-    """The window as it is; of a large one, after its content was looked at, what has changed, in usual windows."""
-    if len(window) <= WINDOW_DOCUMENTS:
-        return [window]
-    db = context.open_database()
-    try:
-        work = Work(db, context.load_keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
-        await run_step(tasks.fetch, work)
-        results.settle_runs(db, lease)
-    except Superseded:
-        raise
-    except Fatal as error:
-        get_run_logger().warning("%s", without_query(str(error)))  # told of each part when it comes to it
-    open_items = run_documents.open_of(db, window)
-    return [open_items[start : start + WINDOW_DOCUMENTS] for start in range(0, len(open_items), WINDOW_DOCUMENTS)]
-
-
-async def _through(
-    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str = ""
-) -> None:
-    """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
-    db = context.open_database()
-    try:
-        while not await _attempt(lease, window, time_slice, circuits, label):
-            get_run_logger().info("The namespace got another model or vector store: embedding again.")
-    except Superseded:
-        raise
-    except Fatal as error:
-        run_documents.fail_items(db, lease, dict.fromkeys(window, str(error)))
-        results.settle_runs(db, lease)
-
-
-async def _attempt(
-    lease: Lease, window: Sequence[DocumentKey], time_slice: TimeSlice, circuits: Circuits, label: str
-) -> bool:
-    """Tell whether all steps counted; False if the namespace got another model or store before the last one."""
-    db = context.open_database()
-    work = Work(db, context.load_keys(), lease, window, label=label, goes_on=time_slice.goes_on, circuits=circuits)
-    prepare_parser(work)
-    try:
-        await run_step(tasks.fetch, work)
-        results.settle_runs(db, lease)
-        if run_documents.open_of(db, window):
-            await _from_parsing_on(work)
-    except ConfigChanged:
-        return False
-    return True
-
-
-async def _from_parsing_on(work: Work) -> None:
-    """Parse the window and take each document through the later steps once: without those whose parsing takes long, and
-    apart from large ones, which take these steps one by one."""
-    running = {parsing := asyncio.create_task(run_step(tasks.parse, work))}
-    begun: set[DocumentKey] = set()
+    """Call `store_part` with parsed documents while slow files are still parsed; large documents run one by one."""
+    storing: list[asyncio.Task[None]] = []  # of one large document
+    started: set[DocumentKey] = set()
     try:
         while True:
-            if running:
-                ended, running = await asyncio.wait(
-                    running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                )
-                for task in ended:
-                    task.result()
+            if running := [task for task in (parsing, *storing) if not task.done()]:
+                await asyncio.wait(running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             is_parsed = parsing.done()
-            results.settle_runs(work.db, work.lease)
-            parsed = [
-                item for item in run_documents.parsed_items(work.db, work.lease, work.window) if item.key not in begun
-            ]
-            large = [item.key for item in parsed if item.characters > LARGE_CHARACTERS][:1]
-            if large and not running - {parsing}:
-                begun.update(large)
-                running.add(asyncio.create_task(_after_parsing(work.part(large))))
-            if small_items := [item.key for item in parsed if item.characters <= LARGE_CHARACTERS]:
-                begun.update(small_items)
-                await _after_parsing(work.part(small_items))
-            elif is_parsed and not running:
+            parsed = parsing.result() if is_parsed else fetched
+            if storing and storing[0].done():
+                storing.pop().result()
+            results.settle_runs(window.db, window.lease)
+            items = run_documents.parsed_items(window.db, window.lease, window.window)
+            ready = [item for item in items if item.key not in started]
+            large = [item.key for item in ready if item.characters > LARGE_CHARACTERS][:1]
+            if large and not storing:
+                started.update(large)
+                storing.append(asyncio.create_task(store_part(window.part(large), parsed)))
+            if small := [item.key for item in ready if item.characters <= LARGE_CHARACTERS]:
+                started.update(small)
+                await store_part(window.part(small), parsed)
+            elif is_parsed and not storing:
                 return
     except asyncio.CancelledError:
-        for task in running:
+        for task in (parsing, *storing):
             task.cancel()
         raise
     finally:
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-async def _after_parsing(work: Work) -> None:
-    """Take parsed documents through the later steps. Steps for which nothing is left are no tasks."""
-    for step in tasks.PIPELINE[tasks.PIPELINE.index(tasks.parse) + 1 :]:
-        await run_step(step, work)
-        results.settle_runs(work.db, work.lease)
-        if not run_documents.open_of(work.db, work.window):
-            return
-
-
-async def run_step(step: tasks.Pipeline, work: Work) -> None:
-    """Run a step with its retries; documents that it could not process fail with the reason.
-
-    What needs somebody who does not answer stays as it is.
-    """
-    try:
-        await tasks.wait_and_repeat(work.db, work.lease, partial(tasks.name_task(step, work.label), work))
-    except Unavailable as error:
-        get_run_logger().warning("%s: %s", step.name, error)
-    except Retryable as error:
-        get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
-        remaining = [
-            key for key in run_documents.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)
-        ]
-        run_documents.fail_items(
-            work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in remaining}
-        )
-
-
-def _gave_up(step: str, error: Retryable) -> str:
-    """Error of a document that a step gave up on."""
-    attempts = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
-    later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-    return f"{step}: {error} {attempts if tasks.is_soon(error) else later}"
+        await asyncio.gather(parsing, *storing, return_exceptions=True)

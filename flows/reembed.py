@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -14,13 +13,14 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from connectors import registry
-from flows import context, flow_states, report, tasks
+from flows import flow_states, report, tasks
 from flows.circuit_breaking import guard_port
-from flows.pipeline import WINDOW_DOCUMENTS, run_step
-from flows.run_context import TimeSlice
+from flows.pipeline import WINDOW_DOCUMENTS
+from flows.run_context import RunContext
 from flows.steps import Work, explain_errors
+from flows.tasks import run_step
 from retrieval import settings
-from retrieval.errors import Fatal, StepError, Unavailable
+from retrieval.errors import StepError, Unavailable
 from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
 from retrieval.evaluations.gate import Gate, Verdict
@@ -30,9 +30,7 @@ from retrieval.ingestion.queries import reembedding as queries
 from retrieval.ingestion.queries import reembedding_swap, results, run_documents
 from retrieval.ingestion.reembedding import Window
 from retrieval.jobs import notifications, run_outcome
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
-from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
@@ -41,110 +39,98 @@ from retrieval.ports import Scope
 @flow(name="reembed", persist_result=False)
 async def reembed(batch_id: str, attempt: int) -> State[None]:
     """Embed all documents of a namespace for its next model or vector store."""
-    return await flow_states.run_batch(batch_id, attempt, _reembed)
+    async with flow_states.claim_batch(batch_id, attempt) as batch:
+        if (run := batch.run) is not None:
+            swapped = await rebuild_documents(run)
+            if swapped is None:
+                run.hand_back()
+            else:
+                reembedding.drop_runs(run.db, run.lease)
+                batches.finish_batch(run.db, run.lease)
+            run.circuits.end()
+            batch.report = partial(_report_outcome, run, swapped=swapped)
+    return batch.state
 
 
-async def _reembed(lease: Lease) -> Callable[[], Awaitable[State[None]]]:
-    db = context.open_database()
-    time_slice, circuits = TimeSlice(db, lease), Circuits(db, lease)
-    swapped = await rebuild_documents(lease, time_slice, circuits)
+async def _report_outcome(run: RunContext, *, swapped: bool | None) -> State[None]:
     if swapped is None:
-        time_slice.hand_back(circuits)
-    else:
-        reembedding.drop_runs(db, lease)
-        batches.finish_batch(db, lease)
-    circuits.end()
-    return partial(_end, lease, swapped=swapped)
-
-
-async def _end(lease: Lease, *, swapped: bool | None) -> State[None]:
-    db = context.open_database()
-    if swapped is None:
-        notifications.notify_listeners(db)
+        notifications.notify_listeners(run.db)
         return Completed(
             message="Paused: other batches wait, or a service does not answer. Continues in a later flow run."
         )
-    await report.report_results(lease.scope.namespace, results.list_outcomes(db, lease))
+    await report.report_results(run.namespace, results.list_outcomes(run.db, run.lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     message = "Search stays with the old model and vector store; see the result table."
-    return flow_states.final_state(run_outcome.of_batch(db, lease.batch_id), message)
+    return flow_states.final_state(run_outcome.of_batch(run.db, run.lease.batch_id), message)
 
 
-async def rebuild_documents(lease: Lease, time_slice: TimeSlice, circuits: Circuits) -> bool | None:
+async def rebuild_documents(run: RunContext) -> bool | None:
     """Embed documents until all are current, then swap the generations.
 
     Return False if the run was cancelled, a document failed or the gate refused it; None if another flow run must
     continue, because the time slice is over or the new model or store does not answer. Documents that arrive during the
     evaluation are embedded, and not evaluated again.
     """
-    db, ring, language = context.open_database(), context.load_keys(), settings.load_settings().keyword_language
+    db, ring, lease = run.db, run.keys, run.lease
+    language = settings.load_settings().keyword_language
     passed = False
     while (target := await asyncio.to_thread(reembedding.read_target, db, ring, lease)) is not None:
         later, job_run = target
         await asyncio.to_thread(queries.list_outdated, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.list_windows, db, lease, size=WINDOW_DOCUMENTS)
-        progress = report.ProgressBar(lease.scope.namespace, sum(len(window.keys) for window in windows))
+        progress = report.ProgressBar(run.namespace, sum(len(window.keys) for window in windows))
         for window in windows:
-            if time_slice.is_over():
+            if not run.should_continue():
                 return None
             with (
                 poison_detection.mark_alone(db, window.lease, window.keys[0].document_id)
                 if window.alone
                 else nullcontext()
             ):
-                await _through(window, later, circuits, run_documents.window_label(db, window.keys))
-            if circuits.left_out:
+                await rebuild_window(run, window, later)
+            if run.is_blocked:
                 return None
             await progress.add(len(window.keys))
         if await asyncio.to_thread(queries.has_failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
-        passed = passed or await passes_gate(lease, job_run, later, circuits)
+        passed = passed or await passes_gate(run, job_run, later)
         if not passed:
-            return None if circuits.left_out else False
+            return None if run.is_blocked else False
         if await asyncio.to_thread(reembedding_swap.swap, db, ring, lease, job_run, later, language):
             return True
     return False
 
 
-async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, label: str) -> None:
-    """Chunk, embed and store one window. A fatal error fails its documents with the reason."""
-    db = context.open_database()
-    run_documents.start_window(db, window.lease, window.keys)
-    try:
-        for step in tasks.REBUILDING:
-            await run_step(
-                step, Work(db, context.load_keys(), window.lease, window.keys, later, label=label, circuits=circuits)
-            )
-            results.settle_runs(db, window.lease)
-    except Superseded:
-        raise
-    except Fatal as error:
-        run_documents.fail_items(db, window.lease, dict.fromkeys(window.keys, str(error)))
+async def rebuild_window(run: RunContext, window: Window, later: NamespaceConfig) -> None:
+    """Chunk, embed and store one window for the next model or vector store."""
+    run_documents.start_window(run.db, window.lease, window.keys)
+    label = run_documents.window_label(run.db, window.keys)
+    work = Work(run.db, run.keys, window.lease, window.keys, later, label=label, circuits=run.circuits)
+    chunked = await run_step(tasks.chunk, work)
+    embedded = await run_step(tasks.embed, work, chunked)
+    await run_step(tasks.shadow, work, embedded)
 
 
 class Trial:
     """Evaluation of a new generation. Not a dataclass, since Prefect would traverse its fields."""
 
-    def __init__(self, lease: Lease, job_run_id: str, later: NamespaceConfig, gate: Gate, circuits: Circuits) -> None:
-        self.lease, self.job_run_id, self.later, self.gate, self.circuits = lease, job_run_id, later, gate, circuits
+    def __init__(self, run: RunContext, job_run_id: str, later: NamespaceConfig, gate: Gate) -> None:
+        self.run, self.job_run_id, self.later, self.gate = run, job_run_id, later, gate
         self.verdict: Verdict | None = None
 
     def __repr__(self) -> str:
         return f"Trial({self.job_run_id}, {self.gate.metric})"
 
 
-async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, circuits: Circuits) -> bool:
-    """Tell whether the generation passes the gate, or has none. The job run stores the figures.
-
-    False also if the run was cancelled, or a circuit breaker in `circuits` is open.
-    """
-    db = context.open_database()
-    gate = await asyncio.to_thread(reembedding_swap.asked, db, context.load_keys(), lease)
+async def passes_gate(run: RunContext, job_run_id: str, later: NamespaceConfig) -> bool:
+    """Check whether the generation passes the gate, or has none; False if the run was cancelled or is blocked."""
+    db, lease = run.db, run.lease
+    gate = await asyncio.to_thread(reembedding_swap.asked, db, run.keys, lease)
     if gate is None:
         return True
-    trial = Trial(lease, job_run_id, later, gates.load_gate(gate), circuits)
+    trial = Trial(run, job_run_id, later, gates.load_gate(gate))
     try:
         await tasks.wait_and_repeat(db, lease, partial(judge_generation, trial))
     except Unavailable:
@@ -159,11 +145,11 @@ async def passes_gate(lease: Lease, job_run_id: str, later: NamespaceConfig, cir
 
 def judge_new_generation(trial: Trial) -> None:
     """Evaluate every question on the new generation, and on the current one if the gate compares both."""
-    db, gate = context.open_database(), trial.gate
-    scope = trial.lease.scope
+    db, gate = trial.run.db, trial.gate
+    scope = trial.run.lease.scope
 
     def check_wanted() -> None:
-        if not batches.is_wanted(db, trial.lease):
+        if not batches.is_wanted(db, trial.run.lease):
             raise _Unwanted
 
     alive = gates.throttle_alive(check_wanted)
@@ -172,7 +158,7 @@ def judge_new_generation(trial: Trial) -> None:
             evaluation, questions = gates.find_questions(db, scope.organization, scope.namespace, gate)
             current = None
             if gate.not_worse_than is not None:
-                present = _bench(trial, namespaces.load(db, context.load_keys(), scope.namespace), evaluation)
+                present = _bench(trial, namespaces.load(db, trial.run.keys, scope.namespace), evaluation)
                 vectors = judge.vectors_of(present, questions, [gates.SETTING], alive)
                 current = gates.mean_measure(present, questions, vectors, gate.metric, alive)
             bench = _bench(trial, trial.later, evaluation)
@@ -189,12 +175,12 @@ class _Unwanted(Exception):
 
 
 def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
-    db = context.open_database()
+    db, circuits = trial.run.db, trial.run.circuits
     return Bench(
         db,
         scope,
-        guard_port(registry.make_embedder(config), "embedder", config, trial.circuits, trial.job_run_id),
-        guard_port(registry.vector_store(config, db), "vectors", config, trial.circuits, trial.job_run_id),
+        guard_port(registry.make_embedder(config), "embedder", config, circuits, trial.job_run_id),
+        guard_port(registry.vector_store(config, db), "vectors", config, circuits, trial.job_run_id),
         lambda chosen: registry.make_reranker(replace(config, reranker=chosen or config.reranker)),
         settings.load_settings().keyword_language,
     )

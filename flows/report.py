@@ -159,3 +159,17 @@ def describe_failures(rows: Sequence[Outcome]) -> str:
     if len(failed) > 3:
         parts.append(f" {len(failed) - 3:,} more are in the artifact of results.")
     return "".join(parts)
+
+
+def summarize_batch(counts: outcomes.Progress, rows: Sequence[Outcome], handed_back: int, *, is_blocked: bool) -> str:
+    """Summarize counts and up to three failed documents as the message of a flow run's final state."""
+    total = names.counted_noun(counts.documents, "document")
+    if handed_back:
+        job_runs = names.counted_noun(handed_back, "job run")
+        if is_blocked:
+            return f"{total} so far. {job_runs} wait for a service that does not answer; see the logs."
+        return f"{total} so far. Others were waiting: {job_runs} went on in another flow run."
+    if counts.failed or counts.cancelled:
+        parts = {"failed": counts.failed, "cancelled": counts.cancelled}
+        return f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{describe_failures(rows)}"
+    return f"{total} ingested."

@@ -1,10 +1,11 @@
-"""State of a flow run: its time slice, and the job runs that join its batch."""
+"""Context of a flow run: lease, time slice, circuit breakers and intake of its batch."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final, Self
 
 import psycopg
@@ -15,114 +16,154 @@ from prefect.logging import get_run_logger
 
 from flows import request_context
 from flows.prefect_errors import SILENT
+from flows.steps import Discovery, Work
 from retrieval import settings
 from retrieval.database.database import Database
+from retrieval.ingestion.queries import run_documents
+from retrieval.ingestion.queries.listings import Waiting
 from retrieval.jobs import levers
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue
-from retrieval.jobs.queries.batches import Lease
+from retrieval.jobs.queries.batches import DocumentKey, Lease
+from retrieval.security.secrets import KeyRing
 
 log = structlog.get_logger()
 
-TURN_SECONDS: Final = 5.0
-"""Seconds that a batch keeps its slot, whoever waits."""
-LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks at who waits."""
+TIME_SLICE_SECONDS: Final = 5.0
+"""Time that a batch keeps its slot at least."""
+QUEUE_CHECK_SECONDS: Final = 1.0
+"""Time between two checks for waiting batches."""
 GRACE_SECONDS: Final = 2.0
-"""Seconds in which a waiting batch may find a slot that is free anyway."""
+"""Time in which a waiting batch may take a slot that is free anyway."""
+APPEND_SECONDS: Final = 0.5
+"""Time between two appends: a pass over a few texts costs as much as one over many."""
+
+
+class RunContext:
+    """Batch of a flow run with its database, keys, lease, time slice, circuit breakers and intake."""
+
+    def __init__(self, db: Database, keys: KeyRing, lease: Lease) -> None:
+        self.db, self.keys, self.lease = db, keys, lease
+        self.circuits = Circuits(db, lease)
+        self.time_slice = TimeSlice(db, lease)
+        self.intake = Intake(db, lease)
+
+    @property
+    def namespace(self) -> str:
+        return self.lease.scope.namespace
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a job run waits for an open circuit breaker."""
+        return self.circuits.left_out
+
+    def should_continue(self) -> bool:
+        """Check whether the batch may start another document, page or window: its time slice is not over."""
+        return not self.time_slice.is_over()
+
+    def make_work(self, window: Sequence[DocumentKey]) -> Work:
+        """Prepare a window of documents for the steps; Fatal if the namespace was deleted."""
+        label = run_documents.window_label(self.db, window)
+        return Work(
+            self.db, self.keys, self.lease, window, label=label, goes_on=self.should_continue, circuits=self.circuits
+        )
+
+    def make_discovery(self, listing: Waiting) -> Discovery:
+        """Prepare the listing of a job run's documents; Fatal if the namespace was deleted."""
+        return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
+
+    def hand_back(self) -> int:
+        """Queue the unfinished job runs for another flow run, and return their number."""
+        count = batches.hand_back(self.db, self.lease, waiting=self.circuits.waiting, held=self.circuits.held)
+        log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count)
+        return count
+
+    def close_batch(self) -> int:
+        """Finish the batch, or hand back its rest; return the number of job runs handed back."""
+        handed_back = 0
+        if self.time_slice.has_ended or self.is_blocked:
+            handed_back = self.hand_back()
+        else:
+            batches.finish_batch(self.db, self.lease)
+        self.circuits.end()
+        return handed_back
 
 
 class TimeSlice:
-    """A batch's time in its slot. Threads may share it."""
+    """Time of a batch in its worker slot; over once another batch waits. Thread-safe."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
-        self._look_at = time.monotonic() + TURN_SECONDS
+        self._check_at = time.monotonic() + TIME_SLICE_SECONDS
         self._lock = threading.Lock()
         self.has_ended = False
         """Last result of `is_over`."""
 
     def is_over(self) -> bool:
-        """Tell whether another batch should have this slot now; once True, it stays so."""
+        """Check whether another batch should have the slot; once True, it stays True."""
         with self._lock:
             current = time.monotonic()
-            if not self.has_ended and current >= self._look_at:
+            if not self.has_ended and current >= self._check_at:
                 self.has_ended = job_queue.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
-                self._look_at = current + LOOK_SECONDS
+                self._check_at = current + QUEUE_CHECK_SECONDS
             return self.has_ended
-
-    def goes_on(self) -> bool:
-        return not self.is_over()
-
-    def hand_back(self, circuits: Circuits) -> int:
-        """Release the remaining work for another flow run, and close the batch; returns the number of job runs."""
-        count = batches.hand_back(self._db, self._lease, waiting=circuits.waiting, held=circuits.held)
-        log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=count)
-        return count
-
-
-PACE_SECONDS: Final = 0.5
-"""Between two looks while something joins: each pass over a few texts costs as much as one over many."""
 
 
 class Intake:
-    """Job runs that join the batch while it is at work. Leaving it names the flow run after all that it has done."""
+    """Job runs that join a batch while its flow run works. On exit, the flow run is renamed after all of them."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
-        self._looked = 0.0
-        self._found = 0
-        self._named: asyncio.Task[None] | None = None
+        self._appended_at = 0.0
+        self._last_count = 0
+        self._renaming: asyncio.Task[None] | None = None
         self.joined = 0
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._named is None:
+        if self._renaming is None:
             return
         if kind is not None:
-            self._named.cancel()
+            self._renaming.cancel()
             return
-        await self._named
-        await self._name()
+        await self._renaming
+        await self._rename_flow_run()
 
     async def take_next(self) -> bool:
-        """Take up synchronizations that waited for those of this batch; tell whether there are any.
-
-        Those of a connection follow each other. With a flow run for each, what piled up during an outage takes minutes.
-        """
+        """Append synchronizations that waited for those of this batch; return whether there are any."""
+        # Those of a connection follow one another. A flow run for each would take minutes after an outage.
         if not self._lease.follows or self._lease.source in await asyncio.to_thread(levers.held_sources, self._db):
             return False
         return bool(await self._append())
 
-    async def look(self) -> None:
-        """Take up what waits; at once, but while something has just joined, in turns."""
+    async def append_waiting(self) -> None:
+        """Append waiting job runs to the batch; right after others have joined, wait for `APPEND_SECONDS` first."""
         if not self._lease.grows:
             return
-        if self._found:
-            await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
-        self._looked = time.monotonic()
-        self._found = await self._append()
+        if self._last_count:
+            await asyncio.sleep(self._appended_at + APPEND_SECONDS - time.monotonic())
+        self._appended_at = time.monotonic()
+        self._last_count = await self._append()
 
     async def _append(self) -> int:
-        """Add what waits to the batch; how many job runs."""
         size = settings.load_settings().batch_limit
         joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
         request_context.follow_joined(joined, self._lease)
         self.joined += len(joined)
-        if joined and self._named is None:
-            self._named = asyncio.create_task(self._name())
+        if joined and self._renaming is None:
+            self._renaming = asyncio.create_task(self._rename_flow_run())
         return len(joined)
 
-    async def _name(self) -> None:
-        """People find in Prefect what it is about; a cancellation there is one of all of them."""
-        context = FlowRunContext.get()
-        if context is None or context.flow_run is None:
+    async def _rename_flow_run(self) -> None:
+        """Name the flow run after its batch. Cancelling it cancels every job run of the batch."""
+        flow_run = FlowRunContext.get()
+        if flow_run is None or flow_run.flow_run is None:
             return
         try:
             name = await asyncio.to_thread(batch_append.describe_batch, self._db, self._lease)
             async with get_client() as client:
-                await client.update_flow_run(context.flow_run.id, name=name)
-        except (psycopg.Error, *SILENT) as error:  # the work itself is done; nothing of it depends on a name
+                await client.update_flow_run(flow_run.flow_run.id, name=name)
+        except (psycopg.Error, *SILENT) as error:  # the documents do not depend on the name
             get_run_logger().warning("Its name was not changed: %s", type(error).__name__)

@@ -1,4 +1,4 @@
-"""The pipeline's steps on one window of a batch, as plain functions: `tasks` makes Prefect tasks of them."""
+"""Steps of the pipeline on one window of documents, as plain functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import wraps
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -38,12 +38,13 @@ from retrieval.statuses import Stage
 
 
 class Work:
-    """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside.
+    """Window of documents with the ports of its namespace.
 
-    `config`: another than the namespace's own, for documents not yet searchable. `label`: name in messages.
-    `goes_on`: whether another document or page may be begun that is to be fetched elsewhere, or takes long to parse.
-    `circuits`: breakers through which vendors and sites are asked; None where nobody else could go on meanwhile.
+    `config` replaces the namespace's own. `goes_on` is called before each download and each long file; False ends the
+    step early. `circuits` guard vendors and sites; None calls them directly.
     """
+
+    # Not a dataclass: Prefect would look for inputs in its fields.
 
     def __init__(
         self,
@@ -69,13 +70,14 @@ class Work:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
 
     def part(self, window: Sequence[DocumentKey]) -> Work:
-        """Some documents of this window, with the same ports."""
+        """Copy the work for some documents of its window, and label it by their names."""
         part = copy.copy(self)
         part.window = window
+        part.label = run_documents.window_label(self.db, window)
         return part
 
     def waits(self, key: DocumentKey) -> bool:
-        """Tell whether the document needs a vendor or site whose circuit breaker is open."""
+        """Check whether the document needs a vendor or site whose circuit breaker is open."""
         return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
 
     @property
@@ -84,7 +86,7 @@ class Work:
 
     @property
     def source(self) -> Source | None:
-        """Source of the batch's documents; None if the request itself brought them."""
+        """Source of the batch's documents; None for uploads."""
         return self._fetched_source() if self.lease.source in sources.FETCHED else None
 
     def _fetched_source(self) -> Source:
@@ -97,7 +99,7 @@ class Work:
 
     @property
     def parser_address(self) -> str:
-        """Address of the namespace's own parser, which changes the parsed text; "" without one."""
+        """Address of the namespace's own parser; "" without one."""
         return str((self._config.parser or {}).get("url", ""))
 
     @property
@@ -106,10 +108,7 @@ class Work:
         return guard_port(store, "vectors", self._config, self._circuits, self._alone)
 
     def choose_model(self) -> None:
-        """Have the namespace's model chosen by the parsed documents of this window, if it is open.
-
-        What decides whether a document has changed is computed again for that model.
-        """
+        """Choose the namespace's model by this window's parsed documents if none is chosen, and update fingerprints."""
         if self._is_given or not model_choice.is_open(self._config.embedding_model):
             return
         parsed = run_documents.at_stage(self.db, self.lease, self.window, Stage.PARSED)
@@ -128,7 +127,7 @@ class Work:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Model and external parser, which decide with its content whether a document has changed."""
+        """Model and external parser, a part of each document's fingerprint."""
         embedder = self.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
         return identity | ({"parser": self.parser_address} if self.parser_address else {})
@@ -139,7 +138,7 @@ class Work:
 
 
 class Discovery(Work):
-    """A job run that is to find out what to ingest."""
+    """Job run whose documents are not listed yet."""
 
     def __init__(
         self,
@@ -157,38 +156,41 @@ class Discovery(Work):
         return f"Discovery({self.listing.job_run_id}, {self.listing.request.source})"
 
     def list_documents(self) -> None:
-        """Store what the source lists, page by page."""
+        """Store the source's list page by page."""
         source = self._fetched_source()
         discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
 
 
-Step = Callable[[Work], None]
-_LAST = frozenset(("upsert", "shadow"))
-"""After which a document is at its end: what was counted for it is told by then."""
+@dataclass(frozen=True)
+class StepResult:
+    """Outcome of a step. The next step takes it, so that Prefect draws an edge between the two tasks."""
+
+    step: str
+    documents: int
 
 
-def pipeline_step(function: Step) -> Step:
-    """Time the step, and tell what a database's trouble means without showing what it was about."""
+Predecessors = StepResult | Sequence[StepResult] | None
 
-    @wraps(function)
-    def run(work: Work) -> None:
-        started = time.monotonic()
-        origin.work_for(work.lease.scope.organization)
-        runs = [key.job_run_id for key in work.window]
-        with tracing.trace_step(function.__name__, runs, documents=len(work.window)), explain_errors():
-            function(work)
-            seconds = time.monotonic() - started
-            run_documents.add_timing(work.db, work.lease, work.window, function.__name__, seconds)
-        counts.observe_seconds(catalog.STAGE, seconds, function.__name__, times=len(set(runs)))
-        if function.__name__ in _LAST:
-            counts.write_counts(work.db)
 
-    return run
+@contextmanager
+def record_step(step: str, work: Work) -> Iterator[None]:
+    """Record duration and trace of a step on a window."""
+    started = time.monotonic()
+    origin.work_for(work.lease.scope.organization)
+    runs = [key.job_run_id for key in work.window]
+    with tracing.trace_step(step, runs, documents=len(work.window)), explain_errors():
+        yield
+        seconds = time.monotonic() - started
+        run_documents.add_timing(work.db, work.lease, work.window, step, seconds)
+    counts.observe_seconds(catalog.STAGE, seconds, step, times=len(set(runs)))
+    if step in ("upsert", "shadow"):
+        # Last step of the pipeline; its counters are final.
+        counts.write_counts(work.db)
 
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """A database's trouble in the pipeline's words: try again, or do not."""
+    """Translate errors of the database into `Retryable` and `Fatal`, without the statement."""
     try:
         yield
     except AWAY as error:
@@ -202,83 +204,91 @@ def explain_errors() -> Iterator[None]:
 
 
 def _full(error: Exception) -> Retryable | None:
-    """Retryable error of a full disk: worth another try once there may be room."""
+    """Return the `Retryable` error of a full disk."""
     reason = disk_full.full_disk_reason(error)
     return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
 
 
-def discover(work: Discovery) -> None:
-    """Find out what there is to ingest."""
+def discover(discovery: Discovery) -> StepResult:
+    """List the documents of a source."""
     started = time.monotonic()
-    origin.work_for(work.lease.scope.organization)
-    with tracing.trace_step("discover", [work.listing.job_run_id]), explain_errors():
-        work.list_documents()
+    origin.work_for(discovery.lease.scope.organization)
+    with tracing.trace_step("discover", [discovery.listing.job_run_id]), explain_errors():
+        discovery.list_documents()
     counts.observe_seconds(catalog.STAGE, time.monotonic() - started, "discover")
+    return StepResult("discover", len(discovery.window))
+
+
+def fetch(work: Work, _after: Predecessors = None) -> StepResult:
+    """Download new content into the file store and finish unchanged documents."""
+    with record_step("fetch", work):
+        run_documents.start_window(work.db, work.lease, work.window)
+        fetching.fetch_documents(
+            work.db, work.lease, work.window, work.files, work.identity, work.source, goes_on=work.goes_on
+        )
+    return StepResult("fetch", len(work.window))
 
 
 def prepare_parser(work: Work) -> None:
-    """Have the process that reads files start while they are fetched, unless none of the window needs it."""
+    """Start the parser process for files that need it while they are still fetched."""
     if work.lease.source == "TEXT":
         return
-    opened = [
+    unparsed = [
         item
         for stage in items.BEFORE["parse"]
         for item in run_documents.at_stage(work.db, work.lease, work.window, stage)
     ]
-    with suppress(Retryable):  # whoever parses tries again, and gives the reason
-        work.parser.warm((item.name, item.media_type) for item in opened)
+    with suppress(Retryable):  # parse tries again and reports the reason
+        work.parser.warm((item.name, item.media_type) for item in unparsed)
 
 
-@pipeline_step
-def fetch(work: Work) -> None:
-    """Bring new content into the file store; finish what has not changed."""
-    run_documents.start_window(work.db, work.lease, work.window)
-    source = work.source
-    fetching.fetch_documents(work.db, work.lease, work.window, work.files, work.identity, source, goes_on=work.goes_on)
+def parse(work: Work, _after: Predecessors = None) -> StepResult:
+    """Convert raw files to Markdown."""
+    with record_step("parse", work):
+        parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on, ring=work.ring)
+    return StepResult("parse", len(work.window))
 
 
-@pipeline_step
-def parse(work: Work) -> None:
-    """Read raw files into Markdown."""
-    parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on, ring=work.ring)
+def chunk(work: Work, _after: Predecessors = None) -> StepResult:
+    """Split Markdown into chunks by the model's tokens."""
+    with record_step("chunk", work):
+        work.choose_model()
+        embedder = work.embedder
+        tokenizer = tokenizer_for(embedder.provider, embedder.model)
+        run_documents.take_back(work.db, work.lease, work.window, work.epoch)
+        chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
+    return StepResult("chunk", len(work.window))
 
 
-@pipeline_step
-def chunk(work: Work) -> None:
-    """Cut texts by the model's tokens."""
-    work.choose_model()
-    embedder = work.embedder
-    tokenizer = tokenizer_for(embedder.provider, embedder.model)
-    run_documents.take_back(work.db, work.lease, work.window, work.epoch)
-    chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
+def embed(work: Work, _after: Predecessors = None) -> StepResult:
+    """Compute the missing vectors of chunks."""
+    with record_step("embed", work):
+        embedding.embed_documents(work.db, work.lease, work.window, work.embedder)
+    return StepResult("embed", len(work.window))
 
 
-@pipeline_step
-def embed(work: Work) -> None:
-    """Make the vectors that are not there yet."""
-    embedding.embed_documents(work.db, work.lease, work.window, work.embedder)
-
-
-@pipeline_step
-def upsert(work: Work) -> None:
-    """Store the vectors and make the new generation visible."""
+def upsert(work: Work, _after: Predecessors = None) -> StepResult:
+    """Store the vectors and make the new generation of each document visible."""
     options = settings.load_settings()
-    upserting.upsert_documents(
-        work.db,
-        work.lease,
-        work.window,
-        work.vectors,
-        options.keyword_language,
-        timeout=options.readback_seconds,
-        epoch=work.epoch,
-    )
+    with record_step("upsert", work):
+        upserting.upsert_documents(
+            work.db,
+            work.lease,
+            work.window,
+            work.vectors,
+            options.keyword_language,
+            timeout=options.readback_seconds,
+            epoch=work.epoch,
+        )
+    return StepResult("upsert", len(work.window))
 
 
-@pipeline_step
-def shadow(work: Work) -> None:
-    """Store the vectors beside those that are searched."""
+def shadow(work: Work, _after: Predecessors = None) -> StepResult:
+    """Store the vectors of the next model next to the visible ones."""
     timeout = settings.load_settings().readback_seconds
-    upserting.upsert_shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
+    with record_step("shadow", work):
+        upserting.upsert_shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
+    return StepResult("shadow", len(work.window))
 
 
 def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:

@@ -5,24 +5,24 @@ import asyncio
 import pytest
 
 from connectors import registry
-from flows import context, pipeline, report, run_context
-from flows.run_context import Intake, TimeSlice
+from flows import pipeline, run_context
+from flows.run_context import RunContext, TimeSlice
 from retrieval.ingestion import discover, fetch
 from retrieval.ingestion.queries import listings
 from retrieval.jobs import levers, runs
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import batches, job_queue
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
+from tests.flows.plain_steps import without_prefect
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""
-    monkeypatch.setattr(run_context, "TURN_SECONDS", 0.0)
-    monkeypatch.setattr(run_context, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "TIME_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "QUEUE_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(run_context, "GRACE_SECONDS", 0.0)
 
 
@@ -169,26 +169,23 @@ class Brief(TimeSlice):
 
     def is_over(self):
         self.asked += 1
-        self._over = self.asked > 3
-        return self._over
+        self.has_ended = self.asked > 3
+        return self.has_ended
 
 
 def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, space, monkeypatch):
     monkeypatch.setattr(pipeline, "WINDOW_DOCUMENTS", 2)
-    monkeypatch.setattr(pipeline, "WINDOWS_AT_ONCE", 1)
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(pipeline, "run_step", _run_step)
+    monkeypatch.setattr(pipeline, "MAX_WINDOWS", 1)
+    without_prefect(monkeypatch, db, space.ring)
     names = [f"text {number}" for number in range(9)]
     post(db, space.scope, *names)
     left = []
     while not left or left[-1]:
         lease = held(space)
-        turn = Brief(db, lease)
-        circuits = Circuits(db, lease)
-        asyncio.run(pipeline._pipeline(lease, turn, circuits, Intake(db, lease)))
-        left.append(turn.hand_back(circuits))
+        run = RunContext(db, space.ring, lease)
+        run.time_slice = Brief(db, lease)
+        asyncio.run(pipeline.ingest_documents(run))
+        left.append(run.close_batch())
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
 
@@ -199,16 +196,3 @@ def open_runs(space):
         " where p.namespace_id = %(namespace)s and r.finished_at is null",
         {"namespace": space.scope.namespace},
     )
-
-
-class _NoBar:
-    async def add(self, _count):
-        pass
-
-
-def _no_bar(_namespace, _total):
-    return _NoBar()
-
-
-async def _run_step(step, work):
-    step.fn(work)

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import pytest
 
-from flows import context, pipeline, report, tasks
+from flows import pipeline
+from flows.run_context import RunContext
 from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import batches
-from tests.flows.test_time_slice import _no_bar
-
-
-@contextlib.asynccontextmanager
-async def _no_listing(*_):
-    yield
+from tests.flows.plain_steps import without_prefect
 
 
 @pytest.fixture
-def without_prefect(db, space, monkeypatch):
-    """The flow's body without artifacts and task runs."""
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(report, "report_listing", _no_listing)
-    monkeypatch.setattr(tasks, "name_task", lambda task, _name: task.fn)
+def ingest(db, space, monkeypatch):
+    """Ingest a batch without artifacts and task runs."""
+    without_prefect(monkeypatch, db, space.ring)
+
+    def work(lease):
+        run = RunContext(db, space.ring, lease)
+        asyncio.run(pipeline.ingest_documents(run))
+        run.close_batch()
+
+    return work
 
 
-def test_what_waited_for_a_synchronization_is_done_in_its_flow_run(space, account, without_prefect):
+def test_what_waited_for_a_synchronization_is_done_in_its_flow_run(space, account, ingest):
     account.put("owls.txt", "Owls hunt mice at night.")
     asked = [space.request() for _ in range(3)]
     lease = space.lease()
-    asyncio.run(pipeline._ingest(lease))
+    ingest(lease)
     runs = [space.run(run) for run in asked]
     assert [(run.status, run.outcome) for run in runs] == [("COMPLETED", "SUCCEEDED")] * 3
     assert [len(run.completed) for run in runs] == [1, 0, 0], "each lists what changed after the one before it"
@@ -42,12 +40,12 @@ def test_what_waited_for_a_synchronization_is_done_in_its_flow_run(space, accoun
     assert batches.open_batches(space.db) == []
 
 
-def test_a_paused_deployment_keeps_the_next_synchronization(space, account, without_prefect):
+def test_a_paused_deployment_keeps_the_next_synchronization(space, account, ingest):
     asked = [space.request() for _ in range(2)]
     lease = space.lease()
     try:
         levers.record_levers(space.db, [Lever("paused", source="BOX")])
-        asyncio.run(pipeline._ingest(lease))
+        ingest(lease)
     finally:
         levers.record_levers(space.db, [])
     assert [space.run(run).status for run in asked] == ["COMPLETED", "QUEUED"]

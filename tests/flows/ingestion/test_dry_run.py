@@ -16,6 +16,7 @@ from connectors.embedders.request_sizing import RequestLimits
 from connectors.embedders.server_limits import ServerLimits
 from connectors.embedders.vendor_embedder import VendorEmbedder
 from flows import context, dry_run, steps
+from flows.run_context import RunContext
 from retrieval.errors import Skippable
 from retrieval.ingestion.dry_run import SAMPLE, Estimator
 from retrieval.ingestion.queries import listings, results, run_documents
@@ -80,7 +81,7 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
     batches.record_flow_run(space.db, batch, "run")
     lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
     for run in dry_runs.waiting_trials(space.db, lease):
-        asyncio.run(dry_run._estimate_run(lease, run))
+        asyncio.run(dry_run._estimate_run(RunContext(space.db, space.ring, lease), run))
     dry_runs.close_cancelled(space.db, lease)
     batches.finish_batch(space.db, lease)
     assert rows(space) == before

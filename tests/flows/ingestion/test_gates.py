@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,27 +10,22 @@ import numpy as np
 import pytest
 
 from connectors import registry
-from flows import context, reembed
-from flows.run_context import TimeSlice
+from flows import reembed
+from flows.run_context import RunContext
 from retrieval import settings
 from retrieval.evaluations import evaluations, gate, judge
 from retrieval.evaluations.gate import Gate
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.search import search
 from retrieval.search.search import Query
 from tests.flows.configured import EMBEDDED, Configured
+from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server
 
 ANIMALS = ("owl", "fox", "otter", "heron", "badger", "salmon", "beetle", "lizard", "stork", "marten", "lynx", "toad")
 TODAY = EMBEDDED["embeddingModelConfig"]
-
-
-class NoBar:
-    async def add(self, _count):
-        pass
 
 
 @pytest.fixture
@@ -42,19 +36,8 @@ def space(db, monkeypatch, tmp_path):
     settings.load_settings.cache_clear()
     registry._made.clear()
     made = Configured(db)
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: made.ring)
-
-    async def run(step, work):
-        step.fn(work)
-
-    def start(_namespace, _total):
-        return NoBar()
-
-    monkeypatch.setattr(reembed, "run_step", run)
+    without_prefect(monkeypatch, db, made.ring)
     monkeypatch.setattr(reembed, "judge_generation", reembed.judge_new_generation)
-    monkeypatch.setattr(reembed.report, "ProgressBar", start)
-    monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
     for animal in ANIMALS:
         made.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
     made.work()
@@ -103,11 +86,11 @@ def rebuild(space):
     (batch,) = [one for one in batches.undispatched_batches(space.db) if one.source == "REEMBED"]
     batches.record_flow_run(space.db, batch, "run")
     lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
-    circuits = Circuits(space.db, lease)
-    swapped = asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), circuits))
+    run = RunContext(space.db, space.ring, lease)
+    swapped = asyncio.run(reembed.rebuild_documents(run))
     reembedding.drop_runs(space.db, lease)
     batches.finish_batch(space.db, lease)
-    circuits.end()
+    run.circuits.end()
     return swapped
 
 

@@ -2,22 +2,21 @@
 
 import asyncio
 import gc
-import logging
 from dataclasses import replace
 
 import pytest
 
 from connectors import registry
-from flows import context, pipeline, reembed, steps
-from flows.run_context import TimeSlice
+from flows import context, reembed, steps
+from flows.run_context import RunContext, TimeSlice
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import poison_detection, reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches
 from retrieval.namespaces import namespaces
 from tests.flows.configured import STEPS, Configured
+from tests.flows.plain_steps import without_prefect
 from tests.standins import pinecone
 
 MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
@@ -27,11 +26,6 @@ TEXTS = {
     "tides": "The spring tide follows the full moon and the new moon.",
     "bread": "Bread rises because yeast makes gas in the dough.",
 }
-
-
-class NoBar:
-    async def add(self, _count):
-        pass
 
 
 @pytest.fixture
@@ -52,24 +46,17 @@ def space(db, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def by_hand(monkeypatch):
+def by_hand(space, monkeypatch):
     """Steps run in the test's own process; `hook(step, work)` is called before each."""
 
     class Hand:
         hook = staticmethod(lambda _step, _work: None)
 
-        async def run(self, step, work):
-            self.hook(step.name, work)
-            step.fn(work)
+        def before(self, step, work):
+            self.hook(step, work)
 
     hand = Hand()
-
-    def start(_namespace, _total):
-        return NoBar()
-
-    monkeypatch.setattr(reembed, "run_step", hand.run)
-    monkeypatch.setattr(reembed.report, "ProgressBar", start)
-    monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
+    without_prefect(monkeypatch, space.db, space.ring, before=hand.before)
     return hand
 
 
@@ -90,7 +77,7 @@ def lease_of(space, source="REEMBED"):
 
 def rebuild(space, lease=None):
     lease = lease or lease_of(space)
-    swapped = asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
+    swapped = asyncio.run(reembed.rebuild_documents(RunContext(space.db, space.ring, lease)))
     reembedding.drop_runs(space.db, lease)
     batches.finish_batch(space.db, lease)
     return swapped
@@ -175,7 +162,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
 
     by_hand.hook = die
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(reembed.rebuild_documents(lease, TimeSlice(space.db, lease), Circuits(space.db, lease)))
+        asyncio.run(reembed.rebuild_documents(RunContext(space.db, space.ring, lease)))
     space.db.rows(
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
@@ -327,7 +314,6 @@ def test_the_flow_runs_in_prefect(space):
     assert state.name == "Completed"
     assert space.run(run).status == "COMPLETED"
     assert models(space) == {WORDS["model"]}
-    assert pipeline.WINDOWS_AT_ONCE
 
 
 def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):
@@ -340,9 +326,10 @@ def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(s
             return len(built) == 1
 
     lease = lease_of(space)
-    turn = Brief(space.db, lease)
-    assert asyncio.run(reembed.rebuild_documents(lease, turn, Circuits(space.db, lease))) is None
-    assert turn.hand_back(Circuits(space.db, lease)) == 1
+    paused = RunContext(space.db, space.ring, lease)
+    paused.time_slice = Brief(space.db, lease)
+    assert asyncio.run(reembed.rebuild_documents(paused)) is None
+    assert paused.hand_back() == 1
     assert models(space) == {MINILM["model"]}
     finds_all(space)
     assert rebuild(space)

@@ -8,16 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from prefect.logging import disable_run_logger
 
 from connectors import registry
 from connectors.http import retries
-from flows import circuit_breaking, context, pipeline, report, steps, tasks
-from flows.run_context import Intake, TimeSlice
+from flows import circuit_breaking, pipeline, steps
+from flows.run_context import RunContext
 from retrieval import readiness, settings
 from retrieval.errors import Retryable, Unavailable
 from retrieval.ingestion import poison_detection
-from retrieval.ingestion.queries import results
 from retrieval.jobs import breaker_watch, queueing, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
@@ -26,6 +24,7 @@ from retrieval.jobs.queries.breakers import Asked
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
+from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults
 from tests.standins import model_server as model_servers
 from tests.standins.model_server import UNEMBEDDABLE, ModelServer
@@ -56,11 +55,8 @@ class Worker:
     def __init__(self, db, spaces, monkeypatch, asked=()):
         self.db = db
         self._asked = asked
-        monkeypatch.setattr(context, "open_database", lambda: db)
-        monkeypatch.setattr(report, "ProgressBar", _no_bar)
-        monkeypatch.setattr(pipeline, "tasks", _Plain)
+        without_prefect(monkeypatch, db, None)
         self._rings = {space.scope.namespace: space.ring for space in spaces}
-        self._monkeypatch = monkeypatch
 
     def turn(self):
         """Take up every batch that may leave, one after the other: how often each asked the vendor, by namespace."""
@@ -69,42 +65,15 @@ class Worker:
         for batch in batches.undispatched_batches(self.db):
             batches.record_flow_run(self.db, batch, "run")
             lease = batches.claim_lease(self.db, batch.id, batch.attempt, seconds=30)
-            self._monkeypatch.setattr(context, "load_keys", lambda ring=self._rings[batch.namespace]: ring)
             before = len(self._asked)
-            self.take(lease)
+            self.take(lease, self._rings[batch.namespace])
             asked[batch.namespace] = len(self._asked) - before
         return asked
 
-    def take(self, lease):
-        turn, mine = TimeSlice(self.db, lease), Circuits(self.db, lease)
-        with disable_run_logger():
-            asyncio.run(pipeline._pipeline(lease, turn, mine, Intake(self.db, lease)))
-        results.settle_runs(self.db, lease)
-        if mine.left_out:
-            turn.hand_back(mine)
-        else:
-            batches.finish_batch(self.db, lease)
-        mine.end()
-
-
-class _Plain:
-    """The steps without Prefect around them: one try."""
-
-    RETRIES, PIPELINE, fetch, parse = tasks.RETRIES, tasks.PIPELINE, tasks.fetch, tasks.parse
-    wait_and_repeat, is_soon = staticmethod(tasks.wait_and_repeat), staticmethod(tasks.is_soon)
-
-    @staticmethod
-    def name_task(step, _label):
-        return step.fn
-
-
-class _NoBar:
-    async def add(self, _count):
-        pass
-
-
-def _no_bar(_namespace, _total):
-    return _NoBar()
+    def take(self, lease, ring):
+        run = RunContext(self.db, ring, lease)
+        asyncio.run(pipeline.ingest_documents(run))
+        run.close_batch()
 
 
 def hung(openai, over):
@@ -190,7 +159,7 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
     batches.form_batches(db, size=1000, batches=8)
     assert len(batches.undispatched_batches(db)) == 1, "one probe at a time"
     batches.record_flow_run(db, probe, "run")
-    worker.take(batches.claim_lease(db, probe.id, 1, seconds=30))
+    worker.take(batches.claim_lease(db, probe.id, 1, seconds=30), space.ring)
     assert len(asked) == breakers.FAILURES + 2, "the text, and a known good word"
     assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
     (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
@@ -264,7 +233,7 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     mine = Circuits(db, lease)
     with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
         raise AssertionError("it is asked")
-    TimeSlice(db, lease).hand_back(mine)
+    batches.hand_back(db, lease, waiting=mine.waiting, held=mine.held)
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     assert batch.job_runs == (other,)

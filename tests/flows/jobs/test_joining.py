@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from flows import context, pipeline, report, run_context
-from flows.run_context import Intake, TimeSlice
+from flows import pipeline, run_context
+from flows.run_context import Intake, RunContext
 from retrieval.ingestion import poison_detection
-from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue
 from retrieval.jobs.queries.batches import Superseded
 from tests.flows.configured import Configured
-from tests.flows.test_time_slice import _no_bar, listed, open_runs, post
+from tests.flows.plain_steps import without_prefect
+from tests.flows.test_time_slice import listed, open_runs, post
 
 
 @pytest.fixture
@@ -40,30 +40,23 @@ def forms(db, places=2):
 
 
 def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):
-    monkeypatch.setattr(run_context, "PACE_SECONDS", 0.05)
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
+    monkeypatch.setattr(run_context, "APPEND_SECONDS", 0.05)
     late = [["two", "three"], ["four"], []]
     windows = []
 
-    async def recorded(step, work):
-        if step.name == "fetch":
+    def send_more(step, work):
+        if step == "fetch":
             windows.append(len(work.window))
             if late:
-                await asyncio.to_thread(post, db, space.scope, *late.pop(0))
-        step.fn(work)
+                post(db, space.scope, *late.pop(0))
 
-    monkeypatch.setattr(pipeline, "run_step", recorded)
+    without_prefect(monkeypatch, db, space.ring, before=send_more)
     post(db, space.scope, "one")
     lease = lease_of(db, space)
 
-    async def work():
-        async with Intake(db, lease) as taken:
-            await pipeline._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), taken)
-            return taken.joined
-
-    assert asyncio.run(work()) == 3
+    run = RunContext(db, space.ring, lease)
+    asyncio.run(pipeline.ingest_documents(run))
+    assert run.intake.joined == 3
     batches.finish_batch(db, lease)
     assert windows == [1, 2, 1]
     assert not open_runs(space)
@@ -88,7 +81,7 @@ def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short,
 
     async def work():
         async with Intake(db, lease) as taken:
-            await taken.look()
+            await taken.append_waiting()
             return taken.joined
 
     assert asyncio.run(work()) == 1

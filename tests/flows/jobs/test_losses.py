@@ -147,12 +147,13 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     scope = new_scope()
     (run,) = post(db, scope, "a long one")
 
-    async def go_away(lease, _turn, _circuits, _intake):
-        begin(db, lease)
+    async def go_away(run):
+        begin(db, run.lease)
         raise error
 
-    monkeypatch.setattr(pipeline, "_pipeline", go_away)
+    monkeypatch.setattr(pipeline, "ingest_documents", go_away)
     monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: None)
     for _ in range(2 * ATTEMPTS):
         batches.form_batches(db, size=64, batches=8)
         (batch,) = batches.undispatched_batches(db)

@@ -8,11 +8,11 @@ from io import BytesIO
 import pytest
 
 from connectors import registry
-from flows import context, pipeline, report
-from flows.run_context import Intake, TimeSlice
-from retrieval.jobs.breaker_watch import Circuits
+from flows import pipeline
+from flows.run_context import RunContext
 from retrieval.jobs.queries import batches
 from tests.flows.configured import Configured
+from tests.flows.plain_steps import without_prefect
 
 SECONDS = 60
 
@@ -33,26 +33,10 @@ class Held:
         self._parser.warm(files)
 
 
-async def _run_step(step, work):
-    await asyncio.to_thread(step.fn, work)
-
-
-class _NoBar:
-    async def add(self, documents):
-        pass
-
-
-def _no_bar(_namespace, _total):
-    return _NoBar()
-
-
 @pytest.fixture
 def space(db, monkeypatch):
     space = Configured(db)
-    monkeypatch.setattr(context, "open_database", lambda: db)
-    monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(report, "ProgressBar", _no_bar)
-    monkeypatch.setattr(pipeline, "run_step", _run_step)
+    without_prefect(monkeypatch, db, space.ring)
     monkeypatch.setattr(pipeline, "PATIENCE_SECONDS", 0.2)
     return space
 
@@ -76,7 +60,7 @@ def test_what_is_done_is_completed_and_found_while_another_file_of_its_batch_is_
     lease = space.lease()
 
     def work():
-        asyncio.run(pipeline._pipeline(lease, TimeSlice(db, lease), Circuits(db, lease), Intake(db, lease)))
+        asyncio.run(pipeline.ingest_documents(RunContext(db, space.ring, lease)))
 
     worker = threading.Thread(target=work)
     worker.start()

@@ -1,0 +1,37 @@
+"""The pipeline without a Prefect server: steps are plain function calls, and no artifact is made."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+from flows import context, pipeline, reembed, report, run_context, tasks
+
+
+class _NoBar:
+    async def add(self, _documents):
+        pass
+
+
+@contextlib.asynccontextmanager
+async def _no_listing(*_):
+    yield
+
+
+def without_prefect(monkeypatch, db, ring, *, before=lambda _step, _work: None):
+    """Run the steps in this process; `before(step, work)` is called ahead of each."""
+
+    def plain(step, _label, _source=""):
+        def call(work, *after):
+            before(step.name, work)
+            return step.fn(work, *after)
+
+        return call
+
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    monkeypatch.setattr(context, "load_keys", lambda: ring)
+    monkeypatch.setattr(tasks, "name_task", plain)
+    monkeypatch.setattr(report, "ProgressBar", lambda _namespace, _total: _NoBar())
+    monkeypatch.setattr(report, "report_listing", _no_listing)
+    for module in (pipeline, reembed, run_context, tasks):
+        monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("flow run"))
