@@ -54,8 +54,8 @@ def guard_port(
     storage: Mapping[str, Any] = getattr(config, _CONFIGS[kind])
     if circuits is None or _provider(storage) in _LOCAL:
         return port
-    each = kind != "embedder"  # a model's client counts its own tries
-    through = partial(circuits.through, _vendor(config, kind, storage), job_run=job_run, each=each)
+    counts_each = kind != "embedder"  # a model's client counts its own tries
+    through = partial(circuits.through, _vendor(config, kind, storage), job_run=job_run, each=counts_each)
     return cast("P", _Guarded(port, through))
 
 
@@ -78,11 +78,11 @@ class _Guarded:
             return attribute
 
         @wraps(attribute)
-        def asked(*args: Any, **named: Any) -> Any:
+        def guarded(*args: Any, **named: Any) -> Any:
             with self._through():
                 return attribute(*args, **named)
 
-        return asked
+        return guarded
 
 
 class _Source:
@@ -109,8 +109,8 @@ class _Source:
         if request.source in sources.WEB:
             with self._through(request, item.external_id):
                 return self._port.fetch(item, request, to)
-        asked = self._ask_connection(request)
-        with self._through(request, ""), self._circuits.tell_apart(asked, item.external_id):
+        breaker = self._ask_connection(request)
+        with self._through(request, ""), self._circuits.tell_apart(breaker, item.external_id):
             return self._port.fetch(item, request, to)
 
     def _ask_connection(self, request: DiscoveryRequest) -> Asked:

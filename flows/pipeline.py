@@ -162,9 +162,9 @@ class Windows:
         run = self._run
         if not run.is_blocked:
             await run.intake.append_waiting()
-        known = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED else None
+        known_limit = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED else None
         windows = run_documents.list_windows(
-            run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known
+            run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known_limit
         )
         unseen = [[key for key in window if key not in self._seen] for window in windows]
         bar = report.ProgressBar(run.namespace, sum(map(len, unseen)))

@@ -92,10 +92,11 @@ async def run_step(step: StepTask, work: Work, after: Predecessors = None) -> Pr
     """
     if step is not fetch and not run_documents.open_of(work.db, work.window):
         return after
-    named, waits = name_task(step, work.label, work.lease.source), LongWaits(work.db, work.lease)
+    result = after
+    named_step, waits = name_task(step, work.label, work.lease.source), LongWaits(work.db, work.lease)
     while True:
         try:
-            after = await asyncio.to_thread(named, work, after)
+            result = await asyncio.to_thread(named_step, work, after)
         except Unavailable as error:  # the documents wait for the vendor's breaker
             get_run_logger().warning("%s: %s", step.name, error)
         except Retryable as error:
@@ -109,7 +110,7 @@ async def run_step(step: StepTask, work: Work, after: Predecessors = None) -> Pr
             get_run_logger().warning("%s failed: %s", step.name, without_query(str(error)))
             run_documents.fail_items(work.db, work.lease, dict.fromkeys(work.window, str(error)))
         results.settle_runs(work.db, work.lease)
-        return after
+        return result
 
 
 def _fail_remaining(step: str, work: Work, error: Retryable) -> None:

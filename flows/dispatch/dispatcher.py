@@ -157,7 +157,7 @@ class Dispatcher:
 
     async def schedule(self, thread: LoopThread) -> None:
         troubled: dict[str, str] = {}
-        told, again_at = None, 0.0
+        reconciled, again_at = None, 0.0
 
         async def settle_pause(schedule_id: str, paused: bool) -> None:  # noqa: FBT001
             await thread.run(connection_schedules.settle_pause, schedule_id, paused=paused)
@@ -165,9 +165,9 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 schedules_wanted = await thread.run(connection_schedules.wanted_schedules)
-                if schedules_wanted != told or troubled or time.monotonic() >= again_at:
+                if schedules_wanted != reconciled or troubled or time.monotonic() >= again_at:
                     await schedules.reconcile_schedules(client, schedules_wanted, troubled, settle_pause)
-                    told, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
+                    reconciled, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.heartbeat.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
