@@ -73,7 +73,8 @@ class Work:
         """Copy the work for some documents of its window, and label it by their names."""
         part = copy.copy(self)
         part.window = window
-        part.label = run_documents.window_label(self.db, window)
+        if len(window) < len(self.window):
+            part.label = run_documents.window_label(self.db, window)
         return part
 
     def waits(self, key: DocumentKey) -> bool:

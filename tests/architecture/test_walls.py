@@ -39,6 +39,7 @@ PLANTED = [
         "connectors.rerankers.jina",
         "retrieval.documents.documents",
     ),
+    ("Layers within the flows", "flows.steps", "flows.pipeline"),
     ("Only flows speak Prefect", "retrieval.jobs.queries.batches", "prefect"),
     ("Layers within retrieval", "retrieval.search.queries", "retrieval.documents.documents"),
     ("Layers within retrieval", "retrieval.database.pagination", "retrieval.settings"),
