@@ -37,17 +37,14 @@ soak: setup ## faults without end: ARGS="--minutes 60 --seed 7"; about every rol
 	$(BIN)/python -m tests.faults $(ARGS)
 
 # The longest first.
-LINTS := lint-types lint-links lint-format lint-rules lint-imports lint-dependencies
+LINTS := lint-types docs lint-format lint-rules lint-imports lint-dependencies
 .PHONY: $(LINTS) lint-types-again
 
-lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs; two at once
+lint: setup ## format, rules, types, import contracts, declared dependencies, the site of the docs; two at once
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(LINTS)
 
 lint-types:
 	$(BIN)/mypy
-
-lint-links:
-	$(BIN)/mkdocs build --quiet --strict
 
 lint-format:
 	$(BIN)/ruff format --check .

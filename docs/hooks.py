@@ -2,8 +2,10 @@
 
 Every page is written as Markdown beside its HTML, and llms.txt lists them by the tabs of the site."""
 
+import logging
 import re
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 
 from jinja2 import Environment
@@ -16,6 +18,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _NAVIGATION: list[Navigation] = []
+# Strict builds count the warnings of this logger.
+_LOG = logging.getLogger("mkdocs.plugins.hooks")
 sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 
 import api_reference  # noqa: E402
@@ -34,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["reference/cli.md"] = settings_reference.render_commands()
     for name, page in ROOT_PAGES.items():
         text = re.sub(r"\]\(docs/", "](", (ROOT / name).read_text(encoding="utf-8"))
-        pages[page] = _redirect_links(text, "")
+        pages[page] = _redirect_links(text, "", "")
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -42,11 +46,59 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
     """Lead links to the root's files to their pages in the site, and write the page's Markdown twin."""
-    text = _redirect_links(markdown, "../")
+    to_docs = "../" * page.file.src_uri.count("/")
+    text = _redirect_links(markdown, f"{to_docs}../", to_docs)
     twin = Path(config.site_dir, page.file.src_uri)
     twin.parent.mkdir(parents=True, exist_ok=True)
     twin.write_text(text, encoding="utf-8")
     return text
+
+
+def on_page_content(html: str, page: Page, **_: object) -> None:
+    """Warn about code fences and headings of the Markdown that the HTML shows as prose."""
+    rendered = _RenderedPage()
+    rendered.feed(html)
+    fence = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+    source, fences = fence.subn("", page.markdown or "")
+    if "```" in rendered.prose or rendered.code_blocks < fences:
+        _LOG.warning('%s: a code fence is rendered as text; write a file name as title="…"', page.file.src_uri)
+    headings = {_letters(heading) for heading in rendered.headings}
+    for heading in re.findall(r"^##+ (.+)$", source, re.MULTILINE):
+        if _letters(re.sub(r"\]\([^)]*\)", "", heading)) not in headings:
+            _LOG.warning('%s: the heading "%s" is not rendered as one', page.file.src_uri, heading)
+
+
+class _RenderedPage(HTMLParser):
+    """Text outside of code blocks, and the text of each heading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prose = ""
+        self.headings: list[str] = []
+        self._in_heading = False
+        self.code_blocks = 0
+        self._code_depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._code_depth += tag == "pre"
+        self.code_blocks += tag == "pre"
+        if re.fullmatch("h[1-6]", tag):
+            self._in_heading = True
+            self.headings.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._code_depth -= tag == "pre"
+        self._in_heading = self._in_heading and not re.fullmatch("h[1-6]", tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_heading:
+            self.headings[-1] += data
+        if not self._code_depth:
+            self.prose += data
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]", "", text)
 
 
 def on_env(env: Environment, config: MkDocsConfig, **_: object) -> Environment:
@@ -70,7 +122,7 @@ def _list_pages(item: StructureItem) -> list[str]:
     return [line for child in item.children for line in _list_pages(child)] if isinstance(item, Section) else []
 
 
-def _redirect_links(markdown: str, prefix: str) -> str:
+def _redirect_links(markdown: str, to_root: str, to_docs: str) -> str:
     for name, page in ROOT_PAGES.items():
-        markdown = markdown.replace(f"]({prefix}{name}", f"]({page}")
+        markdown = markdown.replace(f"]({to_root}{name}", f"]({to_docs}{page}")
     return markdown

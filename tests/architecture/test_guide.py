@@ -22,7 +22,7 @@ FILES = ("pyproject.toml", "prefect.yaml", "README.md")
 def blocks():
     """Language, file and text of each block that names a file."""
     guide = "\n".join((PROJECT / "docs" / f"adding-a-{name}.md").read_text() for name in ("connector", "source"))
-    return re.findall(r"^```(python|yaml|markdown|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    return re.findall(r'^```(python|yaml|markdown|diff) title="(\S+)"\n(.*?)^```$', guide, re.MULTILINE | re.DOTALL)
 
 
 def apply(language, file, text):

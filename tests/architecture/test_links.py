@@ -7,7 +7,7 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 GENERATED = PROJECT / "docs" / "reference"
-"""Pages that the site's hook makes: `mkdocs build --strict`, a part of `make lint`, checks links to them."""
+"""Pages that the site's hook makes: `make docs` checks links to them."""
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / ".github").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
