@@ -9,12 +9,30 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
-# The section of what is not released becomes this version's; a version that is cut stays as it is.
-sed -i -E "s/^## \[(Unreleased|$version)\]( - unreleased)?\$/## [$version] - $(date -u +%F)/" CHANGELOG.md
+# The tag's own commit may be built again; everything else needs a version that was not released.
+if git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null &&
+    [ "$(git rev-parse "v$version^{commit}")" != "$(git rev-parse HEAD)" ]; then
+    echo "release: v$version is a tag of another commit: raise \`version\` in pyproject.toml" >&2
+    exit 1
+fi
+if grep -qF "## [$version] - " CHANGELOG.md && grep -q '^## \[Unreleased\]' CHANGELOG.md; then
+    echo "release: CHANGELOG.md has a section of $version and another of what is not released:" \
+        "raise \`version\` in pyproject.toml" >&2
+    exit 1
+fi
+
+# The section of what is not released becomes this version's. A development version keeps it.
+case $version in
+*.dev*) section="## [Unreleased]" ;;
+*)
+    section="## [$version] "
+    sed -i -E "s/^## \[Unreleased\]\$/## [$version] - $(date -u +%F)/" CHANGELOG.md
+    ;;
+esac
 rm -rf dist
 mkdir dist
-awk -v head="## [$version] " 'index($0, head) == 1 {on = 1; next} on && /^## / {exit} on' CHANGELOG.md >dist/notes.md
-[ -s dist/notes.md ] || { echo "release: CHANGELOG.md has no section of $version" >&2; exit 1; }
+awk -v head="$section" 'index($0, head) == 1 {on = 1; next} on && /^## / {exit} on' CHANGELOG.md >dist/notes.md
+[ -s dist/notes.md ] || { echo "release: CHANGELOG.md has no section $section" >&2; exit 1; }
 
 build() { # FOLDER; once more with the certificates that this system trusts, as the set-up does
     "$uv" build --quiet --out-dir dist "$1" || UV_SYSTEM_CERTS=1 "$uv" build --quiet --out-dir dist "$1"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import tomllib
@@ -13,7 +14,8 @@ import yaml
 
 from retrieval.settings import PROJECT
 
-VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+CURRENT_VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+VERSION = CURRENT_VERSION.partition(".dev")[0]
 CHART = PROJECT / "deploy" / "helm" / "retrieval"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -49,12 +51,58 @@ def test_the_schema_of_the_chart_refuses_wrong_values(values):
         jsonschema.validate(VALUES | values, SCHEMA)
 
 
+def new_project(folder, version, changelog):
+    """Make a repository with one commit, the release script, a version and a changelog."""
+    (folder / "deploy").mkdir()
+    shutil.copy(PROJECT / "deploy" / "release.sh", folder / "deploy")
+    (folder / "pyproject.toml").write_text(f'version = "{version}"\n')
+    (folder / "CHANGELOG.md").write_text(changelog)
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "First")
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=Tester", "-c", "user.email=tester@example.com"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
+
+
+def run_release(folder):
+    return subprocess.run(["deploy/release.sh"], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_version_with_a_dated_section_is_not_released_again(tmp_path):
+    changelog = "## [Unreleased]\n\n- New\n\n## [0.2.0] - 2026-11-27\n\n- Old\n"
+    new_project(tmp_path, "0.2.0", changelog)
+    released = run_release(tmp_path)
+    assert released.returncode == 1
+    assert "CHANGELOG.md has a section of 0.2.0" in released.stderr
+    assert (tmp_path / "CHANGELOG.md").read_text() == changelog
+
+
+def test_a_version_with_a_tag_at_another_commit_is_not_released_again(tmp_path):
+    new_project(tmp_path, "0.3.0", "## [Unreleased]\n\n- New\n")
+    git(tmp_path, "tag", "v0.3.0")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Second")
+    released = run_release(tmp_path)
+    assert released.returncode == 1
+    assert "v0.3.0 is a tag of another commit" in released.stderr
+
+
+def test_the_current_version_was_not_released_before():
+    sections = re.findall(r"^## \[(.+?)\]", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert "Unreleased" not in sections or VERSION not in sections, "Raise `version` in pyproject.toml and Chart.yaml."
+
+
 @pytest.mark.slow
 def test_a_release_has_packages_chart_notes_and_checksums(tmp_path):
     """In a copy of the commit, which is what a tag names."""
     subprocess.run(["git", "clone", "--quiet", PROJECT, tmp_path / "project"], check=True)
     for name in (".venv", ".uv"):
         (tmp_path / "project" / name).symlink_to(PROJECT / name)
+    for name in ("pyproject.toml", "clients/python/pyproject.toml"):
+        file = tmp_path / "project" / name
+        file.write_text(file.read_text().replace(f'version = "{CURRENT_VERSION}"', f'version = "{VERSION}"'))
     script, dist = tmp_path / "project" / "deploy" / "release.sh", tmp_path / "project" / "dist"
     subprocess.run([script], env=os.environ | {"IMAGES": "no"}, check=True, capture_output=True)
     names = {file.name for file in dist.iterdir()}
