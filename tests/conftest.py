@@ -26,7 +26,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 # What one example takes says how busy the machine is; what must be fast has a bound of its own in its test.
-hypothesis.settings.register_profile("tests", deadline=None)
+# The same examples at each run: a change is judged by what it changes. `.ci/proofs` explores others each night by
+# `--hypothesis-profile=explore`.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
 hypothesis.settings.load_profile("tests")
 
 PROJECT = Path(__file__).resolve().parents[1]

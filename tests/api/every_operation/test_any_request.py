@@ -35,7 +35,6 @@ EXAMPLES = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
-    derandomize=True,  # a change is judged by what it changes, not by what is drawn that day
     phases=[Phase.explicit, Phase.generate],
 )
 

@@ -302,7 +302,7 @@ class Model:
 def test_any_order_of_events_ends_as_the_model_says(db, account, monkeypatch):
     """Three connections over overlapping files: listings, deletions, revocations, new authorizations, confirmations."""
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(ACTIONS, min_size=8, max_size=18))
     def judged(actions):
         with monkeypatch.context() as here, connected_space(db, account, here) as space:

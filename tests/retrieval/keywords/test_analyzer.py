@@ -118,7 +118,7 @@ def found(db):
     return is_found
 
 
-often = settings(max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+often = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @often
