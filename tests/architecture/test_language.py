@@ -1,6 +1,7 @@
 """The wording of the product: names of locals, docstrings, public function names, errors, `--help`, pages of docs.
 
-The limits may fall and never rise. A name of `VAGUE` says nothing; a docstring begins with a verb or a noun.
+A limit begins at most 10 % above its figure; it may fall and never rise.
+A name of `VAGUE` says nothing; a docstring begins with a verb or a noun.
 """
 
 import ast
@@ -26,8 +27,8 @@ IDIOMS = re.compile(
 LIMITS = {
     "vague locals, %": 0.6,
     "docstrings that begin with a relative clause, %": 0.2,
-    "idioms per 100 words of docstrings": 0.1,
-    "public functions of one word, %": 67.1,
+    "idioms per 100 words of docstrings": 0.086,
+    "public functions of one word, %": 36.2,
 }
 
 
@@ -79,7 +80,13 @@ def count_words(node: ast.AST, counts: Counter[str]) -> None:
 
 @pytest.mark.parametrize("figure", LIMITS)
 def test_the_wording_of_the_code_stays_below_its_limit(figures, figure):
-    assert figures[figure] <= LIMITS[figure]
+    assert figures[figure] <= LIMITS[figure], f"Reword the names or docstrings of this change: {figure} rose."
+
+
+@pytest.mark.parametrize("figure", LIMITS)
+def test_a_limit_follows_its_figure_down(figures, figure):
+    advice = f'Set LIMITS["{figure}"] to {figures[figure] * 1.1:.3g} in tests/architecture/test_language.py.'
+    assert LIMITS[figure] <= 1.5 * figures[figure] + 0.05, advice
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(PROJECT).as_posix())
