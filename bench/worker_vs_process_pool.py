@@ -80,7 +80,7 @@ def _environment(home: Path) -> dict[str, str]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_WORKER_QUERY_SECONDS": str(POLL_SECONDS),
-        "RETRIEVAL_WORKER_ENTRYPOINTS": '["bench/sample_flow.py:tick"]',
+        "RETRIEVAL_WORKER_ENTRYPOINTS": "bench/sample_flow.py:tick",
         "DO_NOT_TRACK": "1",
     }
 

@@ -17,7 +17,7 @@ from pydantic_settings import DotEnvSettingsSource
 from local import LocalError
 from local.processes import TOKEN
 from retrieval.setting_values import WrongSetting
-from retrieval.settings import ENV_FILE, PROJECT, SECRETS, Settings, load_settings
+from retrieval.settings import ENV_FILE, HOME, PROJECT, SECRETS, Settings, load_settings
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 _ROLES = {
@@ -136,7 +136,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
     """The parser of all commands; without those of a server's users, which load an HTTP client, for another command."""
     parser = argparse.ArgumentParser(
         prog="retrieval",
-        description="Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: .retrieval).",
+        description=f"Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: {HOME}).",
     )
     parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -106,7 +107,7 @@ def _content(name: str, file: Path) -> str:
 
 
 def split_list(value: object) -> object:
-    """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
+    """Split a list like `10.0.0.0/8, 192.168.7.0/24`, or one of JSON."""
     return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 
 
@@ -155,6 +156,24 @@ def _places(value: object) -> object:
     return [part for part in re.split(r"[\s,]+", value) if part]
 
 
+def _split_paths(value: object) -> object:
+    """Split at commas, since paths may have spaces, or read a list of JSON."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            raise ValueError('neither paths with commas nor a list of JSON, such as ["/srv/files"]') from None
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+Names = Annotated[list[str], NoDecode, BeforeValidator(split_list)]
+"""Words, comma-separated or a list of JSON."""
+Networks = Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)]
+Origins = Annotated[list[Origin], NoDecode, BeforeValidator(split_list)]
+Folders = Annotated[list[Path], NoDecode, BeforeValidator(_split_paths)]
+"""Paths, comma-separated or a list of JSON."""
 Places = Annotated[list[Annotated[str, AfterValidator(_is_place)]], NoDecode, BeforeValidator(_places)]
 """Hosts with their ports."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import platformdirs
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
@@ -19,11 +18,14 @@ from retrieval.setting_values import (
     EgressProxy,
     Endpoint,
     FileProblem,
+    Folders,
     Issuer,
     Language,
+    Names,
+    Networks,
     OAuthEndpoints,
     OidcRole,
-    Origin,
+    Origins,
     Places,
     SecretFiles,
     Url,
@@ -31,7 +33,6 @@ from retrieval.setting_values import (
     name_of,
     problem_of,
     secret_fields,
-    split_list,
 )
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -48,7 +49,7 @@ class Settings(BoundedSettings, BaseSettings):
 
     # Storage locations
     home: Path = HOME
-    """Directory of all state; by default `.retrieval` of a checkout, else `~/.local/share/retrieval-service`."""
+    """Directory of all state: `.retrieval` in a checkout, else `retrieval-service` in the user's data directory."""
     database_url: SecretStr | None = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
@@ -78,14 +79,14 @@ class Settings(BoundedSettings, BaseSettings):
     """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
     metrics_token: SecretStr | None = None
     """Bearer token that the port asks for; none on loopback if absent."""
-    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []
+    trusted_proxies: Networks = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
     believed from these addresses only."""
     public_url: Url = None
     """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
-    mcp_hosts: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
+    mcp_hosts: Names = []
     """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
-    cors_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_list)] = []
+    cors_origins: Origins = []
     """Origins whose scripts may call `/v1` (CORS), comma-separated, as `https://app.example.com,https://*.example.org`."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
@@ -93,7 +94,7 @@ class Settings(BoundedSettings, BaseSettings):
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_host: str = "127.0.0.1"
     """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
-    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
+    prefect_names: Names = []
     """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
     `prefect,prefect.internal`; requests that name another host are refused."""
     prefect_login: SecretStr | None = None
@@ -116,8 +117,8 @@ class Settings(BoundedSettings, BaseSettings):
     """Flow runs that one worker executes at the same time."""
     work_pool: str = "retrieval"
     """Name of the work pool in Prefect."""
-    worker_entrypoints: list[str] = []
-    """Flows of your own that the workers may execute, as `["package.module.function"]`."""
+    worker_entrypoints: Names = []
+    """Flows of your own that the workers may execute, comma-separated, as `package.module.function`."""
     database_pool: int = Field(default=8, ge=1)
     """Most database connections of one process."""
     log_format: Literal["json", "console"] = "console"
@@ -166,9 +167,9 @@ class Settings(BoundedSettings, BaseSettings):
     """Folder below which the models of `LOCAL` rerankers lie; `rerankers` in the home if absent."""
     check_configs: bool = True
     """Test a namespace's storage, index and model with real requests when it is created or changed."""
-    openai_models: list[str] = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
+    openai_models: Names = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
     """Embedding models of `OPENAI` that namespaces may name."""
-    cohere_models: list[str] = [
+    cohere_models: Names = [
         "embed-english-v3.0",
         "embed-multilingual-v3.0",
         "embed-english-light-v3.0",
@@ -179,16 +180,16 @@ class Settings(BoundedSettings, BaseSettings):
         "embed-multilingual-v2.0",
     ]
     """Embedding models of `COHERE` that namespaces may name."""
-    jina_models: list[str] = ["jina-embeddings-v3", "jina-embeddings-v4"]
+    jina_models: Names = ["jina-embeddings-v3", "jina-embeddings-v4"]
     """Embedding models of `JINA` that namespaces may name."""
 
     # Sign-in by OpenID Connect
     oidc_issuer: Issuer = None
     """Issuer whose bearer tokens are accepted beside API keys, exactly as they name it in `iss`, such as
     `https://login.example.com/realms/staff`. API keys alone if absent."""
-    oidc_audience: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
+    oidc_audience: Names = []
     """Audiences, comma-separated, one of which a token must name in `aud`; `RETRIEVAL_OIDC_CLIENT_ID` is one, too."""
-    oidc_clients: Annotated[list[str], NoDecode, BeforeValidator(split_list)] = []
+    oidc_clients: Names = []
     """Clients, comma-separated, whose tokens alone are accepted (`azp`); those of every client if absent. A token for
     several audiences needs an `azp`, which is one of these, of the audiences or `RETRIEVAL_OIDC_CLIENT_ID`."""
     oidc_roles: list[OidcRole] = []
@@ -245,13 +246,12 @@ class Settings(BoundedSettings, BaseSettings):
     """Seconds within which a client must send a request body, a file ten times as long without such a pause."""
 
     # Connections
-    redirect_hosts: list[str] = []
-    """Hosts that `clientRedirectUrl` may name, as `["app.example.com"]`; an empty list allows every host."""
+    redirect_hosts: Names = []
+    """Hosts that `clientRedirectUrl` may name, comma-separated; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
-
-    source_folders: list[Path] = []
-    """Folders that connections of OBJECTS may read, with all below, as `["/srv/files"]`."""
+    source_folders: Folders = []
+    """Folders that connections of OBJECTS may read, with all below, comma-separated."""
 
     # Vendors
     s3_addressing: Literal["path", "virtual"] = "path"
@@ -267,7 +267,7 @@ class Settings(BoundedSettings, BaseSettings):
     """HTTP proxy to public addresses, `http://user:password@host:port`: asked by CONNECT for addresses checked here."""
 
     # Fetching of URLs given by users
-    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)] = []
+    fetch_allow: Networks = []
     """Private ranges that may be fetched, comma-separated, as `10.1.0.0/16`. Cloud metadata is always refused."""
     own_addresses: Places = []
     """`host:port` of own services on other machines, comma-separated: refused, as this machine's always are."""
@@ -301,7 +301,7 @@ class Settings(BoundedSettings, BaseSettings):
     """Documents made from one archive, archives within it included."""
     archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
     """Unpacked bytes of one archive, archives within it included."""
-    ocr_languages: list[str] = ["eng"]
+    ocr_languages: Names = ["eng"]
     """Languages of scans, by tesseract's names. Without tesseract only Latin, Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
     """Seconds of CPU time for recognising one page; ten times as many of wall-clock time."""

@@ -46,7 +46,7 @@ def main() -> int:
         print("No Chromium on this machine: apt-get install chromium", file=sys.stderr)
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
-    os.environ["RETRIEVAL_SOURCE_FOLDERS"] = f'["{CORPUS}"]'
+    os.environ["RETRIEVAL_SOURCE_FOLDERS"] = str(CORPUS)
     with start_scratch(load_settings().home.resolve() / "pictures") as scratch:
         namespace = fill(scratch)
         with sync_playwright() as driver:

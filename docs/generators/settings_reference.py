@@ -20,6 +20,7 @@ if str(PROJECT) not in sys.path:
     sys.path.insert(0, str(PROJECT))
 
 from pydantic import SecretStr  # noqa: E402
+from pydantic_settings import NoDecode  # noqa: E402
 
 from local import cli  # noqa: E402
 from retrieval import settings  # noqa: E402
@@ -27,15 +28,16 @@ from retrieval.settings import Settings  # noqa: E402
 
 EXAMPLE_HEAD = """\
 # Settings of the Retrieval Service. Copy this file to `.env` and remove the `#` before what you change; environment
-# variables take precedence over the file. Every line shows the default; an empty one means "none". Lists are JSON.
-# A secret may be given as a file: append _FILE to its name, and set it to the absolute path.
+# variables take precedence over the file. Every line shows the default; an empty one means "none". Lists are
+# comma-separated, except RETRIEVAL_OIDC_ROLES, which is JSON. A secret may be given as a file: append _FILE to its
+# name, and set it to the absolute path.
 """
 SETTINGS_HEAD = """\
 # Settings
 
 Each process reads its settings once, at its start, from environment variables and from `.env` in the project's
-directory. Environment variables take precedence. Lists are JSON unless said otherwise. A value that cannot be read ends
-the process with a message that names the setting, never its value.
+directory. Environment variables take precedence. Lists are comma-separated, except `RETRIEVAL_OIDC_ROLES`, which is
+JSON. A value that cannot be read ends the process with a message that names the setting, never its value.
 
 Each secret may be given as a file, as container platforms mount them: `RETRIEVAL_SECRET_KEY_FILE=/run/secrets/key`
 instead of `RETRIEVAL_SECRET_KEY`, and so on. The path is absolute; white space around the content is dropped. Giving
@@ -57,6 +59,11 @@ KINDS = {
     str: "text",
     list: "list",
     dict: "JSON object",
+}
+JSON_LISTS = {
+    name
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.default, list) and NoDecode not in field.metadata
 }
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most"}
 
@@ -98,7 +105,7 @@ def format_default(field: str) -> str:
     if isinstance(value, Path):
         return str(value.relative_to(PROJECT))
     if isinstance(value, list):
-        return "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
+        return "[]" if field in JSON_LISTS else ",".join(str(entry) for entry in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -1,13 +1,15 @@
 """The reference is made from the code: nothing of it is missing, and `.env.example` is up to date."""
 
 import argparse
+from pathlib import Path
 
+import pytest
 import yaml
 
 import api_reference
 import settings_reference
 from local import cli
-from retrieval.settings import PROJECT, Settings
+from retrieval.settings import HOME, PROJECT, Settings
 from tests.api.description import DOCUMENT
 
 PAGES = api_reference.render_pages(DOCUMENT)
@@ -56,3 +58,42 @@ def test_every_field_is_shown():
 def test_the_navigation_names_every_page_that_is_made():
     navigation = str(yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     assert not [page for page in GENERATED if page not in navigation], "Add these to nav in mkdocs.yml."
+
+
+LISTS = [name for name, field in Settings.model_fields.items() if isinstance(field.default, list)]
+
+
+@pytest.mark.parametrize("field", LISTS)
+def test_the_example_of_a_list_is_its_default(field, monkeypatch):
+    for line in settings_reference.render_example().splitlines():
+        name, assigned, value = line.partition("=")
+        if assigned and name == f"#RETRIEVAL_{field.upper()}":
+            monkeypatch.setenv(name.removeprefix("#"), value)
+            assert getattr(Settings(_env_file=None), field) == Settings.model_fields[field].default
+            return
+    pytest.fail(f"{field} has no line")
+
+
+@pytest.mark.parametrize("value", ["/srv/a files,/srv/b", '["/srv/a files", "/srv/b"]'])
+def test_a_list_is_read_with_commas_or_as_json(value, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", value)
+    monkeypatch.setenv("RETRIEVAL_OPENAI_MODELS", value.replace("/srv/a files", "small").replace("/srv/b", "large"))
+    settings = Settings(_env_file=None)
+    assert settings.source_folders == [Path("/srv/a files"), Path("/srv/b")]
+    assert settings.openai_models == ["small", "large"]
+
+
+def test_folders_that_are_half_of_a_list_of_json_are_refused(monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_SOURCE_FOLDERS", '["/srv/files"')
+    with pytest.raises(ValueError, match="neither paths with commas nor a list of JSON"):
+        Settings(_env_file=None)
+
+
+def test_the_only_list_of_json_is_named():
+    assert {"oidc_roles"} == settings_reference.JSON_LISTS
+    for head in (settings_reference.EXAMPLE_HEAD, settings_reference.SETTINGS_HEAD):
+        assert "comma-separated, except" in head
+
+
+def test_help_names_the_home_that_is_used():
+    assert str(HOME) in cli._parser().description

@@ -101,7 +101,7 @@ def _check_folder(location: Location, settings: Settings) -> None:
         raise ValueError("url", "names a folder, which has no credentials, endpoint or region")
     folder = Path(os.path.realpath(f"/{location.prefix}"))
     if not any(folder.is_relative_to(os.path.realpath(allowed)) for allowed in settings.source_folders):
-        setting = f'RETRIEVAL_SOURCE_FOLDERS=["{folder}"]'
+        setting = f"RETRIEVAL_SOURCE_FOLDERS={folder}"
         raise ValueError("url", f"names no folder that the operator allows, for example with {setting}")
 
 
