@@ -37,6 +37,7 @@ COPY migrations migrations
 COPY retrieval retrieval
 COPY retrieval_service retrieval_service
 COPY prefect.yaml ./
+COPY deploy/prefect/automations.yaml deploy/prefect/
 COPY deploy/wheel.py deploy/
 RUN --mount=type=cache,target=/var/cache/uv \
     /build/uv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .

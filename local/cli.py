@@ -222,7 +222,11 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
         "bring the database to the newest schema",
         _flag("--check", "change nothing; exit code 1 and a list if migrations are pending"),
     ),
-    "register": ("create the work pool and the deployments in Prefect; may be repeated",),
+    "register": (
+        "create the work pool and the deployments in Prefect; may be repeated",
+        _argument("--pool", help="move the deployments to this pool of the type process, docker or kubernetes"),
+        _argument("--notify", metavar="URL", help="create an automation that posts failed flow runs to this webhook"),
+    ),
     "fsck": (
         "check tables, files and vector stores against each other; exit code 1 with findings",
         _flag("--repair", "repair the findings; exit code 1 if some remain"),

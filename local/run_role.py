@@ -5,12 +5,14 @@ python -m local.run_role migrate|register   # what `retrieval up` runs once at e
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import signal
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import closing, suppress
 
 import psycopg
@@ -42,7 +44,10 @@ def run(options: Namespace, settings: Settings) -> int:
         return _become(name, settings, _prepare_ui(settings))
     if name == "register":
         resolved = environment.resolve_prefect(settings)
-        return _become(name, settings, environment.build_variables(name, settings, resolved))
+        variables = environment.build_variables(name, settings, resolved)
+        given = {"--pool": options.pool, "--notify": options.notify}
+        arguments = [f"{option}={value}" for option, value in given.items() if value]
+        return _become(name, settings, variables, arguments)
     resolved = environment.resolve_addresses(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
         if options.check:
@@ -74,12 +79,12 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
         raise LocalError(reason)
 
 
-def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
+def _become(name: str, settings: Settings, variables: dict[str, str], arguments: Sequence[str] = ()) -> int:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     health.remember_role(settings.home, name)
     # A script that starts it by `&` has SIGINT ignored, by which Prefect's worker ends after a SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    command = roles.list_commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
+    command = roles.list_commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name] + [*arguments]
     os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
 
 
@@ -206,8 +211,10 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
     return api_keys.create_key(db, ring, installation.organization_id, "default").api_key
 
 
-def register_deployments(settings: Settings) -> None:
+def register_deployments(settings: Settings, pool: str | None = None, notify: str | None = None) -> None:
     """Register work pool and deployments once Prefect answers; imports are done while Prefect still starts.
+
+    `pool`: an existing work pool for the deployments. `notify`: the URL that failed flow runs are posted to.
 
     A home that has registered this version before compares only: importing Prefect and the flows takes seconds.
     """
@@ -215,7 +222,7 @@ def register_deployments(settings: Settings) -> None:
     from retrieval.jobs import fair_queue
 
     version, mark = deployments.compute_version(), settings.home / "registered"
-    was_registered = mark.exists() and mark.read_text() == version
+    was_registered = mark.exists() and mark.read_text() == version and not (pool or notify)
     if not was_registered:
         importlib.import_module("flows.register")
     deadline = time.monotonic() + _PREFECT_SECONDS
@@ -228,27 +235,35 @@ def register_deployments(settings: Settings) -> None:
     if was_registered and health.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
         return
     from flows import register
+    from local import automations
 
     try:
-        register.main()
+        register.main(pool)
+        if notify:
+            automations.create(notify)
     except register.RegistrationError as error:
         raise SystemExit(str(error)) from None
     with suppress(OSError):  # a read-only home: registered again the next time
         mark.write_text(version)
 
 
-def main(name: str) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run a setup step; its last line on standard error says why it was refused."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--pool")
+    parser.add_argument("--notify")
+    options = parser.parse_args(arguments)
     try:
-        match name:
+        match options.name:
             case "migrate":
                 bootstrap_installation(service_settings.load_settings())
             case "register":
-                register_deployments(service_settings.load_settings())
+                register_deployments(service_settings.load_settings(), options.pool, options.notify)
     except LocalError as error:
         print(error, file=sys.stderr)
         raise SystemExit(REFUSED) from None
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

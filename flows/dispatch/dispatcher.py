@@ -77,6 +77,7 @@ class Dispatcher:
         self.wake, self.due, self.busy, self.missed = (asyncio.Event() for _ in range(4))
         self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
+        self.pool = config.work_pool
         self.loops: dict[str, Loop] = {
             "dispatch": self.start_waiting,
             "reconcile": self.take_back,
@@ -141,7 +142,7 @@ class Dispatcher:
         attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
-                self.workers = await prefect_client.count_workers(client, self.config.work_pool)
+                self.workers = await prefect_client.count_workers(client, self.pool)
                 if await reconciliation.reconcile_batches(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
                 self.heartbeat.succeeded("reconcile")
@@ -192,9 +193,10 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 try:
-                    read = await levers.read_levers(client, self.config.work_pool)
+                    self.pool = await prefect_client.find_registered_pool(client)
+                    read = await levers.read_levers(client, self.pool)
                 except prefect_errors.AWAY as error:
-                    await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.config.work_pool)])
+                    await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.pool)])
                     raise
                 await thread.run(recorded_levers.record_levers, read)
                 busy = await thread.run(job_queue.is_any_unfinished)

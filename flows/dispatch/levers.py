@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, Wo
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from flows.deployments import FLOWS
+from flows.deployments import FLOWS, STOCK_TYPES
 from flows.dispatch.prefect_client import within_deadline
 from retrieval.jobs.levers import Lever
 
@@ -52,7 +52,8 @@ async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
     workers = await client.read_workers_for_work_pool(pool_name)
     levers = [*_of_pool(pool), *_of_queues(queues), *_of_deployments(deployments)]
     if not any(worker.status == WorkerStatus.ONLINE for worker in workers):
-        levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `retrieval worker`."))
+        command = f"prefect worker start --pool {pool_name}" if pool.type in STOCK_TYPES else "retrieval worker"
+        levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `{command}`."))
     paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
     runs = await client.read_flow_runs(flow_run_filter=paused, limit=_PAUSED_RUNS)
     return levers + [

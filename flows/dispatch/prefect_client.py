@@ -19,7 +19,9 @@ from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
+from flows import deployments
 from flows.deployments import FLOWS, SHORT_WORKER
+from retrieval import settings
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
 from retrieval.webhooks.queries_feed import PrefectEvent
@@ -45,6 +47,8 @@ class Seen:
     type: str
     since: datetime
     name: str = ""
+    is_elsewhere: bool = False
+    """Whether its work pool is another than RETRIEVAL_WORK_POOL: a container for it may take minutes to start."""
 
 
 P = ParamSpec("P")
@@ -121,17 +125,26 @@ def batch_tags(batch: Batch) -> list[str]:
 async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
     """Flow run id to its state; ids that the server does not know are left out."""
     seen_runs: dict[str, Seen] = {}
+    own_pool = settings.load_settings().work_pool
     for start_at in range(0, len(flow_run_ids), 200):
         part_ids = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
         runs: list[FlowRun] = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=part_ids)), limit=200
         )
         seen_runs |= {
-            str(run.id): Seen(run.state.type.value, run.state.timestamp, run.state.name or "")
+            str(run.id): Seen(
+                run.state.type.value,
+                run.state.timestamp,
+                run.state.name or "",
+                is_elsewhere=run.work_pool_name not in (None, own_pool),
+            )
             for run in runs
             if run.state is not None
         }
     return seen_runs
+
+
+find_registered_pool = within_deadline(deployments.find_registered_pool)
 
 
 @within_deadline

@@ -25,6 +25,8 @@ BEGUN = LIVE - {"SCHEDULED"}
 DEAD = frozenset({"CRASHED", "FAILED"})
 WEIGHTS = {"again": 0, "lost": poison_detection.LOSS, "died": poison_detection.DEATH}
 """How much each end of a flow run is held against what it was working on."""
+START_TIMEOUT = timedelta(minutes=10)
+"""Time in which a worker of Prefect's own types starts a process or a container: an image may have to be pulled."""
 UNKNOWN_FOR = 10.0
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
 
@@ -45,7 +47,9 @@ def decide_batch(batch: Open, state: Seen | None, now: datetime, *, lease: timed
         return "lost" if state.name == GONE else "died"
     if batch.lease_lost or state.type not in LIVE:
         return "lost"
-    stuck = not batch.claimed and state.type in BEGUN and abs(now - state.since) > lease
+    is_starting = state.is_elsewhere and state.type == "PENDING"
+    patience = max(lease, START_TIMEOUT) if is_starting else lease
+    stuck = not batch.claimed and state.type in BEGUN and abs(now - state.since) > patience
     return "lost" if stuck else "wait"
 
 

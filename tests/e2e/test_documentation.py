@@ -57,6 +57,12 @@ NOT_RUN = {
     ("docs/guides/backup.md", "# restore into a fresh"): "tests/e2e/test_operations.py carries it out",
     ("docs/guides/clients.md", "RetrievalServiceRetriever"): "needs packages of PyPI; tests/e2e/integrations runs it",
     ("docs/guides/clients.md", "https://docs.example.com"): "the site is an example; test_client.py ingests one",
+    (
+        "docs/guides/prefect.md",
+        "--notify",
+    ): "the URL is an example; test_failure_automation.py has a receiver",
+    ("docs/guides/prefect.md", "register --pool"): "the other pages need the warm pool; test_stock_pools.py moves them",
+    ("docs/guides/prefect.md", "prefect worker start"): "runs until it is stopped; test_stock_pools.py runs it",
     ("docs/guides/events.md", "https://example.com/hooks"): "a closed network cannot resolve it; test_webhooks.py",
     ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
     ("docs/guides/mcp.md", "claude mcp add"): "needs Claude Code; the test of keys speaks its protocol",

@@ -16,8 +16,8 @@ def batch(*, claimed=False, lease_lost=False, age=60, released=False):
     return Open("bat_1", 1, "run", claimed, lease_lost, age, released)
 
 
-def state(name, age, called=""):
-    return Seen(name, NOW - timedelta(seconds=age), called or name.title())
+def state(name, age, called="", *, is_elsewhere=False):
+    return Seen(name, NOW - timedelta(seconds=age), called or name.title(), is_elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,9 @@ def state(name, age, called=""):
         (batch(), state("SCHEDULED", 3600), "wait"),
         (batch(), state("PENDING", 5), "wait"),
         (batch(), state("PENDING", 31), "lost"),
+        (batch(), state("PENDING", 590, "a container pulls its image", is_elsewhere=True), "wait"),
+        (batch(), state("PENDING", 610, is_elsewhere=True), "lost"),
+        (batch(), state("RUNNING", 31, is_elsewhere=True), "lost"),
         (batch(), state("RUNNING", 31), "lost"),
         (batch(claimed=True), state("RUNNING", 3600), "wait"),
         (batch(claimed=True, lease_lost=True), state("RUNNING", 60), "lost"),

@@ -1,0 +1,140 @@
+"""Deployments in a work pool of Prefect's own types, with the stock process worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import uuid
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+
+from flows import deployments, register
+from flows.dispatch import levers
+from retrieval.jobs import fair_queue
+from tests.e2e import test_crawl_kills as crawls
+from tests.flows import workshop
+from tests.flows.conftest import PREFECT
+from tests.flows.crawling import accept
+from tests.flows.worker.test_worker import PROJECT, eventually, stop
+
+site = crawls.site
+
+
+@pytest.fixture
+def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
+    assert prefect_server
+    with workshop.opened(
+        db, monkeypatch, prefect_server_environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}
+    ) as made:
+        yield made
+
+
+def run_register(shop, *arguments):
+    """Run `retrieval register` as an operator does."""
+    environment = shop.pool.environment | {
+        "RETRIEVAL_HOME": str(shop.pool.folder / "home"),
+        "RETRIEVAL_PREFECT_API_URL": shop.pool.environment["PREFECT_API_URL"],
+        "RETRIEVAL_WORK_POOL": shop.pool.name,
+    }
+    command = [sys.executable, "-m", "local.cli", "register", *arguments]
+    return subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def process_pool(shop):
+    """A work pool of type process to which the deployments are registered."""
+    name = f"process-{uuid.uuid4().hex[:8]}"
+    shop.pool.client.create_work_pool(WorkPoolCreate(name=name, type="process"))
+    done = run_register(shop, "--pool", name)
+    assert done.returncode == 0, done.stderr
+    yield name
+    shop.pool.client.delete_work_pool(name)
+
+
+def start_process_worker(shop, pool):
+    """Start `prefect worker start` with the service's settings, outside of the project's folder."""
+    number = len(shop.pool.workers)
+    settings = {"WARM_TEST": shop.pool.name, "PREFECT_WORKER_HEARTBEAT_SECONDS": "1"}
+    for name in ("DATABASE_URL", "SECRET_KEY", "FILES_DIRECTORY", "LEASE_SECONDS", "FETCH_ALLOW", "FETCH_HOST_DELAY"):
+        settings[f"RETRIEVAL_{name}"] = shop.pool.environment[f"RETRIEVAL_{name}"]
+    with (shop.pool.folder / f"worker-{number}.log").open("wb") as output:
+        worker = subprocess.Popen(
+            [PREFECT, "worker", "start", "--type", "process", "--pool", pool, "--name", f"stock-{number}"],
+            env=shop.pool.environment | settings,
+            cwd=shop.pool.folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    shop.pool.workers.append(worker)
+    eventually(lambda: "started!" in shop.pool.log(number), 120, lambda: shop.pool.log(number))
+    return worker
+
+
+async def read_pool():
+    async with get_client() as client:
+        return await deployments.find_registered_pool(client)
+
+
+async def read_reasons(pool):
+    async with get_client() as client:
+        return [lever.effect for lever in await levers.read_levers(client, pool)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_stock_process_worker_ingests_and_recovers_from_an_interruption(shop, site, process_pool):
+    worker = start_process_worker(shop, process_pool)
+    text = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
+    assert shop.until(lambda: shop.done(text), 120).outcome == "SUCCEEDED"
+    flow_run = shop.flow_run(text)
+    assert flow_run.work_pool_name == process_pool
+    assert shop.space.search("owls at night") == ["owls"]
+
+    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=60)
+    shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"], 120)
+    stop(worker, 60)
+    start_process_worker(shop, process_pool)
+    ended = shop.until(lambda: shop.done(crawl), 180)
+    assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
+    assert shop.batch(crawl)["attempt"] == 2
+
+    secret = shop.pool.environment["RETRIEVAL_DATABASE_URL"]
+    stored = [
+        shop.pool.client.read_work_pool(process_pool).model_dump_json(),
+        shop.pool.client.read_flow_run(flow_run.id).model_dump_json(),
+        shop.pool.client.read_deployment(flow_run.deployment_id).model_dump_json(),
+    ]
+    assert secret not in json.dumps(stored)
+
+
+def test_a_registration_without_a_pool_keeps_the_chosen_one(shop, process_pool):
+    asyncio.run(register.register_deployments())
+    assert asyncio.run(read_pool()) == process_pool
+    queues = {queue.name for queue in shop.pool.client.read_work_queues(work_pool_name=process_pool)}
+    assert set(fair_queue.QUEUES) <= queues
+    assert any(
+        f"prefect worker start --pool {process_pool}" in reason for reason in asyncio.run(read_reasons(process_pool))
+    )
+    asyncio.run(register.register_deployments(shop.pool.name))
+    assert asyncio.run(read_pool()) == shop.pool.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(None, r"no work pool strange-.*prefect work-pool create"), ("ecs", r"type ecs.*process, docker, kubernetes")],
+)
+def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason):
+    name = f"strange-{uuid.uuid4().hex[:8]}"
+    if kind:
+        shop.pool.client.create_work_pool(WorkPoolCreate(name=name, type=kind))
+    done = run_register(shop, "--pool", name)
+    assert done.returncode == 1
+    assert re.search(reason, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert asyncio.run(read_pool()) == shop.pool.name
