@@ -29,6 +29,7 @@ from mcp.types import (
 
 from api import request_context
 from api.mcp import IDENTITY, tools
+from api.mcp.arguments import convert_arguments
 from api.mcp.calls import WrongArgument
 from api.mcp.inner import Inner, Refused
 from retrieval.errors import ErrorCode, ServiceError
@@ -83,7 +84,7 @@ async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRe
     if tool is None:
         raise MCPError(INVALID_PARAMS, "There is no such tool for this key.")
     try:
-        done = await tool.act(caller, params.arguments or {})
+        done = await tool.act(caller, convert_arguments(params.arguments or {}, tool.accepted()))
     except (Refused, WrongArgument) as error:
         words = error.words if isinstance(error, Refused) else str(error)
         return CallToolResult(content=[TextContent(text=words)], is_error=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp import types
@@ -27,8 +27,8 @@ def strings_schema(description: str, **more: Any) -> Schema:
     return {"type": "array", "items": {"type": "string"}, "description": description, **more}
 
 
-def open_object(description: str) -> Schema:
-    return {"type": "object", "description": description}
+def open_object(description: str, **properties: Schema) -> Schema:
+    return {"type": "object", "description": description, **({"properties": properties} if properties else {})}
 
 
 def arguments_schema(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
@@ -45,10 +45,20 @@ NAMESPACE = text_schema(
     "The namespace's id (`ns_…`), as list_namespaces tells it. Where there is one namespace only, it may be left out."
 )
 METADATA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
+OBJECT = {"type": "object"}
 FILTER = open_object(
     'Only documents that match: {"metadata": {key: value}}, {"documents": {"documentIds": [...]}} or {"where":'
     ' {"field": "document.createdAt", "op": "gte", "value": "2026-01-01"}}, where conditions nest by'
-    ' {"all": [...]}, {"any": [...]} and {"not": ...}.'
+    ' {"all": [...]}, {"any": [...]} and {"not": ...}.',
+    metadata=OBJECT,
+    documents=OBJECT,
+    where=OBJECT,
+)
+DOCUMENT_FILTER = open_object(
+    'Only those that match, such as {"documentIngestionStatuses": ["FAILED"]}, {"documentTypes": ["FILE"]},'
+    ' {"metadata": {key: value}} or {"where": {"field": "document.name", "op": "contains", "value": "a"}}.',
+    metadata=OBJECT,
+    where=OBJECT,
 )
 HYBRID = {
     "type": "object",
@@ -105,6 +115,12 @@ class Tool:
     act: Act
     writes: bool = False
     destroys: bool = False
+    unlisted: Schema = field(default_factory=dict)
+    """Schemas of arguments that the call reads and `tools/list` omits."""
+
+    def accepted(self) -> Schema:
+        """Return the JSON schema of all arguments, with those that are not listed."""
+        return {**self.takes, "properties": {**self.takes["properties"], **self.unlisted}}
 
     def listed(self) -> types.Tool:
         """Return the tool as `tools/list` shows it."""
@@ -155,6 +171,7 @@ TOOLS = (
             answerable={"type": "object", "description": "probability that the passages answer, and its basis"},
         ),
         act=calls.run_search,
+        unlisted={"recency": OBJECT, "rerank": {"type": "boolean"}, "rerankConfig": OBJECT},
     ),
     Tool(
         name="read_document",
@@ -190,10 +207,7 @@ TOOLS = (
         operation="POST /v1/documents",
         takes=arguments_schema(
             namespaceId=NAMESPACE,
-            filterConfig=open_object(
-                'Only those that match, such as {"documentIngestionStatuses": ["FAILED"]}, {"documentTypes": ["FILE"]},'
-                ' {"metadata": {key: value}} or {"where": {"field": "document.name", "op": "contains", "value": "a"}}.'
-            ),
+            filterConfig=DOCUMENT_FILTER,
             cursor=text_schema("The nextCursor of the page before."),
             pageSize=number_schema("Documents at most.", minimum=1, maximum=100, default=20),
         ),
@@ -201,6 +215,7 @@ TOOLS = (
             documents=OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}
         ),
         act=calls.list_documents,
+        unlisted={"filter": DOCUMENT_FILTER},
     ),
     Tool(
         name="get_job_run",

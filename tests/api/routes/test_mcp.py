@@ -314,6 +314,64 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         assert words in said["content"][0]["text"], said
 
 
+def test_arguments_sent_as_strings_are_converted_by_the_schema(org, filled):
+    space, document = filled
+    search = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS}
+    expected = ask(org, "search", {**search, "topK": 3}).structured_content["results"]
+    for sent in (
+        {"topK": "3"},
+        {"topK": 3.0},
+        {"hybridConfig": json.dumps(WORDS)},
+        {"hybridConfig": {"semanticWeight": "0", "keywordWeight": " 1.0 "}},
+        {"scoreThreshold": "0.0", "perDocument": "5"},
+        {"namespaceId": None, "namespaceIds": json.dumps([space])},
+        {"namespaceId": None, "namespaceIds": space},
+        {"filter": json.dumps({"documents": {"documentIds": [document]}})},
+        {"filter": {"documents": json.dumps({"documentIds": [document]})}},
+        {"rerank": "False", "recency": json.dumps({"halfLifeDays": 9, "weight": 0})},
+    ):
+        answer = ask(org, "search", {**search, **sent})
+        assert not answer.is_error, (sent, answer.content[0].text)
+        assert [hit["document"]["id"] for hit in answer.structured_content["results"]] == [document], sent
+    assert expected[0]["document"]["id"] == document
+    listing = {"namespaceId": space, "pageSize": "1", "filterConfig": json.dumps({"documentTypes": ["FILE"]})}
+    assert not ask(org, "list_documents", listing).is_error
+    deleted = ask(org, "delete_documents", {"namespaceId": space, "documentIds": json.dumps([document])})
+    assert deleted.structured_content["deletionId"].startswith("del_")
+
+
+def test_text_that_looks_like_json_stays_text(org):
+    space = org.namespace()
+    given = {"namespaceId": space, "text": '{"a": 5}', "name": "5", "metadata": '{"year": "2026", "list": "[1]"}'}
+    assert not ask(org, "ingest_text", given).is_error
+    (document,) = ask(org, "list_documents", {"namespaceId": space}).structured_content["documents"]
+    assert (document["name"], document["metadata"]) == ("5", {"year": "2026", "list": "[1]"})
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "words"),
+    [
+        ("search", {"topK": "five"}, 'topK must be a whole number, such as 10; "five" is not.'),
+        ("search", {"topK": "2.5"}, "topK must be a whole number"),
+        ("search", {"topK": ""}, "topK must be a whole number"),
+        ("search", {"topK": "9" * 5000}, "topK must be a whole number"),
+        ("search", {"scoreThreshold": "nan"}, "scoreThreshold must be a number"),
+        ("search", {"rerank": "yes"}, "rerank must be true or false"),
+        ("search", {"hybridConfig": "half"}, "hybridConfig must be an object"),
+        ("search", {"hybridConfig": "[1]"}, "hybridConfig must be an object"),
+        ("search", {"hybridConfig": {"semanticWeight": "half"}}, "hybridConfig.semanticWeight must be a number"),
+        ("search", {"namespaceIds": '["a"'}, "namespaceIds must be a list"),
+        ("delete_documents", {"documentIds": ""}, "documentIds must be a list"),
+        ("read_document", {"start": "first"}, "start must be a whole number"),
+    ],
+)
+def test_a_string_without_one_meaning_is_refused_by_name(org, name, sent, words):
+    answer = ask(org, name, {"namespaceId": org.namespace(), "query": "seal", "documentId": "doc_0", **sent})
+    assert answer.is_error
+    assert words in answer.content[0].text
+    assert len(answer.content[0].text) < 200
+
+
 def over_stdio(url, key, steps, mode="auto", *options):
     """What the steps, a coroutine function of a client, answer with `retrieval mcp` as server."""
     command = [str(Path(sys.executable).parent / "retrieval"), "mcp", "--url", url, "--key", key, *options]
