@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,22 +12,27 @@ from uuid import UUID
 from prefect import get_client
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.exceptions import Pause
 from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
 from flows.lease_renewal import keep_lease
-from flows.prefect_errors import GONE, SILENT
+from flows.prefect_errors import GONE, SILENT, SUPERSEDED
 from flows.request_context import bind_requests
 from flows.run_context import RunContext
 from retrieval import settings
 from retrieval.database.database import AWAY as DATABASE_AWAY
+from retrieval.database.database import Database
 from retrieval.jobs import run_outcome
-from retrieval.jobs.queries import batches, retry
+from retrieval.jobs.queries import batches, leases, retry
 from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.statuses import Outcome
 
 AWAY = (*DATABASE_AWAY, *SILENT)
 """Errors of a database or Prefect server that does not answer."""
+
+CLAIM_SECONDS = 1.0
+"""Pause between two tries to claim a batch whose lease a killed process holds."""
 
 
 @dataclass
@@ -47,7 +53,7 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
     db, seconds = context.open_database(), settings.load_settings().lease_seconds
     batch = BatchRun()
     try:
-        lease = batches.claim_lease(db, batch_id, attempt, seconds=seconds)
+        lease = await _claim_own(db, batch_id, attempt, seconds=seconds)
         if lease is None and retries_documents:
             lease = await _claim_retry(batch_id, seconds=seconds)
         if lease is None:
@@ -63,8 +69,22 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
         else:
             if batch.report is not None:
                 batch.state = await batch.report()
+            if batch.run.is_suspended:
+                # Ends the process; the state in Prefect stays Suspended until the flow run is resumed.
+                raise Pause
     except AWAY as error:
         batch.state = away_state(error)
+
+
+async def _claim_own(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
+    """Claim the batch; wait for a lease that a former process of this flow run left when it was killed."""
+    deadline = time.monotonic() + seconds
+    while (lease := batches.claim_lease(db, batch_id, attempt, seconds=seconds)) is None:
+        is_own = leases.is_dispatched_to(db, batch_id, attempt, str(_flow_run_id()))
+        if not is_own or time.monotonic() > deadline:
+            return None
+        await asyncio.sleep(CLAIM_SECONDS)
+    return lease
 
 
 async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
@@ -83,7 +103,7 @@ def _unclaimed(batch_id: str) -> State[None]:
     outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
     if outcomes:
         return final_state(outcomes, "Nothing was left to do here.")
-    return Completed(name="Superseded", message="Another flow run holds this batch.")
+    return Completed(name=SUPERSEDED, message="Another flow run holds this batch.")
 
 
 def away_state(error: Exception) -> State[None]:

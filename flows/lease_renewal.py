@@ -13,7 +13,7 @@ import structlog
 
 from retrieval.database.database import AWAY, HELD, Database
 from retrieval.ingestion.queries import poison
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import leases
 from retrieval.jobs.queries.batches import Lease
 from retrieval.metrics import counts
 
@@ -38,10 +38,10 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
 
     def renew() -> float | None:
         try:
-            if not batches.renew_lease(own_db, lease, seconds=seconds):
+            if not leases.renew_lease(own_db, lease, seconds=seconds):
                 if not closed.is_set():
                     log.warning("lease.lost", batch_id=lease.batch_id)
-                if not batches.extend_lease(own_db, lease, seconds=seconds):
+                if not leases.extend_lease(own_db, lease, seconds=seconds):
                     return None
                 closed.set()
             counts.write_counts(own_db)
@@ -57,6 +57,9 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
             try:
                 yield
             except Exception:
+                # The end of the lease tells this failure from a state that a person sets while the run works.
+                with suppress(*AWAY):
+                    leases.expire_lease(own_db, lease)
                 raise
             except BaseException:
                 with suppress(*AWAY):
@@ -66,7 +69,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     finally:
         if closed.is_set():
             with suppress(*AWAY):
-                batches.extend_lease(own_db, lease, seconds=0)
+                leases.extend_lease(own_db, lease, seconds=0)
         own_db.close()
         counts.write_counts(db)
 

@@ -42,7 +42,7 @@ async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)
-            batch.report = partial(report_outcome, run, run.close_batch())
+            batch.report = partial(report_outcome, run, await run.close_batch())
     return batch.state
 
 
@@ -62,14 +62,11 @@ async def ingest_documents(run: RunContext) -> None:
         await run_step(tasks.upsert, part, embedded)
 
     async with run.intake:
-        while True:
-            discovered = await discover_documents(run)
-            async with Windows(run) as windows:
-                async for window in windows:
-                    windows.start(window, ingest_window(window))
-            results.settle_runs(run.db, run.lease)
-            if run.is_blocked or not run.should_continue() or not await run.intake.take_next():
-                return
+        discovered = await discover_documents(run)
+        async with Windows(run) as windows:
+            async for window in windows:
+                windows.start(window, ingest_window(window))
+        results.settle_runs(run.db, run.lease)
 
 
 async def report_outcome(run: RunContext, handed_back: int) -> State[None]:

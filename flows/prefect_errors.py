@@ -1,4 +1,4 @@
-"""Errors of Prefect's client, and state names that mark an interrupted flow run."""
+"""Errors of Prefect's client, and names of states and pauses that this service sets."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ INTERRUPTED: Final = "Interrupted"
 
 GONE: Final = "Away"
 """State name of a run that lost the database or Prefect."""
+
+REFUSED: Final = "Refused"
+"""State name of a run that the worker does not execute."""
+
+SUPERSEDED: Final = "Superseded"
+"""State name of a run whose batch another flow run holds."""
+
+PAUSE_KEY: Final = "retrieval-"
+"""Prefix of the keys of pauses that this service sets and resumes; other pauses are a person's."""
 
 
 def login_hint(error: PrefectHTTPStatusError) -> str | None:

@@ -43,7 +43,7 @@ async def reembed(batch_id: str, attempt: int) -> State[None]:
         if (run := batch.run) is not None:
             swapped = await rebuild_documents(run)
             if swapped is None:
-                run.hand_back()
+                await run.hand_back()
             else:
                 reembedding.drop_runs(run.db, run.lease)
                 batches.finish_batch(run.db, run.lease)
@@ -55,9 +55,7 @@ async def reembed(batch_id: str, attempt: int) -> State[None]:
 async def _report_outcome(run: RunContext, *, swapped: bool | None) -> State[None]:
     if swapped is None:
         notifications.notify_listeners(run.db)
-        return Completed(
-            message="Paused: other batches wait, or a service does not answer. Continues in a later flow run."
-        )
+        return Completed(message="Other batches wait, or a service does not answer. Continues in a later flow run.")
     await report.report_results(run.namespace, results.list_outcomes(run.db, run.lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")

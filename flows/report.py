@@ -168,7 +168,7 @@ def summarize_batch(counts: outcomes.Progress, rows: Sequence[Outcome], handed_b
         job_runs = names.counted_noun(handed_back, "job run")
         if is_blocked:
             return f"{total} so far. {job_runs} wait for a service that does not answer; see the logs."
-        return f"{total} so far. Others were waiting: {job_runs} went on in another flow run."
+        return f"{total} so far. Others were waiting: {job_runs} continue when it is their turn."
     if counts.failed or counts.cancelled:
         parts = {"failed": counts.failed, "cancelled": counts.cancelled}
         return f"{total}: {', '.join(f'{n:,} {word}' for word, n in parts.items() if n)}.{describe_failures(rows)}"

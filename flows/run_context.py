@@ -11,19 +11,21 @@ from typing import Final, Self
 import psycopg
 import structlog
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
+from prefect.states import Suspended
 
 from flows import request_context
-from flows.prefect_errors import SILENT
+from flows.prefect_errors import PAUSE_KEY, SILENT
 from flows.steps import Discovery, Work
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.ingestion.queries import run_documents
 from retrieval.ingestion.queries.listings import Waiting
-from retrieval.jobs import levers
 from retrieval.jobs.breaker_watch import Circuits
-from retrieval.jobs.queries import batch_append, batches, job_queue
+from retrieval.jobs.queries import batch_append, batches, job_queue, suspension
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.security.secrets import KeyRing
 
@@ -35,6 +37,8 @@ QUEUE_CHECK_SECONDS: Final = 1.0
 """Time between two checks for waiting batches."""
 GRACE_SECONDS: Final = 2.0
 """Time in which a waiting batch may take a slot that is free anyway."""
+YIELDED_REASON: Final = "It gave its slot to work that waits, and continues by itself when it is its turn."
+BLOCKED_REASON: Final = "A service does not answer; the run continues by itself when the service is asked again."
 APPEND_SECONDS: Final = 0.5
 """Time between two appends: a pass over a few texts costs as much as one over many."""
 
@@ -47,6 +51,8 @@ class RunContext:
         self.circuits = Circuits(db, lease)
         self.time_slice = TimeSlice(db, lease)
         self.intake = Intake(db, lease)
+        self.is_suspended = False
+        """Whether the flow run is suspended in Prefect: its process ends, and the same flow run continues later."""
 
     @property
     def namespace(self) -> str:
@@ -72,21 +78,40 @@ class RunContext:
         """Prepare the listing of a job run's documents; Fatal if the namespace was deleted."""
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 
-    def hand_back(self) -> int:
-        """Queue the unfinished job runs for another flow run, and return their number."""
-        count = batches.hand_back(self.db, self.lease, waiting=self.circuits.waiting, held=self.circuits.held)
-        log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count)
+    async def hand_back(self) -> int:
+        """Suspend the flow run until it is the turn of its unfinished job runs; return their number."""
+        if suspension.is_suspended(self.db, self.lease):
+            suspension.leave_suspended(self.db, self.lease)
+            self.is_suspended = True
+            return 0
+        reason = BLOCKED_REASON if self.is_blocked else YIELDED_REASON
+        # Suspended first: the dispatcher may resume the flow run as soon as its job runs are back in the queue.
+        self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY}{self.lease.fence}", reason)
+        waiting, held = self.circuits.waiting, self.circuits.held
+        count = batches.hand_back(self.db, self.lease, waiting=waiting, held=held, suspended=self.is_suspended)
+        log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count, suspended=self.is_suspended)
         return count
 
-    def close_batch(self) -> int:
+    async def close_batch(self) -> int:
         """Finish the batch, or hand back its rest; return the number of job runs handed back."""
         handed_back = 0
         if self.time_slice.has_ended or self.is_blocked:
-            handed_back = self.hand_back()
+            handed_back = await self.hand_back()
         else:
             batches.finish_batch(self.db, self.lease)
         self.circuits.end()
         return handed_back
+
+
+async def suspend_flow_run(key: str, reason: str) -> bool:
+    """Suspend this flow run, and return False if Prefect refuses it, as outside of a deployment."""
+    flow_run = FlowRunContext.get()
+    if flow_run is None or flow_run.flow_run is None or flow_run.flow_run.deployment_id is None:
+        return False
+    state: State[None] = Suspended(pause_key=key, message=reason)
+    async with get_client() as client:
+        result = await client.set_flow_run_state(flow_run.flow_run.id, state)
+    return result.status == SetStateStatus.ACCEPT
 
 
 class TimeSlice:
@@ -100,11 +125,13 @@ class TimeSlice:
         """Last result of `is_over`."""
 
     def is_over(self) -> bool:
-        """Check whether another batch should have the slot; once True, it stays True."""
+        """Check whether another batch should have the slot, or a person suspended the run; once True, it stays True."""
         with self._lock:
             current = time.monotonic()
             if not self.has_ended and current >= self._check_at:
-                self.has_ended = job_queue.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
+                self.has_ended = job_queue.others_wait(
+                    self._db, self._lease.batch_id, seconds=GRACE_SECONDS
+                ) or suspension.is_suspended(self._db, self._lease)
                 self._check_at = current + QUEUE_CHECK_SECONDS
             return self.has_ended
 
@@ -130,13 +157,6 @@ class Intake:
             return
         await self._renaming
         await self._rename_flow_run()
-
-    async def take_next(self) -> bool:
-        """Append synchronizations that waited for those of this batch; return whether there are any."""
-        # Those of a connection follow one another. A flow run for each would take minutes after an outage.
-        if not self._lease.follows or self._lease.source in await asyncio.to_thread(levers.held_sources, self._db):
-            return False
-        return bool(await self._append())
 
     async def append_waiting(self) -> None:
         """Append waiting job runs to the batch; right after others have joined, wait for `APPEND_SECONDS` first."""

@@ -13,7 +13,7 @@ from flows.dispatch.background_loop import LoopThread
 from flows.prefect_errors import AWAY
 from retrieval.evaluations import runs
 from retrieval.jobs import levers, notifications
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, job_queue, suspension
 from retrieval.webhooks import queries_feed
 
 log = structlog.get_logger()
@@ -33,8 +33,17 @@ async def dispatch_batches(
     waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
     started = 0
     for batch in waiting:
+        if batch.resumes:
+            is_behind = await thread.run(job_queue.is_behind_others, batch.id)
+            if is_behind:
+                continue
+            if not await prefect_client.resume_flow_run(client, batch.resumes):
+                log.warning("batch.not_resumed", batch_id=batch.id, flow_run_id=batch.resumes)
+                await thread.run(suspension.begin_without_flow_run, batch)
+                started += 1
+                continue
         try:
-            flow_run = await prefect_client.start_flow_run(client, batch)
+            flow_run = batch.resumes or await prefect_client.start_flow_run(client, batch)
         except ObjectNotFound:
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
             missed()

@@ -18,6 +18,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from flows.deployments import FLOWS, STOCK_TYPES
+from flows.dispatch import prefect_client
 from flows.dispatch.prefect_client import within_deadline
 from retrieval.jobs.levers import Lever
 
@@ -59,7 +60,7 @@ async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
     return levers + [
         Lever(f"Its flow run `{run.name}` is paused in Prefect: resume it there.", batch=run.parameters["batch_id"])
         for run in runs
-        if "batch_id" in run.parameters
+        if run.parameters.get("batch_id") and run.state is not None and not prefect_client.Seen.of(run.state).is_ours
     ]
 
 

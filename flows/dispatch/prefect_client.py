@@ -14,13 +14,15 @@ from uuid import UUID
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.events import Event, Resource
 from prefect.events.clients import get_events_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Crashed
+from prefect.states import Crashed, Scheduled
 
 from flows import deployments
 from flows.deployments import FLOWS, SHORT_WORKER
+from flows.prefect_errors import INTERRUPTED, PAUSE_KEY
 from retrieval import settings
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
@@ -47,8 +49,17 @@ class Seen:
     type: str
     since: datetime
     name: str = ""
+    message: str = ""
+    is_ours: bool = False
+    """Whether this service paused the run and resumes it."""
     is_elsewhere: bool = False
     """Whether its work pool is another than RETRIEVAL_WORK_POOL: a container for it may take minutes to start."""
+
+    @classmethod
+    def of(cls, state: State[Any], *, is_elsewhere: bool = False) -> Seen:
+        """Return what the dispatcher needs of a state."""
+        is_ours = (state.state_details.pause_key or "").startswith(PAUSE_KEY)
+        return cls(state.type.value, state.timestamp, state.name or "", state.message or "", is_ours, is_elsewhere)
 
 
 P = ParamSpec("P")
@@ -104,6 +115,31 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
 
 
 @within_deadline
+async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
+    """Resume a suspended flow run; False if it is not suspended any more or does not exist."""
+    try:
+        result = await client.resume_flow_run(UUID(flow_run_id))
+        if result.status == SetStateStatus.ACCEPT:
+            return True
+        # Another dispatcher, or this one before it was interrupted, has resumed it already.
+        state = (await client.read_flow_run(UUID(flow_run_id))).state
+    except ObjectNotFound:
+        return False
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return state is not None and (state.is_scheduled() or state.is_pending() or state.is_running())
+
+
+@within_deadline
+async def continue_flow_run(client: PrefectClient, flow_run_id: str) -> None:
+    """Schedule an interrupted flow run again, as the same flow run."""
+    state: State[None] = Scheduled(name=INTERRUPTED, message="Its worker was stopped; the run continues.")
+    await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
+
+
+@within_deadline
 async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
     """Create the flow run of an evaluation run. `asked`: distinguishes this attempt from earlier ones."""
     deployment = await client.read_deployment_by_name("evaluate/evaluate")
@@ -132,12 +168,7 @@ async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dic
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=part_ids)), limit=200
         )
         seen_runs |= {
-            str(run.id): Seen(
-                run.state.type.value,
-                run.state.timestamp,
-                run.state.name or "",
-                is_elsewhere=run.work_pool_name not in (None, own_pool),
-            )
+            str(run.id): Seen.of(run.state, is_elsewhere=run.work_pool_name not in (None, own_pool))
             for run in runs
             if run.state is not None
         }
@@ -156,13 +187,11 @@ async def count_workers(client: PrefectClient, pool: str) -> int:
 
 
 @within_deadline
-async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:
-    """Set an abandoned flow run to the given final state."""
-    state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
-    if cancelled:
-        state = Cancelled()
+async def declare_ended(client: PrefectClient, flow_run_id: str, state: State[None] | None = None) -> None:
+    """Set an abandoned flow run to a final state, by default Crashed."""
+    lost: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
     try:
-        await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
+        await client.set_flow_run_state(UUID(flow_run_id), state or lost, force=True)
     except ObjectNotFound:
         return
 

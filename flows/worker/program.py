@@ -114,7 +114,7 @@ async def run_worker(pool: str, name: str, limit: int) -> None:
 
         async def look() -> None:
             embedder.keep_alive()
-            await asyncio.gather(*(worker.end_cancelled() for worker in workers if worker.is_setup))
+            await asyncio.gather(*(worker.end_stopped() for worker in workers if worker.is_setup))
 
         alarm = Alarm(poll, look)
         make_worker = partial(WarmWorker, pool, embedder=embedder.address, freed=alarm.ring_soon)

@@ -13,12 +13,12 @@ import anyio.to_thread
 import structlog
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import StateType
-from prefect.states import Cancelled, Crashed, Failed
+from prefect.states import Cancelled, Crashed, Failed, Scheduled
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
 from flows import deployments
-from flows.prefect_errors import AWAY, INTERRUPTED
+from flows.prefect_errors import AWAY, INTERRUPTED, REFUSED
 from flows.worker.run_process import RunProcess
 from retrieval import settings
 
@@ -153,6 +153,8 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         super().__init__(work_pool_name, **options)
         self._embedder, self._freed = embedder, freed
         self._processes: dict[UUID, RunProcess] = {}
+        self._final: set[UUID] = set()
+        """Flow runs that were final at the last look while their process still worked."""
 
     @property
     def client(self) -> PrefectClient:
@@ -191,7 +193,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await process.stop(configuration.grace_seconds)
-                await self._report_interruption(flow_run.id)
+                await self._report_interruption(flow_run)
             raise
         finally:
             if self._processes.get(flow_run.id) is process:  # a run that is retried at once has a new process
@@ -200,35 +202,51 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             self._freed()
         return WarmResult(identifier=process.name, status_code=code)
 
-    async def end_cancelled(self) -> None:
-        """End the processes of flow runs that were cancelled in Prefect."""
+    async def end_stopped(self) -> None:
+        """End the processes of flow runs that were cancelled, or set to a final state, in Prefect."""
         if not self._processes:
             return
-        cancelling = FlowRunFilter(
+        stopped = FlowRunFilter(
             id=FlowRunFilterId(any_=list(self._processes)),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_STOPPED)),
         )
-        for flow_run in await self.client.read_flow_runs(flow_run_filter=cancelling):
-            if process := self._processes.get(flow_run.id):
+        final: set[UUID] = set()
+        for flow_run in await self.client.read_flow_runs(flow_run_filter=stopped):
+            process = self._processes.get(flow_run.id)
+            if process is None or flow_run.state is None:
+                continue
+            if flow_run.state.is_cancelling():
                 process.cancel()
                 await self.client.set_flow_run_state(flow_run.id, Cancelled(), force=True)
+            elif flow_run.id in self._final:
+                process.cancel()
+            else:  # a flow that ends by itself is final for a moment before its process ends
+                final.add(flow_run.id)
+        self._final = final
 
     async def _refuse(self, run_id: UUID, reason: str, task_status: TaskStatus[Any] | None) -> WarmResult:
         if task_status is not None:
             task_status.started("refused")
         log.warning("worker.run_refused", flow_run_id=str(run_id), reason=reason)
-        await self.client.set_flow_run_state(run_id, Failed(name="Refused", message=reason), force=True)
+        await self.client.set_flow_run_state(run_id, Failed(name=REFUSED, message=reason), force=True)
         return WarmResult(identifier="refused", status_code=0)
 
-    async def _report_interruption(self, run_id: UUID) -> None:
-        """Report a flow run that the stopping worker interrupted, unless its engine reported it."""
+    async def _report_interruption(self, flow_run: FlowRun) -> None:
+        """Schedule a flow run again that the stopping worker interrupted, as the same flow run."""
         with anyio.move_on_after(REPORT_SECONDS):
             try:
-                state = (await self.client.read_flow_run(run_id)).state
-                if state is None or not state.is_final():
-                    stopped: State[None] = Crashed(
-                        name=INTERRUPTED, message="The worker was stopped before this run ended."
-                    )
-                    await self.client.set_flow_run_state(run_id, stopped, force=True)
+                state = (await self.client.read_flow_run(flow_run.id)).state
+                if state is not None and (state.is_final() or state.is_cancelling()) and not state.is_crashed():
+                    return
+                interrupted: State[None] = Scheduled(
+                    name=INTERRUPTED, message="The worker was stopped; the run continues."
+                )
+                if not flow_run.parameters.get("batch_id"):
+                    interrupted = Crashed(name=INTERRUPTED, message="The worker was stopped before this run ended.")
+                await self.client.set_flow_run_state(flow_run.id, interrupted, force=True)
             except AWAY as error:  # the dispatcher takes its batch back when the lease has ended
-                log.warning("worker.interruption_not_reported", flow_run_id=str(run_id), reason=type(error).__name__)
+                reason = type(error).__name__
+                log.warning("worker.interruption_not_reported", flow_run_id=str(flow_run.id), reason=reason)
+
+
+_STOPPED = [StateType.CANCELLING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED]

@@ -106,12 +106,12 @@ def _unanswered(breaker: Mapping[str, Any]) -> str:
 
 
 def of_batch(db: Database, batch_id: str) -> list[str]:
-    """Return the outcomes of the completed job runs of the batch."""
+    """Return the outcomes of the completed job runs of the batch, suspended ones included."""
     statement: LiteralString = (
         "select outcome from (select "
         + OUTCOME
         + " as outcome from job_runs r "
         + run_progress.COUNTED
-        + " where r.batch_id = %(batch)s) ended where outcome is not null"
+        + " where r.batch_id = %(batch)s or r.resumes_batch = %(batch)s) ended where outcome is not null"
     )
     return db.fetch(str, statement, {"batch": batch_id})

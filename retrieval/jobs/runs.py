@@ -287,7 +287,7 @@ _READ: LiteralString = (
     "select r.id, r.status, "
     + job_config.connection_of()
     + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
-    " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
+    " r.finished_at is null and (r.batch_id is null or b.lease_until is null) as waits, counted.progress, "
     + breakers.OF_RUN
     + " as breaker, "
     + levers.CURRENT
@@ -309,7 +309,7 @@ _READ: LiteralString = (
     join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    left join batches b on b.id = r.batch_id
+    left join batches b on b.id = coalesce(r.batch_id, r.resumes_batch)
     """
     + run_progress.COUNTED
     + " where r.id = %(run)s"

@@ -185,7 +185,7 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
         run = RunContext(db, space.ring, lease)
         run.time_slice = Brief(db, lease)
         asyncio.run(pipeline.ingest_documents(run))
-        left.append(run.close_batch())
+        left.append(asyncio.run(run.close_batch()))
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
 

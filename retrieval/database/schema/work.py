@@ -49,12 +49,15 @@ class Batch(SQLModel, table=True):
     `released`: the worker returned the lease in good order. `at_work`: the document, or the job run being listed, that
     the worker processes alone. `blame`, here and below: crashes of flow runs that are attributed to it (`losses`).
     `queue`: the work queue it is dispatched to (`fair_queue`). `size`: job runs that it began with and that joined it.
-    `looked_at`: when it last took up waiting job runs (`batch_append`).
+    `looked_at`: when it last took up waiting job runs (`batch_append`). `suspended_at`: time when a person suspended
+    the flow run of an open batch, or at which that of a finished one began to wait for its turn. `resumes`: the next
+    dispatch resumes the suspended flow run.
     """
 
     __tablename__ = "batches"
     __table_args__ = (
         Index("batches_open", "created_at", postgresql_where=text("finished_at is null")),
+        Index("batches_suspended", "suspended_at", postgresql_where=text("suspended_at is not null")),
         Index("batches_of_partition", "partition_id"),
     )
     id: str = text_column(primary_key=True)
@@ -74,13 +77,16 @@ class Batch(SQLModel, table=True):
     started_at: datetime | None = time_column(nullable=True)
     finished_at: datetime | None = time_column(nullable=True)
     looked_at: datetime | None = time_column(nullable=True)
+    suspended_at: datetime | None = time_column(nullable=True)
+    resumes: bool = Field(sa_column_kwargs={"server_default": "false"})
 
 
 class JobRun(SQLModel, table=True):
     """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
 
     `request_id` and `traceparent`: of the request that created it (`retrieval.origin`), for logs and traces.
-    `waits_for`: the key of a breaker, while that is open. `password`: sealed; null once the run ended.
+    `waits_for`: the key of a breaker, while that is open. `password`: sealed; null once the run ended. `resumes_batch`:
+    the batch whose suspended flow run continues this waiting run.
     """
 
     __tablename__ = "job_runs"
@@ -94,6 +100,7 @@ class JobRun(SQLModel, table=True):
         ),
         Index("job_runs_of_partition", "partition_id", "number"),
         Index("job_runs_unfinished", "partition_id", "source", "number", postgresql_where=text("finished_at is null")),
+        Index("job_runs_resuming", "resumes_batch", postgresql_where=text("resumes_batch is not null")),
         CheckConstraint("status in ('QUEUED','PRE_PROCESSING','PROCESSING','COMPLETED')", name="job_run_status"),
     )
     id: str = text_column(primary_key=True)
@@ -105,6 +112,9 @@ class JobRun(SQLModel, table=True):
     batch_id: str | None = Field(sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), index=True))
     cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
     waits_for: str | None = text_column(nullable=True)
+    resumes_batch: str | None = Field(
+        sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), nullable=True)
+    )
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})

@@ -77,7 +77,8 @@ def begin_attempt(connection: ThreadConnection, batch_id: str) -> None:
     connection.execute(
         """
         update batches set attempt = attempt + 1, fence = fence + 1, lease_until = null, dispatched_at = null,
-                           flow_run_id = null, released = false, at_work = null where id = %(id)s
+                           flow_run_id = null, released = false, at_work = null, suspended_at = null, resumes = false
+        where id = %(id)s
         """,
         {"id": batch_id},
     )

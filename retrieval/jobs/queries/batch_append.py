@@ -24,7 +24,7 @@ def append_waiting(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedR
         room = size - batch.size
         if room <= 0 or batch.rests:
             return []
-        joined = job_queue.lock_waiting(connection, lease.partition, lease.source, size=room)
+        joined = job_queue.lock_waiting(connection, lease.partition, lease.source, size=room, new_only=True)
         if joined:
             connection.execute(
                 "update batches set size = size + %(runs)s where id = %(batch)s",

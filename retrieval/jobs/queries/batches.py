@@ -1,8 +1,9 @@
 """Batches: job runs on their way through a flow run, each attempt fenced and leased.
 
     waiting job runs ──form──▶ batch ──dispatched──▶ flow run ──claim──▶ lease, renewed ──finish──▶ done
-                                  ▲                                        │ released, or lost
-                                  └──────── losses.again (a new attempt) ◀─┘
+                                  ▲                    ▲                   │      │
+                                  │                    └── resume ◀── suspended ◀─┘ yields, or waits for a vendor
+                                  └──────── start_again (a new attempt) ◀──┘ lost
 
 Only the holder of the newest fence may write: a worker that was wrongly assumed dead can no longer write.
 """
@@ -20,8 +21,8 @@ from retrieval.errors import Fatal
 from retrieval.jobs import fair_queue, names
 from retrieval.jobs.queries import breakers, job_queue
 from retrieval.ports import Scope
-from retrieval.sources import CONNECTED, STORED
-from retrieval.statuses import Stage
+from retrieval.sources import STORED
+from retrieval.statuses import DocumentStatus, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Batch:
     name: str
     """What it is about, for people."""
     queue: str = fair_queue.DEFAULT
+    resumes: str | None = None
+    """Id of the suspended flow run that continues the batch; None: a new flow run executes it."""
 
     @property
     def idempotency_key(self) -> str:
@@ -62,8 +65,6 @@ class Lease:
     scope: Scope
     grows: bool = False
     """True if job runs of its scope and source may join the batch while it runs (`batch_append`)."""
-    follows: bool = False
-    """True if the next job runs of its connections may join the batch once these are finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Open:
     """How many seconds ago."""
     released: bool = False
     """Handed back in good order."""
+    suspended: bool = False
+    """A person suspended its flow run."""
 
 
 class Superseded(Fatal):
@@ -101,7 +104,7 @@ def form_batches(db: Database, *, size: int, batches: int, places: int | None = 
         for group, queue in fair_queue.choose_groups(groups, chosen, room=batches - leaving, places=places):
             count = 0
             with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
-                count = job_queue.form_batch(connection, group, queue, size=size)
+                count = job_queue.form_batch(connection, group, queue, size=size, places=places or 1)
             if not count:
                 passed.add((group.partition, group.source))
             made += count
@@ -117,7 +120,9 @@ def undispatched_batches(db: Database) -> list[Batch]:
     for row in db.fetch(_Undispatched, job_queue.UNDISPATCHED):
         runs = len(row.job_runs)
         name = names.titled_name(row) if runs == 1 else names.name_of_several(row.source, runs, row.namespace)
-        batches.append(Batch(row.id, row.source, row.attempt, tuple(row.job_runs), row.namespace_id, name, row.queue))
+        runs_of_batch = tuple(row.job_runs)
+        batch = Batch(row.id, row.source, row.attempt, runs_of_batch, row.namespace_id, name, row.queue, row.resumes)
+        batches.append(batch)
     return batches
 
 
@@ -126,6 +131,7 @@ class _Undispatched(names.About):
     id: str
     attempt: int
     queue: str
+    resumes: str | None
     job_runs: list[str]
     namespace_id: str
     namespace: str
@@ -134,39 +140,48 @@ class _Undispatched(names.About):
 def record_flow_run(db: Database, batch: Batch, flow_run_id: str) -> None:
     """Record the flow run of this attempt."""
     db.execute(
-        "update batches set flow_run_id = %(flow_run)s, dispatched_at = now()"
+        "update batches set flow_run_id = %(flow_run)s, dispatched_at = now(), resumes = false"
         " where id = %(id)s and attempt = %(attempt)s",
         {"id": batch.id, "attempt": batch.attempt, "flow_run": flow_run_id},
     )
 
 
 def in_flight(db: Database) -> int:
-    """Open batches, but for the short ones."""
-    return db.fetch_one(int, "select count(*) from batches where finished_at is null and queue <> 'short'") or 0
+    """Count open batches, without short and suspended ones."""
+    statement: LiteralString = (
+        "select count(*) from batches where finished_at is null and suspended_at is null and queue <> 'short'"
+    )
+    return db.fetch_one(int, statement) or 0
 
 
 def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """The lease, or None if this attempt is finished, replaced or already being worked on."""
-    row = db.fetch_one(
-        _Claimed,
-        """
-        update batches b
-        set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
-            released = false
-        from partitions p join namespaces n on n.id = p.namespace_id
-        where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
-          and (b.lease_until is null or b.lease_until < now())
-        returning b.fence, b.partition_id as partition, b.source, n.organization_id as organization,
-                  p.namespace_id as namespace, p.tenant, b.queue
-        """,
-        {"id": batch_id, "attempt": attempt, "seconds": seconds},
-    )
+    """Claim the batch; None if this attempt is finished, replaced or already being worked on.
+
+    A flow run that a person resumed before its turn takes its waiting job runs back.
+    """
+    values = {"id": batch_id, "attempt": attempt, "seconds": seconds}
+    row = db.fetch_one(_Claimed, _CLAIM, values)
+    if row is None:
+        with db.transaction() as connection:
+            job_queue.reopen_batch(connection, batch_id, attempt)
+            row = connection.fetch_one(_Claimed, _CLAIM, values)
     if row is None:
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
     grows = attempt == 1 and row.queue != fair_queue.SHORT and row.source in STORED
-    follows = attempt == 1 and row.source in CONNECTED
-    return Lease(batch_id, row.fence, row.partition, row.source, scope, grows, follows)
+    return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
+
+
+_CLAIM: LiteralString = """
+    update batches b
+    set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
+        released = false, suspended_at = null, resumes = false
+    from partitions p join namespaces n on n.id = p.namespace_id
+    where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
+      and (b.lease_until is null or b.lease_until < now() or b.released)
+    returning b.fence, b.partition_id as partition, b.source, n.organization_id as organization,
+              p.namespace_id as namespace, p.tenant, b.queue
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,33 +193,6 @@ class _Claimed:
     namespace: str
     tenant: str
     queue: str
-
-
-def renew_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Keep the lease; False if another holds the batch now, or it was handed back."""
-    renewed = db.execute(
-        """
-        update batches set lease_until = now() + make_interval(secs => %(seconds)s)
-        where id = %(batch)s and fence = %(fence)s and finished_at is null and not released
-        """,
-        {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
-    )
-    return bool(renewed)
-
-
-def extend_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Extend the lease of a batch that was closed from outside: its worker may still write to stores for these seconds.
-
-    Returns False if another worker has claimed the batch. 0 seconds: the worker has stopped.
-    """
-    extended = db.execute(
-        """
-        update batches set lease_until = now() + make_interval(secs => %(seconds)s)
-        where id = %(batch)s and fence = %(fence)s + 1 and finished_at is not null
-        """,
-        {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
-    )
-    return bool(extended)
 
 
 def guard_lease(connection: ThreadConnection, lease: Lease) -> None:
@@ -245,28 +233,40 @@ _FINISH: LiteralString = (
 
 
 def hand_back(
-    db: Database, lease: Lease, *, waiting: Mapping[str, str] | None = None, held: Collection[str] = ()
+    db: Database,
+    lease: Lease,
+    *,
+    waiting: Mapping[str, str] | None = None,
+    held: Collection[str] = (),
+    suspended: bool = False,
 ) -> int:
-    """Let what is not at its end wait for another turn, in another batch; how many job runs that are.
+    """Return unfinished job runs to the queue and close the batch; the number of these job runs.
 
-    `waiting`: by job run, the breaker for which it waits; `held`: those for which all of the scope do.
-
-    Documents keep what they have done. The batch is left with what is finished, and closed with it: one that was left
-    open without job runs would never be dispatched again.
+    `waiting`: by job run, the breaker that it waits for; `held`: breakers that the whole scope waits for. `suspended`:
+    the flow run is suspended and continues these job runs when it is their turn.
     """
+    # An open batch without job runs would never be dispatched again.
     with db.transaction() as connection:
         guard_lease(connection, lease)
         remaining = connection.execute(
             """
-            update job_runs r set batch_id = null, updated_at = now(), waits_for = (
+            update job_runs r set batch_id = null, updated_at = now(),
+                resumes_batch = case when %(suspended)s then %(batch)s end, waits_for = (
                 select w.key from unnest(%(runs)s::text[], %(keys)s::text[]) as w (run, key) where w.run = r.id limit 1)
             where r.batch_id = %(batch)s and r.finished_at is null
             """,
-            {"batch": lease.batch_id, "runs": list(waiting or {}), "keys": list((waiting or {}).values())},
+            {
+                "batch": lease.batch_id,
+                "runs": list(waiting or {}),
+                "keys": list((waiting or {}).values()),
+                "suspended": suspended,
+            },
         ).rowcount
         if held:
             breakers.wait_for_breakers(connection, lease.partition, sorted(held))
         connection.execute(_FINISH, {"id": lease.batch_id})
+        if suspended:
+            connection.execute("update batches set suspended_at = now() where id = %(id)s", {"id": lease.batch_id})
         breakers.let_go(connection, lease.batch_id, lease.partition)
     return remaining
 
@@ -278,7 +278,7 @@ def open_batches(db: Database) -> list[Open]:
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed,
                extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
-               coalesce(lease_until < now(), false) as lease_lost
+               coalesce(lease_until < now(), false) as lease_lost, suspended_at is not null as suspended
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
         """,
     )
@@ -303,7 +303,7 @@ def end_batch(db: Database, batch: Open, *, status: str, error: str | None) -> b
         ).rowcount:
             return False
         close_documents(connection, dict.fromkeys(open_documents(connection, batch.id), error), status=status)
-        if error is not None:
+        if error is not None and status == DocumentStatus.FAILED:
             undiscovered = connection.fetch(
                 str, "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", values
             )

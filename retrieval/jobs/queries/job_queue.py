@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,12 +32,13 @@ MAY_LEAVE: LiteralString = f"""
 UNDISPATCHED: LiteralString = (
     """
     with open_batches as (
-        select b.id as batch, b.attempt, b.queue, b.created_at, array_agg(r.id order by r.number) as job_runs
+        select b.id as batch, b.attempt, b.queue, b.created_at, array_agg(r.id order by r.number) as job_runs,
+               case when b.resumes then b.flow_run_id end as resumes
         from batches b join job_runs r on r.batch_id = b.id
         where b.finished_at is null and b.dispatched_at is null
         group by b.id order by b.created_at limit 200
     )
-    select o.batch as id, o.attempt, o.queue, o.job_runs, p.namespace_id, n.name as namespace, """
+    select o.batch as id, o.attempt, o.queue, o.resumes, o.job_runs, p.namespace_id, n.name as namespace, """
     + names.COLUMNS
     + """
     from open_batches o join job_runs r on r.id = o.job_runs[1] join jobs j on j.id = r.job_id
@@ -56,48 +58,96 @@ class QueuedRun:
     request_id: str | None
     traceparent: str | None
     created_at: datetime
+    resumes_batch: str | None = None
 
 
-def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: int) -> int:
+def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: int, places: int) -> int:
     """Make a batch of at most `size` waiting job runs that nothing blocks, oldest first; return the number of batches,
     0 or 1.
 
-    A batch that probes a breaker has one job run. Each batch has its own transaction: waiting for locks of one scope
-    does not delay another.
+    Job runs of a suspended flow run continue in its batch. A batch that probes a breaker has one job run. `places`:
+    flow runs that workers execute at once, which share what waits.
     """
-    batch_id, partition, source = ids.batch_id(), group.partition, group.source
-    queued = lock_waiting(connection, partition, source, size=size)
-    probing = bool(queued) and source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
-    if not queued or probing is None:
+    # Each batch has its own transaction: waiting for locks of one scope does not delay another.
+    partition, source = group.partition, group.source
+    share = _share_of_waiting(connection, partition, source, size, places) if source in STORED else 1
+    queued = lock_waiting(connection, partition, source, size=share)
+    if not queued:
+        return 0
+    resumed = queued[0].resumes_batch
+    queued = [run for run in queued if run.resumes_batch == resumed]
+    batch_id = resumed or ids.batch_id()
+    probing = source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
+    if probing is None:
         return 0
     queued = queued[:1] if probing else queued
-    connection.execute(
-        "insert into batches (id, partition_id, source, queue, size)"
-        " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
-        {"id": batch_id, "partition": partition, "source": source, "queue": queue, "runs": len(queued)},
-    )
-    add_to_batch(connection, batch_id, queued)
+    values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "runs": len(queued)}
+    if resumed is None or not connection.execute(_RESUME, values).rowcount:
+        values["id"] = batch_id if resumed is None else ids.batch_id()
+        connection.execute(
+            "insert into batches (id, partition_id, source, queue, size)"
+            " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
+            values,
+        )
+    add_to_batch(connection, str(values["id"]), queued)
     return 1
 
 
-def lock_waiting(connection: ThreadConnection, partition: int, source: str, *, size: int) -> list[QueuedRun]:
+def reopen_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> None:
+    """Give a suspended batch, whose flow run a person resumed before its turn, its waiting job runs back."""
+    values = {"id": batch_id, "attempt": attempt, "queue": None, "runs": 0}
+    if connection.execute(_RESUME + " and attempt = %(attempt)s", values).rowcount:
+        connection.execute(
+            "update batches set resumes = false, dispatched_at = now() where id = %(id)s", {"id": batch_id}
+        )
+        connection.execute(
+            "update job_runs set batch_id = %(id)s, resumes_batch = null"
+            " where resumes_batch = %(id)s and batch_id is null and finished_at is null",
+            {"id": batch_id},
+        )
+
+
+_RESUME: LiteralString = """
+    update batches set finished_at = null, suspended_at = null, resumes = true, dispatched_at = null,
+                       lease_until = null, released = false, at_work = null, queue = coalesce(%(queue)s, queue),
+                       size = greatest(size, %(runs)s)
+    where id = %(id)s and finished_at is not null and suspended_at is not null and flow_run_id is not null
+"""
+
+
+def _share_of_waiting(connection: ThreadConnection, partition: int, source: str, size: int, places: int) -> int:
+    """Return how many waiting job runs a batch takes so that all places of the workers share them, at most `size`."""
+    statement: LiteralString = (
+        "select count(*) from (select from job_runs where partition_id = %(partition)s and source = %(source)s"
+        " and batch_id is null and finished_at is null limit %(limit)s) waiting"
+    )
+    values = {"partition": partition, "source": source, "limit": size * places}
+    waiting = connection.fetch_one(int, statement, values) or 0
+    # A flow run costs most of a second of processor time: it takes at least as many as a short batch.
+    return min(size, max(SHORT_RUNS, math.ceil(waiting / places)))
+
+
+def lock_waiting(
+    connection: ThreadConnection, partition: int, source: str, *, size: int, new_only: bool = False
+) -> list[QueuedRun]:
     """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
-    transaction."""
-    values = {"partition": partition, "source": source, "size": size, "connected": list(CONNECTED)}
+    transaction. `new_only`: without those of suspended flow runs."""
+    values = {"partition": partition, "source": source, "size": size, "connected": list(CONNECTED), "new": new_only}
     return connection.fetch(QueuedRun, _HOLD, values)
 
 
 def add_to_batch(connection: ThreadConnection, batch_id: str, members: Sequence[QueuedRun]) -> None:
     """Make these part of the batch."""
     connection.execute(
-        "update job_runs set batch_id = %(batch)s where id = any(%(members)s)",
+        "update job_runs set batch_id = %(batch)s, resumes_batch = null where id = any(%(members)s)",
         {"batch": batch_id, "members": [run.id for run in members]},
     )
 
 
 _HOLD: LiteralString = (
-    "select r.id, r.request_id, r.traceparent, r.created_at from job_runs r"
-    " where r.partition_id = %(partition)s and r.source = %(source)s and "
+    "select r.id, r.request_id, r.traceparent, r.created_at, r.resumes_batch from job_runs r"
+    " where r.partition_id = %(partition)s and r.source = %(source)s"
+    " and (not %(new)s or r.resumes_batch is null) and "
     + MAY_LEAVE
     + " order by r.number limit %(size)s for update of r skip locked"
 )
@@ -158,6 +208,12 @@ def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
     """
     values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}
     return bool(db.fetch_one(bool, _OTHERS_WAIT, values))
+
+
+def is_behind_others(db: Database, batch_id: str) -> bool:
+    """Return True while a batch that waited for a worker when this one yielded its slot still waits."""
+    # A resumed flow run keeps its work queue, whose priority may be higher than theirs.
+    return bool(db.fetch_one(bool, _IS_BEHIND, {"batch": batch_id}))
 
 
 def is_any_unfinished(db: Database) -> bool:
@@ -239,8 +295,20 @@ _TAKEN: LiteralString = """
         select b.source = any(%(stored)s) and b.queue <> 'short' and b.attempt = 1 and b.size < %(size)s
                and not b.released and coalesce(b.lease_until > now(), true) as growing
     ) g
-    where b.finished_at is null group by n.organization_id, b.partition_id, b.source, b.queue
+    where b.finished_at is null and b.suspended_at is null group by n.organization_id, b.partition_id, b.source, b.queue
 """
+_IS_BEHIND: LiteralString = (
+    """
+    select exists (
+        select from batches w where w.finished_at is null and w.lease_until is null and w.suspended_at is null
+          and w.queue <> 'short'
+          and w.dispatched_at < (select min(r.updated_at) from job_runs r where r.batch_id = %(batch)s)
+          and not exists (select from jsonb_array_elements("""
+    + levers.CURRENT
+    + """) lever where lever ->> 'queue' = w.queue or lever ->> 'source' = w.source)
+    )
+"""
+)
 _OTHERS_WAIT: LiteralString = (
     """
     with mine as (
@@ -249,7 +317,7 @@ _OTHERS_WAIT: LiteralString = (
     )
     select true from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
-    where w.finished_at is null and w.lease_until is null and w.queue <> 'short'
+    where w.finished_at is null and w.lease_until is null and w.suspended_at is null and w.queue <> 'short'
       and not exists (select from jsonb_array_elements("""
     + levers.CURRENT
     + """) lever where lever ->> 'queue' = w.queue or lever ->> 'source' = w.source)

@@ -93,7 +93,7 @@ def _list_statement(sort: Sort) -> LiteralString:
     listed = "select r.id" + _OF_SCOPE + " and (%(after)s::bigint is null or " + follows + ") and " + _MATCHES
     joined: LiteralString = (
         ") found join job_runs r on r.id = found.id join jobs j on j.id = r.job_id"
-        " left join batches b on b.id = r.batch_id "
+        " left join batches b on b.id = coalesce(r.batch_id, r.resumes_batch) "
     )
     page = listed + " order by " + order + offset + " limit %(limit)s" + joined
     return _COLUMNS + page + run_progress.COUNTED + " order by " + order

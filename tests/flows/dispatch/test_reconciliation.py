@@ -12,12 +12,15 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 
 
-def batch(*, claimed=False, lease_lost=False, age=60, released=False):
-    return Open("bat_1", 1, "run", claimed, lease_lost, age, released)
+def batch(*, claimed=False, lease_lost=False, age=60, released=False, suspended=False):
+    return Open("bat_1", 1, "run", claimed, lease_lost, age, released, suspended)
 
 
-def state(name, age, called="", *, is_elsewhere=False):
-    return Seen(name, NOW - timedelta(seconds=age), called or name.title(), is_elsewhere)
+def state(name, age, called="", message="", *, is_ours=False, is_elsewhere=False):
+    return Seen(name, NOW - timedelta(seconds=age), called or name.title(), message, is_ours, is_elsewhere)
+
+
+EXCEPTION = "Flow run encountered an exception: ValueError"
 
 
 @pytest.mark.parametrize(
@@ -33,15 +36,29 @@ def state(name, age, called="", *, is_elsewhere=False):
         (batch(claimed=True), state("RUNNING", 3600), "wait"),
         (batch(claimed=True, lease_lost=True), state("RUNNING", 60), "lost"),
         (batch(claimed=True), state("CRASHED", 1), "died"),
-        (batch(claimed=True), state("FAILED", 1), "died"),
-        (batch(), state("COMPLETED", 1), "lost"),
-        (batch(claimed=True, released=True), state("CRASHED", 1), "again"),
-        (batch(claimed=True, released=True), state("RUNNING", 1), "again"),
-        (batch(claimed=True, released=True), None, "again"),
-        (batch(claimed=True), state("CRASHED", 1, "Interrupted"), "again"),
+        # The flow that failed has ended its lease; where the lease is alive, a person has set the state.
+        (batch(claimed=True, lease_lost=True), state("FAILED", 1, message=EXCEPTION), "died"),
+        (batch(claimed=True), state("FAILED", 1), "end_by_hand"),
+        (batch(claimed=True), state("COMPLETED", 1), "end_by_hand"),
+        (batch(), state("COMPLETED", 1), "end_by_hand"),
+        (batch(), state("FAILED", 1), "end_by_hand"),
+        (batch(), state("FAILED", 1, message=EXCEPTION), "died"),
+        (batch(), state("FAILED", 1, "Refused", "no flow of this service"), "died"),
+        (batch(claimed=True), state("COMPLETED", 1, "Superseded"), "lost"),
+        (batch(claimed=True, released=True), state("CRASHED", 1), "continue"),
+        (batch(claimed=True, released=True), state("SCHEDULED", 1, "Interrupted"), "wait"),
+        (batch(claimed=True, released=True), state("RUNNING", 1), "wait"),
+        (batch(claimed=True, released=True, lease_lost=True), state("RUNNING", 40), "continue"),
+        (batch(claimed=True, released=True), None, "restart"),
         (batch(claimed=True), state("FAILED", 1, "Away"), "lost"),
+        (batch(claimed=True), state("PAUSED", 1, "Suspended"), "suspend"),
+        (batch(claimed=True, suspended=True), state("PAUSED", 60, "Suspended"), "wait"),
+        (batch(suspended=True), state("PAUSED", 3600, "Suspended"), "wait"),
+        (batch(suspended=True), state("SCHEDULED", 1, "Resuming"), "resume"),
+        (batch(claimed=True, lease_lost=True), state("PAUSED", 60, "Suspended", is_ours=True), "lost"),
         (batch(claimed=True), state("CANCELLED", 1), "cancel"),
         (batch(), state("CANCELLED", 1), "cancel"),
+        (batch(suspended=True), state("CANCELLED", 1), "cancel"),
         (batch(claimed=True, released=True), state("CANCELLED", 1), "cancel"),
         (batch(claimed=True), state("CANCELLING", 1), "wait"),
         (batch(claimed=True, lease_lost=True), state("CANCELLING", 60), "cancel"),

@@ -13,7 +13,7 @@ from retrieval.errors import Fatal
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.queries import run_documents
 from retrieval.jobs import control
-from retrieval.jobs.queries import batches, breaker_timeout, breakers
+from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
 from retrieval.namespaces import namespaces
 from retrieval.ports import Vector
 from retrieval.readiness import files_folder
@@ -170,7 +170,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
     space = Configured(quiet, vectorStorageConfig=index.config())
     text, late = space.text(LONG, "owls"), []
     lease = space.lease()
-    batches.renew_lease(quiet, lease, seconds=1)
+    leases.renew_lease(quiet, lease, seconds=1)
 
     def on_its_way(step):
         """The namespace is deleted and cleared while the request for the vectors has not come to the vendor."""

@@ -329,7 +329,7 @@ def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(s
     paused = RunContext(space.db, space.ring, lease)
     paused.time_slice = Brief(space.db, lease)
     assert asyncio.run(reembed.rebuild_documents(paused)) is None
-    assert paused.hand_back() == 1
+    assert asyncio.run(paused.hand_back()) == 1
     assert models(space) == {MINILM["model"]}
     finds_all(space)
     assert rebuild(space)

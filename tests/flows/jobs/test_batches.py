@@ -8,7 +8,7 @@ from retrieval.ingestion import poison_detection
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, leases
 from retrieval.jobs.queries.batches import Superseded
 
 
@@ -68,7 +68,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     poison_detection.start_again(db, batch)
     with pytest.raises(Superseded):
         run_documents.start_window(db, lease, [])
-    assert not batches.renew_lease(db, lease, seconds=30)
+    assert not leases.renew_lease(db, lease, seconds=30)
     (again,) = batches.undispatched_batches(db)
     assert again.attempt == 2
     assert again.idempotency_key != f"{lease.batch_id}:1"

@@ -73,7 +73,7 @@ class Worker:
     def take(self, lease, ring):
         run = RunContext(self.db, ring, lease)
         asyncio.run(pipeline.ingest_documents(run))
-        run.close_batch()
+        asyncio.run(run.close_batch())
 
 
 def hung(openai, over):
@@ -226,20 +226,22 @@ def listed(space, *urls):
 def test_a_site_holds_only_the_runs_that_need_it(db, space):
     slow, other = listed(space, "https://slow.example/"), listed(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
+    waiting = {batch.job_runs: batch for batch in batches.undispatched_batches(db)}
+    assert set(waiting) == {(slow,), (other,)}, "job runs that find out what to ingest have a flow run each"
+    batch = waiting[slow,]
     batches.record_flow_run(db, batch, "run")
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
     breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
     mine = Circuits(db, lease)
     with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
         raise AssertionError("it is asked")
-    batches.hand_back(db, lease, waiting=mine.waiting, held=mine.held)
+    batches.hand_back(db, lease, waiting=mine.waiting, held=mine.held, suspended=True)
     batches.form_batches(db, size=64, batches=8)
-    (batch,) = batches.undispatched_batches(db)
-    assert batch.job_runs == (other,)
+    assert [batch.job_runs for batch in batches.undispatched_batches(db)] == [(other,)]
     breakers.record_success(db, site(space).key)
     batches.form_batches(db, size=64, batches=8)
-    assert {one.job_runs for one in batches.undispatched_batches(db)} == {(other,), (slow,)}
+    (resumed,) = [batch for batch in batches.undispatched_batches(db) if batch.job_runs == (slow,)]
+    assert (resumed.id, resumed.resumes) == (batch.id, "run"), "the same flow run continues"
 
 
 class OneDeadPort:

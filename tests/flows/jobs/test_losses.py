@@ -16,7 +16,7 @@ from flows.lease_renewal import keep_lease
 from retrieval.database.database import Database
 from retrieval.ingestion import discover, poison_detection
 from retrieval.ingestion.queries import listings, poison, results, run_documents
-from retrieval.jobs.queries import batches
+from retrieval.jobs.queries import batches, leases
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import post, read
 
@@ -59,7 +59,7 @@ def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
         lease = claim(db)
         begin(db, lease)
         poison.release_lease(db, lease)
-        assert not batches.renew_lease(db, lease, seconds=30)
+        assert not leases.renew_lease(db, lease, seconds=30)
         lose(db, weight=0)
     lease = claim(db)
     assert poison.list_suspects(db, lease) == []
@@ -109,25 +109,29 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
     assert len(read(db, scope, run).processing) == 1
 
 
-def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_on_does_not(db, new_scope):
-    scope = new_scope()
-    good, bad = accept(db, scope), accept(db, scope)
-    for page in range(5):
-        lease = claim(db)
-        first, second = listings.waiting_listings(db, lease)
-        listing = Listing(*"abcdefgh"[: page + 1], RuntimeError())
-        with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, first.job_run_id):
-            discover.record_listing(db, lease, first, listing)
-        lose(db)
-    for _ in range(ATTEMPTS):
-        lease = claim(db)
-        with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, second.job_run_id):
-            discover.record_listing(db, lease, second, Listing(RuntimeError()))
-        lose(db)
+def list_until_the_process_dies(db, *pages):
     lease = claim(db)
-    assert [one.job_run_id for one in listings.waiting_listings(db, lease)] == [good.job_run_id]
-    assert len(read(db, scope, good).queued) == 5
-    assert "each time it listed this" in read(db, scope, bad).failed[0].error
+    (waiting,) = listings.waiting_listings(db, lease)
+    with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, waiting.job_run_id):
+        discover.record_listing(db, lease, waiting, Listing(*pages, RuntimeError()))
+    lose(db)
+
+
+def test_a_listing_that_makes_progress_survives_any_number_of_dead_processes(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    for page in range(5):
+        list_until_the_process_dies(db, *"abcdefgh"[: page + 1])
+    assert len(read(db, scope, run).queued) == 5
+    assert listings.waiting_listings(db, claim(db))
+
+
+def test_a_listing_that_kills_its_process_each_time_fails_with_the_reason(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    for _ in range(ATTEMPTS):
+        list_until_the_process_dies(db)
+    assert "each time it listed this" in read(db, scope, run).failed[0].error
 
 
 @pytest.mark.parametrize(("ends_by", "released"), [(KeyboardInterrupt, True), (RuntimeError, False)])
@@ -166,7 +170,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.start_again(db, opened, weight=reconciliation.WEIGHTS[action], attempts=ATTEMPTS)
+        poison_detection.start_again(db, opened, weight=reconciliation.BLAME[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

@@ -21,7 +21,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion import poison_detection
 from retrieval.ingestion.queries import frontier
 from retrieval.jobs import queueing, runs
-from retrieval.jobs.queries import batches, breaker_timeout, breakers
+from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
 from retrieval.keywords import bm25_scorer, posting_blocks
 from retrieval.maintenance import garbage, queries
 from retrieval.readiness import Beat
@@ -168,7 +168,7 @@ def everything(db, house):
     for batch in batches.open_batches(db):
         poison_detection.start_again(db, batch)
         lease = batches.claim_lease(db, batch.id, batch.attempt + 1, seconds=30)
-        batches.renew_lease(db, lease, seconds=30)
+        leases.renew_lease(db, lease, seconds=30)
     waits = house.post("waits longer", "four")
     readiness.record_loops(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
     readiness.read_dispatch(db)
@@ -276,7 +276,7 @@ def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_databa
         )
         connection.execute("vacuum analyze")
         connection.execute("update sweeps set due_at = now()")
-        asked = {"busy": [], "good": [], "held": [], "most": 40, "partition": 1}
+        asked = {"busy": [], "healthy": [], "blocked": [], "limit": 40, "partition": 1}
         for text in (queries.DUE, queries.TAKE):
             where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
             assert most <= 2 * scopes + 2, f"{most} rows by {where}"

@@ -347,7 +347,7 @@ def test_sigterm_lets_a_short_run_end_and_never_leaves_a_long_one_running(pool: 
     short = pool.submit("wait", {"grace_seconds": 15}, seconds=3)
     pool.wait_for_lines(3)
     stop(worker)
-    assert [pool.state(run) for run in (short, long, deaf)] == ["Completed", "Crashed", "Interrupted"]
+    assert [pool.state(run) for run in (short, long, deaf)] == ["Completed", "Interrupted", "Interrupted"]
 
 
 @pytest.mark.slow
