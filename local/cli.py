@@ -7,10 +7,11 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_settings import DotEnvSettingsSource
 
@@ -28,9 +29,6 @@ _ROLES = {
     "ui": "the admin app",
     "metrics": "the port for Prometheus",
 }
-_SERVERS = ("up", *_ROLES, "migrate", "register")
-"""Commands that warn of variables that look like settings and are none."""
-
 
 _HANDLERS = {
     "up": "up.run",
@@ -53,7 +51,7 @@ _HANDLERS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not all is up (`status`) or ready (`ready`)."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = _parser(arguments[0] if arguments else "").parse_args(arguments)
+    options = _parse(arguments)
     os.umask(0o077)
     try:
         return _run(options)
@@ -61,14 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message, code = str(error), error.exit_code
     except WrongSetting as error:
         message, code = error.sentence, 2
-    except PermissionError as error:
-        advice = "choose another RETRIEVAL_HOME or give the right to it"
-        message, code = f"{error.filename} may not be read or written by this user: {advice}.", 1
-    except OSError as error:
-        if error.errno not in (errno.EROFS, errno.ENOSPC):
-            raise
-        message = f"{error.filename} cannot be written ({error.strerror}): choose another RETRIEVAL_HOME."
-        code = 1
     except KeyboardInterrupt:
         return 130
     print(f"retrieval: {message}", file=sys.stderr)
@@ -85,13 +75,30 @@ def _run(options: argparse.Namespace) -> int:
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where the roles' modules and the `.env` of a checkout are
-    settings = load_settings()
-    if options.command in _SERVERS:
+    home_path = HOME
+    try:
+        settings = load_settings()
+        home_path = settings.home
         for sentence in list_unknown_settings(os.environ, ENV_FILE):
             print(f"retrieval: {sentence}", file=sys.stderr)
-    module, function = _HANDLERS.get(options.command, "client.run").split(".")
-    code: int = getattr(import_module(f"local.{module}"), function)(options, settings)
+        module, function = _HANDLERS.get(options.command, "client.run").split(".")
+        code: int = getattr(import_module(f"local.{module}"), function)(options, settings)
+    except OSError as error:
+        if error.filename is None and error.errno not in (errno.EROFS, errno.ENOSPC):
+            raise
+        raise LocalError(_explain_file_error(error, home_path)) from error
     return code
+
+
+def _explain_file_error(error: OSError, home: Path) -> str:
+    """Describe a failed file operation: path, reason and remedy."""
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home
+    is_of_home = path in home.parents or any(path.is_relative_to(way) for way in (home.absolute(), home.resolve()))
+    remedy = "choose another RETRIEVAL_HOME" if is_of_home else "choose another path"
+    if isinstance(error, PermissionError):
+        return f"{path} may not be read or written by this user: {remedy} or give the right to it."
+    action = "written" if error.errno in (errno.EROFS, errno.ENOSPC) else "read or written"
+    return f"{path} cannot be {action} ({error.strerror}): {remedy}."
 
 
 _PREFIX = "RETRIEVAL_"
@@ -132,9 +139,32 @@ def _warn_of(name: str) -> str:
     return f"{name} is no setting of this version and is left aside." + (f" Is {alike[0]} meant?" if alike else "")
 
 
-def _parser(command: str = "") -> argparse.ArgumentParser:
-    """The parser of all commands; without those of a server's users, which load an HTTP client, for another command."""
-    parser = argparse.ArgumentParser(
+class _WrongUsage(Exception):
+    """Arguments that the parser of own commands does not know."""
+
+
+class _OwnParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _WrongUsage(message)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments; exit code 2 with the nearest command or option where they are wrong."""
+    command = arguments[0] if arguments else ""
+    if command in (*_COMMANDS, *_ROLES, *_VERBS):
+        with suppress(_WrongUsage):
+            return _parser(_OwnParser, with_client=False).parse_args(arguments)
+    # Loads the HTTP client, which the commands above do without.
+    from retrieval_client.cli.parsers import CommandParser
+
+    return _parser(CommandParser).parse_args(arguments)
+
+
+def _parser(
+    parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser, *, with_client: bool = True
+) -> argparse.ArgumentParser:
+    """Build the parser of all commands; those of a server's users only `with_client`."""
+    parser = parser_class(
         prog="retrieval",
         description=f"Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: {HOME}).",
     )
@@ -146,7 +176,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         _add_arguments(subparser, arguments)
     for role, description in _ROLES.items():
         commands.add_parser(role, help=f"run {description} alone, in the foreground")
-    if command not in (*_COMMANDS, *_ROLES, *_VERBS):
+    if with_client:
         _add_client_commands(commands)
     for noun, (description, verbs) in _VERBS.items():
         subparsers = commands.add_parser(noun, help=f"administer {description}").add_subparsers(

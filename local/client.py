@@ -111,7 +111,8 @@ async def _request_mcp(client: httpx.AsyncClient, method: str, params: dict[str,
         response = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         body = response.json()
     except httpx.HTTPError as error:
-        raise MCPError(CONNECTION_CLOSED, f"The server cannot be reached ({type(error).__name__}).") from error
+        message = f"{client.base_url} does not answer ({error}): start it with `retrieval up`, or check --url."
+        raise MCPError(CONNECTION_CLOSED, message) from error
     except ValueError as error:
         message = f"The server answered {response.status_code}, and not in JSON: is the address right?"
         raise MCPError(CONNECTION_CLOSED, message) from error

@@ -73,7 +73,13 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
             reason = files_folder.claim_folder(db, settings)
     except poolers.SharedSessions as error:
         raise LocalError(str(error), exit_code=2) from error
-    except (*AWAY, psycopg.Error):
+    except AWAY:
+        line = (
+            "retrieval: the database does not answer yet (RETRIEVAL_DATABASE_URL); this role works as soon as it does."
+        )
+        print(line, file=sys.stderr, flush=True)
+        return
+    except psycopg.Error:  # not migrated yet
         return
     if reason:
         raise LocalError(reason)

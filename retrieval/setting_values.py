@@ -281,6 +281,63 @@ CookieSecret = Annotated[SecretStr | None, AfterValidator(_is_long)]
 """What signs cookies."""
 
 
+_DATABASE_EXAMPLE = "postgresql://user:password@host/database"
+
+
+def _require_postgres_address(address: str) -> None:
+    """Refuse an address that libpq cannot read; ValueError names the scheme at most, never the address."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    scheme = re.match(r"([a-zA-Z][\w+.-]*)://", address)
+    if scheme and scheme[1] not in ("postgresql", "postgres"):
+        raise ValueError(f"the scheme {scheme[1]}:// is not PostgreSQL's: write {_DATABASE_EXAMPLE}")
+    if not scheme and not re.match(r"\w+ *=", address):
+        raise ValueError(f"not the address of a database, such as {_DATABASE_EXAMPLE}")
+    try:
+        parameters = conninfo_to_dict(address)
+    except psycopg.Error:  # its text quotes the password
+        parameters = {"port": "unreadable"}
+    # libpq reads an unescaped / or @ of a password as the end of the login, and reports the rest as port or host.
+    if "@" in str(parameters.get("host", "")) or not re.fullmatch(r"[\d,]*", str(parameters.get("port") or "")):
+        raise ValueError(
+            f"malformed: write {_DATABASE_EXAMPLE}, and in a password a space as %20, @ as %40, : as %3A, / as %2F, "
+            "? as %3F, # as %23, % as %25"
+        )
+
+
+def _is_database(value: SecretStr | None) -> SecretStr | None:
+    if value:
+        _require_postgres_address(value.get_secret_value())
+    return value
+
+
+def _is_prefect_database(value: SecretStr | None) -> SecretStr | None:
+    if value:
+        # Prefect's driver is asyncpg: the scheme may name a driver, and parameters are not those of libpq.
+        address = re.sub(r"^(postgres(?:ql)?)\+\w+://", r"\1://", value.get_secret_value()).partition("?")[0]
+        if "://" not in address:
+            raise ValueError(f"not the URL of a database, such as {_DATABASE_EXAMPLE}")
+        _require_postgres_address(address)
+    return value
+
+
+DatabaseUrl = Annotated[SecretStr | None, AfterValidator(_is_database)]
+"""PostgreSQL as libpq names it, by URL or by `key=value`."""
+PrefectDatabaseUrl = Annotated[SecretStr | None, AfterValidator(_is_prefect_database)]
+"""PostgreSQL by URL; the scheme may name a driver."""
+
+
+def _is_login(value: SecretStr | None) -> SecretStr | None:
+    if value and not re.fullmatch(r"[!-9;-~]+:[!-~]+", value.get_secret_value()):
+        raise ValueError("not name:password, of printable ASCII without spaces")
+    return value
+
+
+PrefectLogin = Annotated[SecretStr | None, AfterValidator(_is_login)]
+"""`name:password` of HTTP's basic authentication."""
+
+
 class OpenTelemetry(BaseSettings):
     """The variables of OpenTelemetry that decide whether tracing is on; its SDK reads them all."""
 

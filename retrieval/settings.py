@@ -15,6 +15,7 @@ from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
     BoundedSettings,
     CookieSecret,
+    DatabaseUrl,
     EgressProxy,
     Endpoint,
     FileProblem,
@@ -27,6 +28,8 @@ from retrieval.setting_values import (
     OidcRole,
     Origins,
     Places,
+    PrefectDatabaseUrl,
+    PrefectLogin,
     SecretFiles,
     Url,
     WrongSetting,
@@ -50,7 +53,7 @@ class Settings(BoundedSettings, BaseSettings):
     # Storage locations
     home: Path = HOME
     """Directory of all state: `.retrieval` in a checkout, else `retrieval-service` in the user's data directory."""
-    database_url: SecretStr | None = None
+    database_url: DatabaseUrl = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
     """Keys that encrypt stored secrets, each `id:base64` of 32 random bytes, comma-separated. The first encrypts, all
@@ -97,12 +100,12 @@ class Settings(BoundedSettings, BaseSettings):
     prefect_names: Names = []
     """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
     `prefect,prefect.internal`; requests that name another host are refused."""
-    prefect_login: SecretStr | None = None
+    prefect_login: PrefectLogin = None
     """`name:password` that the bundled Prefect server asks for, or your own one (its `PREFECT_API_AUTH_STRING`). If
     absent, the bundled one's is made on first start."""
     prefect_api_key: SecretStr | None = None
     """API key of Prefect Cloud, or of a server that asks for one, with `RETRIEVAL_PREFECT_API_URL`."""
-    prefect_database_url: SecretStr | None = None
+    prefect_database_url: PrefectDatabaseUrl = None
     """PostgreSQL with pg_trgm for the bundled Prefect server; the embedded PostgreSQL if absent."""
 
     # Processes
@@ -336,20 +339,6 @@ class Settings(BoundedSettings, BaseSettings):
             KeyRing.parse(value.get_secret_value()) if value else None
         except SecretError as error:
             raise ValueError(str(error)) from None
-        return value
-
-    @field_validator("database_url", "prefect_database_url")
-    @classmethod
-    def _is_a_database(cls, value: SecretStr | None) -> SecretStr | None:
-        if value and not re.match(r"\w+(\+\w+)?://|\w+ *=", value.get_secret_value()):
-            raise ValueError("not the address of a database, such as postgresql://user:password@host/database")
-        return value
-
-    @field_validator("prefect_login")
-    @classmethod
-    def _is_a_login(cls, value: SecretStr | None) -> SecretStr | None:
-        if value and value.get_secret_value() and not re.fullmatch(r"[!-9;-~]+:[!-~]+", value.get_secret_value()):
-            raise ValueError("not name:password, of printable ASCII without spaces")
         return value
 
     @field_validator("oidc_client_id")

@@ -182,7 +182,9 @@ def test_a_longer_time_than_allowed_is_told_instead_of_waited():
 def test_no_server_is_said_so_after_the_attempts():
     with (
         RetrievalClient("http://127.0.0.1:9", "key", retries=Retries(attempts=2, backoff=0.01)) as client,
-        pytest.raises(RetrievalError, match="CONNECTION_FAILED: POST /v1/search was not answered") as error,
+        pytest.raises(
+            RetrievalError, match=r"CONNECTION_FAILED: POST http://127\.0\.0\.1:9/v1/search was not answered"
+        ) as error,
     ):
         client.search("ns_1", "x")
     assert error.value.attempts == 2

@@ -205,7 +205,9 @@ def test_the_command_line_says_what_is_missing(service, tmp_path):
     assert "No key for http://127.0.0.1:1" in refused("search", "x", "--url", "http://127.0.0.1:1"), (
         "the key of this home goes to no other server"
     )
-    assert "UNAUTHORIZED" in refused("search", "x", "--url", service.info["api"], "--key", "rtr_wrong")
+    assert "Check --key and RETRIEVAL_API_KEY" in refused(
+        "search", "x", "--url", service.info["api"], "--key", "rtr_wrong"
+    )
     assert "No namespace is called nowhere" in refused("search", "x", "--namespace", "nowhere")
     assert "missing.txt: no such file or folder" in refused("ingest", "missing.txt", "--namespace", service.namespace)
     assert "not a JSON object" in refused("ingest", "x", "--metadata", "[]", code=2)

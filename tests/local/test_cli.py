@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
+import threading
 import time
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -124,7 +127,45 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
     assert said in told
     assert told.count("is no setting") + told.count("left aside: ") == 1
     assert cli.main(["status"]) == 3
-    assert capsys.readouterr().err == "", "once is enough"
+    assert said in capsys.readouterr().err
+
+
+def test_every_variable_that_the_code_reads_is_known() -> None:
+    sources = [
+        path for folder in ("local", "ui", "clients/python") for path in (settings.PROJECT / folder).rglob("*.py")
+    ]
+    read = {
+        name for path in sources for name in re.findall(r'environ(?:\.get\(|\[)"(RETRIEVAL_\w+)"', path.read_text())
+    }
+    assert {"RETRIEVAL_HOME", "RETRIEVAL_API_URL", "RETRIEVAL_API_KEY"} <= read
+    assert cli.list_unknown_settings(dict.fromkeys(read, "x"), Path("none")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        ("serach word", "there is no command serach. Did you mean `search`?"),
+        ("ingets file", "Did you mean `ingest`?"),
+        ("up --detahc", "there is no option --detahc. Did you mean `--detach`?"),
+        ("key lst", "Did you mean `list`?"),
+        ("documents delte x", "Did you mean `delete`?"),
+        ("search word --topk 4", "Did you mean `--top-k`?"),
+        (
+            "ready apii",
+            "there is no choice apii. Did you mean `api`? Choose from api, dispatcher, worker, prefect, ui.",
+        ),
+        ("restart", "there is no command restart.\n"),
+    ],
+)
+def test_a_mistyped_command_or_option_is_answered_by_the_nearest(
+    arguments: str, suggestion: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments.split())
+    assert exit_.value.code == 2
+    refusal = capsys.readouterr().err
+    assert suggestion in refusal
+    assert len(refusal.splitlines()) == 2
 
 
 def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
@@ -474,3 +515,34 @@ def test_the_version_is_the_projects(capsys):
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.strip() == project["version"]
+
+
+def test_a_server_that_is_down_is_named_with_the_remedy(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("retrieval_client.requests.random.uniform", lambda *_: 0.0)
+    assert cli.main(["search", "x", "--url", "http://127.0.0.1:9", "--key", "k"]) == 1
+    assert capsys.readouterr().err == (
+        "retrieval: http://127.0.0.1:9 does not answer (nothing listens there): start it with `retrieval up`, "
+        "or check --url and RETRIEVAL_API_URL.\n"
+    )
+
+
+def test_a_wrong_key_is_explained_by_the_option_that_gives_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"error": {"code": "UNAUTHORIZED", "message": "Send `Authorization: Bearer <API_KEY>` once."}}'
+            self.send_response(401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert cli.main(["search", "x", "--url", url, "--key", "wrong"]) == 1
+        server.shutdown()
+    expected = f"retrieval: {url} refuses the key: it is wrong or revoked. Check --key and RETRIEVAL_API_KEY.\n"
+    assert capsys.readouterr().err == expected

@@ -87,8 +87,9 @@ class Call:
     def unanswered(self, error: httpx.TransportError) -> RetrievalError:
         """What is raised where no request was answered."""
         code = "TIMEOUT" if isinstance(error, httpx.TimeoutException) else "CONNECTION_FAILED"
-        said = str(error) or type(error).__name__
-        return RetrievalError(code, f"{self.method} {self.path} was not answered: {said}", attempts=self.made)
+        reason = str(error) or type(error).__name__
+        url = error.request.url.copy_with(query=None)
+        return RetrievalError(code, f"{self.method} {url} was not answered: {reason}", attempts=self.made)
 
     def refused(self, response: httpx.Response) -> RetrievalError:
         """The error of an answer that is none of success."""

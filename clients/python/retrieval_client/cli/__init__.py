@@ -9,12 +9,14 @@ from pathlib import Path
 
 from retrieval_client import RetrievalClient, RetrievalError
 from retrieval_client.cli import content, parsers
-from retrieval_client.cli.output import CommandError, translate_reason
+from retrieval_client.cli.output import CommandError, explain_error
 
 
 def main() -> int:
     """Exit codes: 0 done, 1 failed, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="retrieval-client", description="Use a server of the Retrieval Service.")
+    parser: argparse.ArgumentParser = parsers.CommandParser(
+        prog="retrieval-client", description="Use a server of the Retrieval Service."
+    )
     parsers.add_commands(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     options = parser.parse_args()
     options.cwd = Path.cwd()
@@ -42,7 +44,7 @@ def run(options: argparse.Namespace, url: str, key: str, namespace: str | None =
             namespace = content.find_namespace(client, options.namespace, namespace)
             return content.COMMANDS[options.command](client, namespace, options)
     except RetrievalError as error:
-        raise CommandError(f"{error.code}: {translate_reason(error.message)}") from error
+        raise CommandError(explain_error(error, url)) from error
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from retrieval_client import Record
+from retrieval_client import Record, RetrievalError
 
 PROGRESS_SECONDS = 5.0
 """Between two lines of progress where stderr is no terminal."""
@@ -29,6 +29,17 @@ def translate_reason(text: str | None) -> str:
     for pattern, words in _OPTIONS_BY_FIELD:
         message = pattern.sub(words, message)
     return message
+
+
+def explain_error(error: RetrievalError, url: str) -> str:
+    """A failed request in the words of the command line; `url`: the server that it was sent to."""
+    if error.code == "CONNECTION_FAILED":
+        cause = error.__cause__
+        reason = "nothing listens there" if "refused" in str(cause) or "Errno 111" in str(cause) else str(cause)
+        return f"{url} does not answer ({reason}): start it with `retrieval up`, or check --url and RETRIEVAL_API_URL."
+    if error.status == 401:
+        return f"{url} refuses the key: it is wrong or revoked. Check --key and RETRIEVAL_API_KEY."
+    return f"{error.code}: {translate_reason(error.message)}"
 
 
 class CommandError(Exception):

@@ -4,9 +4,43 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parser that answers a mistyped command or option with the nearest one."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse as `argparse`; an unknown option is refused here, where the options of the command are known."""
+        options, unknown = super().parse_known_args(args, namespace)
+        for word in unknown:
+            if word.startswith("-"):
+                option = word.partition("=")[0]
+                known = re.findall(r"(?<![\w-])--[a-z][a-z-]+", self.format_help())
+                self.error(f"there is no option {option}.{_suggest(option, known)}")
+        return options, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, the nearest command and the way to the help; exit code 2."""
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            choices = re.findall(r"'([^']+)'", wrong[2])
+            kind = "command" if re.match(r"argument (COMMAND|VERB)", message) else "choice"
+            message = f"there is no {kind} {wrong[1]}.{_suggest(wrong[1], choices)}"
+            if kind == "choice":
+                message += f" Choose from {', '.join(choices)}."
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` lists all.\n")
+
+
+def _suggest(word: str, known: Sequence[str]) -> str:
+    nearest = get_close_matches(word, known, 1, 0.75)
+    return f" Did you mean `{nearest[0]}`?" if nearest else ""
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
