@@ -11,16 +11,17 @@ import argparse
 import json
 import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 from standardwebhooks import Webhook, WebhookVerificationError
 
-SECRET, CHAT = os.environ.get("BOT_WEBHOOK_SECRET"), os.environ.get("CHAT_URL")
+SECRET, CHAT = os.environ.get("BOT_WEBHOOK_SECRET", ""), os.environ.get("CHAT_URL", "")
 POSTED = {"DOCUMENTS_ERROR", "INGEST_JOB_RUN_COMPLETED", "CONNECTION_FAILED"}
 seen: set[str] = set()  # an event may come twice, under the same id
 
 
-def sentence(kind: str, data: dict) -> str:
+def sentence(kind: str, data: dict[str, Any]) -> str:
     """Describe an event for the channel."""
     failed = [document for document in data.get("documents", []) if document["error"]]
     errors = [f"• {document['externalId'] or document['id']}: {document['error']}" for document in failed]

@@ -190,7 +190,7 @@ def _type(schema: Schema, schemas: Mapping[str, Schema]) -> str:
         return f"list[{_type(schema.get('items', {}), schemas)}]"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"dict[str, {_type(schema['additionalProperties'], schemas)}]"
-    kinds = kind if isinstance(kind, list) else [kind]
+    kinds = kind if isinstance(kind, list) else [str(kind)]
     return " | ".join(SIMPLE.get(one, "Any") for one in kinds)
 
 
@@ -204,7 +204,8 @@ def _said(text: str, indent: str) -> str:
     text = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
     if not text:
         return ""
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for word in text.split(" "):
         if line and len(line) + len(word) + len(indent) + 7 > 118:
             lines, line = [*lines, line], word

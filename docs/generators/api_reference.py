@@ -136,7 +136,8 @@ class _Reference:
     def _render_errors(self, responses: Schema) -> list[str]:
         rows = []
         for status, response in responses.items():
-            examples = next(iter(response.get("content", {}).values()), {}).get("examples", {})
+            content = response.get("content", {})
+            examples = next(iter(content.values())).get("examples", {}) if content else {}
             codes = [code for code in examples if code not in COMMON_CODES]
             rows += [f"{status} `{code}`" for code in codes]
         text = ", ".join(rows)
@@ -183,7 +184,7 @@ class _Reference:
         (option,) = options
         item = option.get("items", {}) if option.get("type") == "array" else option
         name = _name_of(item)
-        if name in self._inline:
+        if name and name in self._inline:
             yield self._schemas[name], "[]" if item is not option else ""
 
     def _resolve(self, schema: Schema) -> Schema:

@@ -25,6 +25,7 @@ from playwright.sync_api import Page, expect, sync_playwright  # noqa: E402
 
 from local.scratch import Scratch, create_namespace, start_scratch  # noqa: E402
 from retrieval.settings import load_settings  # noqa: E402
+from retrieval_client.bodies import CreateConnection, Question, SourceIngestion  # noqa: E402
 
 FOLDER = PROJECT / "docs" / "pictures" / "app"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -75,13 +76,20 @@ def fill(scratch: Scratch) -> str:
         client.namespaces.delete(scratch.service["namespaceId"])
         scratch.run_command("ingest", str(CORPUS), "--ocr", "--namespace", namespace)
         ids = {Path(document.name or "").name: document.id for document in client.documents.list(namespace)}
-        judged = [{"query": text, "relevant": [{"documentId": ids[name]}]} for text, name in QUESTIONS.items()]
+        judged: list[Question] = [
+            {"query": text, "relevant": [{"documentId": ids[name]}]} for text, name in QUESTIONS.items()
+        ]
         client.api.create_evaluation({"namespaceId": namespace, "name": "Service desk", "questions": judged})
         for question in QUESTIONS:
             client.search(namespace, question, hybrid=True)
-        body = {"namespaceId": namespace, "name": "Service handbook", "connector": "OBJECTS"}
-        connection = client.api.create_connection({**body, "config": {"url": CORPUS.as_uri()}}).connection
-        source = {"source": "OBJECTS", "config": {"connectionId": connection.id}}
+        body: CreateConnection = {
+            "namespaceId": namespace,
+            "name": "Service handbook",
+            "connector": "OBJECTS",
+            "config": {"url": CORPUS.as_uri()},
+        }
+        connection = client.api.create_connection(body).connection
+        source: SourceIngestion = {"source": "OBJECTS", "config": {"connectionId": connection.id}}
         receipt = client.api.ingest_source({"namespaceId": namespace, "ingestConfig": source})
         run = client.runs.wait(namespace, receipt.ingest_job_run_id)
         client.api.create_schedule({"namespaceId": namespace, "ingestJobRunId": run.id, "cron": "0 6 * * 1-5"})
