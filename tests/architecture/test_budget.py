@@ -48,7 +48,9 @@ def test_a_release_has_few_lines_in_the_changelog():
     text = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
     for release in takewhile(lambda part: not part.startswith("[0.1.0]"), text.split("\n## ")[1:]):
         lines = [line for line in release.splitlines()[1:] if line.strip()]
-        assert len(lines) <= CHANGELOG_LINES, release.partition("\n")[0]
+        assert len(lines) <= CHANGELOG_LINES, (
+            f"Shorten {release.partition(']')[0]}] in CHANGELOG.md: {len(lines)} lines."
+        )
 
 
 def test_generated_files_are_listed():
@@ -60,4 +62,5 @@ def test_generated_files_are_listed():
         for file in list_files("*.py", "*.md", "*.ts", "*.json", "*.toml", ".env.example")
         if GENERATED.search(file.read_text(encoding="utf-8")[:300])
     }
-    assert marked <= set(listed), "Make the file when it is needed, or list it in .gitattributes."
+    unlisted = sorted(marked - set(listed))
+    assert not unlisted, "Add a line `FILE linguist-generated` for each of these to .gitattributes."

@@ -28,7 +28,8 @@ def operation_of(method, path):
 
 def test_the_error_table_is_that_of_the_code():
     rows = re.findall(r"^\| ([A-Z][A-Z_]+|(?:missing|invalid)_tenant_id) \| (\d{3})\b", TEXT, re.MULTILINE)
-    assert {code: int(status) for code, status in rows} == {code.value: status for code, status in STATUS.items()}
+    expected = {code.value: status for code, status in STATUS.items()}
+    assert {code: int(status) for code, status in rows} == expected, "Correct the table of codes in docs/contract.md."
 
 
 @pytest.mark.parametrize(("method", "path", "body", "answer"), EXAMPLES, ids=lambda text: text[:60])
@@ -50,9 +51,11 @@ def test_an_answer_has_the_envelope(answer):
 
 
 def test_every_scope_is_named():
-    assert not {scope for scope in SCOPES if f"`{scope}`" not in TEXT}
+    unnamed = {scope for scope in SCOPES if f"`{scope}`" not in TEXT}
+    assert not unnamed, "Add these scopes to docs/contract.md."
 
 
 def test_no_code_is_named_that_does_not_exist():
     shaped = re.findall(r"`((?:INVALID|MISSING)_[A-Z_]+|[A-Z_]+_(?:NOT_FOUND|FAILED|ERROR|EXCEEDED))`", TEXT)
-    assert set(shaped) <= {code.value for code in STATUS}
+    unknown = set(shaped) - {code.value for code in STATUS}
+    assert not unknown, "Correct these codes in docs/contract.md."

@@ -43,10 +43,10 @@ def test_every_imported_package_is_declared():
         for module in imported()
         if not declared & {one.lower().replace("_", "-") for one in DISTRIBUTIONS.get(module, [module])}
     }
-    assert missing == set()
+    assert missing == set(), "Add the packages of these to `dependencies` below [project] in pyproject.toml."
 
 
 @pytest.mark.parametrize("package", BREAKING)
 def test_what_breaks_with_its_next_version_is_bounded(package):
     (requirement,) = [one for one in DECLARED if name_of(one) == package]
-    assert "<" in requirement
+    assert "<" in requirement, f"Bound it in pyproject.toml: `{requirement},<…`."

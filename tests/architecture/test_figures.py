@@ -15,4 +15,4 @@ def test_each_command_names_what_exists():
     modules = {f"bench/{name}" for name in re.findall(r"`bench\.(\w+)", commands)}
     missing = [name for name in modules if not list(table.PROJECT.glob(f"{name}*"))]
     missing += [name for name in re.findall(r"tests/[\w/]+\.py", commands) if not (table.PROJECT / name).exists()]
-    assert not missing
+    assert not missing, "Correct `command` in bench/figures.toml."

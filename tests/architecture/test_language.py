@@ -93,8 +93,10 @@ def test_a_limit_follows_its_figure_down(figures, figure):
 def test_a_page_has_short_sentences_and_no_phrase_of_the_list(page):
     text = read_prose(page)
     lengths = [len(words) for sentence in split_sentences(text) if (words := re.findall(r"[\w'-]+", sentence))]
-    assert sum(lengths) <= SENTENCE_WORDS * len(lengths)
-    assert not PHRASES.findall(text)
+    assert sum(lengths) <= SENTENCE_WORDS * len(lengths), (
+        f"Shorten sentences: they have {sum(lengths) / len(lengths):.1f} words on average, of at most {SENTENCE_WORDS}."
+    )
+    assert not (phrases := PHRASES.findall(text)), f"Reword {sorted(set(phrases))}."
 
 
 def read_prose(page: Path) -> str:
@@ -119,5 +121,9 @@ def test_errors_and_help_have_no_phrase_of_the_list():
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
                     texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
-                    bad += [f"{path}: {text}" for text in texts if isinstance(text, str) and PHRASES.search(text)]
-    assert not bad
+                    bad += [
+                        f"{path.relative_to(PROJECT)}:{node.lineno}: {text}"
+                        for text in texts
+                        if isinstance(text, str) and PHRASES.search(text)
+                    ]
+    assert not bad, "Reword these messages: PHRASES in tests/architecture/test_language.py lists what they contain."

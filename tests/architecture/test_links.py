@@ -36,7 +36,8 @@ def broken_links(page):
 
 
 def test_links_lead_somewhere():
-    assert [link for page in PAGES for link in broken_links(page)] == []
+    broken = [link for page in PAGES for link in broken_links(page)]
+    assert not broken, "Correct these links, or the headings that they name."
 
 
 def test_every_page_has_a_place_in_the_site():
@@ -44,7 +45,7 @@ def test_every_page_has_a_place_in_the_site():
     named = {page for page in re.findall(r"[\w/-]+\.md", str(site["nav"])) if not page.startswith("reference/")}
     assert {str(page.relative_to(PROJECT / "docs")) for page in PAGES if page.is_relative_to(PROJECT / "docs")} == (
         named - {"contributing.md", "changelog.md"}  # made of the files at the root
-    )
+    ), "Add the page to `nav` in mkdocs.yml, or remove its line there."
 
 
 def test_the_site_loads_nothing_from_other_hosts():
@@ -52,4 +53,5 @@ def test_the_site_loads_nothing_from_other_hosts():
     assert site["theme"]["font"] is False
     assert not {"extra_css", "extra_javascript"} & set(site)
     pictures = [one for page in PAGES for one in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())]
-    assert [one for one in pictures if "//" in one] == []
+    remote = [picture for picture in pictures if "//" in picture]
+    assert not remote, "Put these pictures into docs/pictures."

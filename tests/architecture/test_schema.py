@@ -21,4 +21,5 @@ def tables(fresh_database):
 
 def test_migrations_and_tables_agree(tables):
     context = MigrationContext.configure(tables, opts={"compare_type": True})
-    assert compare_metadata(context, SQLModel.metadata) == []
+    differences = compare_metadata(context, SQLModel.metadata)
+    assert not differences, "Add a migration to migrations/versions for these differences."

@@ -28,7 +28,7 @@ def test_no_statement_is_made_by_replacing_text():
         if path.parent.name != "database"
         for line in replacements(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert not wrong, "compose them by functions that take the part"
+    assert not wrong, "Compose the statement by a function that takes the part."
 
 
 def test_the_rule_finds_what_it_forbids():
