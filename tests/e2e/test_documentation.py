@@ -62,6 +62,8 @@ NOT_RUN = {
         "--notify",
     ): "the URL is an example; test_failure_automation.py has a receiver",
     ("docs/guides/prefect.md", "register --pool"): "the other pages need the warm pool; test_stock_pools.py moves them",
+    ("docs/guides/prefect.md", "--base-job-template"): "needs other packages of Prefect; tests/deploy reads the files",
+    ("docs/guides/prefect.md", "kubectl create secret"): "needs a cluster; tests/deploy/test_prefect_pools.py",
     ("docs/guides/prefect.md", "prefect worker start"): "runs until it is stopped; test_stock_pools.py runs it",
     ("docs/guides/events.md", "https://example.com/hooks"): "a closed network cannot resolve it; test_webhooks.py",
     ("docs/guides/events.md", "standardwebhooks"): "part of a web server of the reader's; test_webhooks.py checks it",
