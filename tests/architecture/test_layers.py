@@ -49,7 +49,7 @@ def test_flows_start_without_vendors_or_models():
     assert done.stdout.strip() == "[]", "Import these inside the functions that use them."
 
 
-READS_ENVIRONMENT = re.compile(r"os\.getenv|os\.environ\.get\(|os\.environ\[[^\]]+\](?!\s*=[^=])|dict\(os\.environ\)")
+READS_ENVIRONMENT = re.compile(r"\bgetenv\b|\benviron\b(?!\.(?:setdefault|update)\(|\[[^\]]+\]\s*=[^=])")
 
 
 def test_only_the_settings_read_the_environment():
@@ -60,6 +60,26 @@ def test_only_the_settings_read_the_environment():
         if path.relative_to(PROJECT).parts[0] != "local" and READS_ENVIRONMENT.search(path.read_text())
     ]
     assert not readers, "Add a setting to retrieval/settings.py and read that."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from os import environ",
+        "os.getenv('A')",
+        "os.environ.get('A')",
+        "if os.environ['A'] == 'b':",
+        "run(env={**os.environ})",
+        "dict(os.environ)",
+    ],
+)
+def test_a_read_of_the_environment_is_seen(line):
+    assert READS_ENVIRONMENT.search(line)
+
+
+@pytest.mark.parametrize("line", ["os.environ['A'] = 'b'", "os.environ.setdefault('A', 'b')"])
+def test_a_write_to_the_environment_is_allowed(line):
+    assert not READS_ENVIRONMENT.search(line)
 
 
 def test_no_module_is_longer_than_400_lines():

@@ -116,25 +116,34 @@ def test_only_named_modules_can_dial():
         )
 
 
-def back_doors(path: Path) -> list[str]:
+def back_doors(source: str) -> list[str]:
     """Calls that dial without the guard, from whatever library, and clients that take proxies from outside."""
     calls = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             of_httpx = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "httpx"
             makes_a_client = called == "httpx_client" or (of_httpx and called == "Client")
             unguarded = makes_a_client and "transport" not in {keyword.arg for keyword in node.keywords}
             if unguarded or called in CALLS or (of_httpx and called in REQUESTS):
-                calls.append(f"{name(path)}:{node.lineno} calls {called}")
+                calls.append(f"{node.lineno} calls {called}")
     return calls
 
 
 def test_no_module_opens_a_connection_by_a_back_door():
     trusted = (*TRUSTED, "retrieval/network/transport.py", "retrieval/network/egress.py")
     judged = [path for path in SOURCES if not any(fnmatch(name(path), pattern) for pattern in trusted)]
-    calls = [call for path in judged for call in back_doors(path)]
+    calls = [f"{name(path)}:{call}" for path in judged for call in back_doors(path.read_text())]
     assert not calls, "Dial by retrieval.network.fetch_guard, or add the file to TRUSTED in this test."
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["httpx.get(url)", "httpx.Client()", "httpx_client(timeout=1)", "urllib.request.urlopen(url)", "fetch_url(url)"],
+)
+def test_a_back_door_is_seen(call):
+    assert back_doors(call)
+    assert not back_doors("httpx.Client(transport=guarded)")
 
 
 def test_what_users_name_is_dialled_by_the_guard():
