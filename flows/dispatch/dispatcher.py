@@ -193,11 +193,15 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 try:
-                    self.pool = await prefect_client.find_registered_pool(client)
                     read = await levers.read_levers(client, self.pool)
+                    registered_pool = await prefect_client.find_registered_pool(client)
                 except prefect_errors.AWAY as error:
                     await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.pool)])
+                    self.pool = self.config.work_pool  # a pool that was deleted is not asked for again
                     raise
+                if registered_pool != self.pool:
+                    self.pool = registered_pool
+                    continue
                 await thread.run(recorded_levers.record_levers, read)
                 busy = await thread.run(job_queue.is_any_unfinished)
                 await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)

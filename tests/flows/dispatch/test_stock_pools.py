@@ -12,9 +12,11 @@ import uuid
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.exceptions import ObjectNotFound
 
 from flows import deployments, register
-from flows.dispatch import levers
+from flows.dispatch import dispatcher, levers
+from retrieval import settings
 from retrieval.jobs import fair_queue
 from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
@@ -59,13 +61,13 @@ def process_pool(shop):
 def start_process_worker(shop, pool):
     """Start `prefect worker start` with the service's settings, outside of the project's folder."""
     number = len(shop.pool.workers)
-    settings = {"WARM_TEST": shop.pool.name, "PREFECT_WORKER_HEARTBEAT_SECONDS": "1"}
+    variables = {"WARM_TEST": shop.pool.name, "PREFECT_WORKER_HEARTBEAT_SECONDS": "1"}
     for name in ("DATABASE_URL", "SECRET_KEY", "FILES_DIRECTORY", "LEASE_SECONDS", "FETCH_ALLOW", "FETCH_HOST_DELAY"):
-        settings[f"RETRIEVAL_{name}"] = shop.pool.environment[f"RETRIEVAL_{name}"]
+        variables[f"RETRIEVAL_{name}"] = shop.pool.environment[f"RETRIEVAL_{name}"]
     with (shop.pool.folder / f"worker-{number}.log").open("wb") as output:
         worker = subprocess.Popen(
             [PREFECT, "worker", "start", "--type", "process", "--pool", pool, "--name", f"stock-{number}"],
-            env=shop.pool.environment | settings,
+            env=shop.pool.environment | variables,
             cwd=shop.pool.folder,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -138,3 +140,25 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
     assert re.search(reason, done.stderr)
     assert "Traceback" not in done.stderr
     assert asyncio.run(read_pool()) == shop.pool.name
+
+
+def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
+    """Without a pause between its looks; the pool of type process has no worker, and is deleted at last."""
+    monkeypatch.setattr(dispatcher, "LEVERS_BUSY_SECONDS", 0.01)
+    made = dispatcher.Dispatcher(settings.load_settings(), shop.db)
+
+    async def look():
+        await asyncio.wait_for(made.read_levers(made.threads[dispatcher.LEVERS]), 3)
+
+    try:
+        with pytest.raises(TimeoutError):
+            asyncio.run(look())
+        assert made.pool == process_pool
+        shop.pool.client.delete_work_pool(process_pool)
+        with pytest.raises(ObjectNotFound):
+            asyncio.run(look())
+        assert made.pool == shop.pool.name
+    finally:
+        for thread in made.threads.values():
+            thread.close()
+    shop.pool.client.create_work_pool(WorkPoolCreate(name=process_pool, type="process"))
