@@ -5,6 +5,7 @@ A Prefect worker as its documentation describes: `run` starts the process and wa
 
 from __future__ import annotations
 
+import platform
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -13,6 +14,7 @@ import anyio.to_thread
 import structlog
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 from prefect.states import Cancelled, Crashed, Failed, Scheduled
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field, PrivateAttr
@@ -70,13 +72,12 @@ def _allowed() -> str:
     return ", ".join(sorted(JOB_VARIABLES))
 
 
+# Prefect's worker reads the deployment before it submits a run, and discards the response. If this read fails, the run
+# keeps its slot for good, or the worker ends; no public method or setting changes that (docs/adr/0077). The submission
+# reads the deployment again: if that fails, Prefect marks the run Crashed and frees the slot, and the dispatcher starts
+# the batch again.
 class SubmissionClient:
-    """Prefect client of the worker that skips the first read of a deployment.
-
-    Prefect's worker reads the deployment before it submits a run, and discards the response. If this read fails, the
-    worker never frees the run's slot, or it ends. The submission reads the deployment again: if that fails, Prefect
-    marks the run Crashed and frees the slot, and the dispatcher starts the batch again.
-    """
+    """Prefect client of the worker that skips the first read of a deployment."""
 
     def __init__(self, client: PrefectClient) -> None:
         self.prefect = client
@@ -201,6 +202,22 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             process.close()
             self._freed()
         return WarmResult(identifier=process.name, status_code=code)
+
+    async def kill_infrastructure(
+        self,
+        infrastructure_pid: str,
+        configuration: WarmConfiguration,  # noqa: ARG002  (Prefect's signature)
+        grace_seconds: int = 30,  # noqa: ARG002
+    ) -> None:
+        """End the process of a cancelled flow run; InfrastructureNotFound or InfrastructureNotAvailable without one."""
+        for process in self._processes.values():
+            if process.name == infrastructure_pid:
+                process.cancel()
+                return
+        host = infrastructure_pid.rpartition(":")[0]
+        if host != platform.node():
+            raise InfrastructureNotAvailable(f"The process {infrastructure_pid} is one of a worker on {host}.")
+        raise InfrastructureNotFound(f"This worker has no process {infrastructure_pid}: it has ended.")
 
     async def end_stopped(self) -> None:
         """End the processes of flow runs that were cancelled, or set to a final state, in Prefect."""
