@@ -127,7 +127,7 @@ class Retries:
         while True:
             is_probing = suspicion is not None and suspicion.error is not None
             self._turn(end, 1 if is_probing else self.cost)
-            outcome, began = "refused", time.monotonic()
+            outcome, began, fault = "refused", time.monotonic(), None
             try:
                 with tracing.trace_call(f"request to {self.vendor}", self.attributes):
                     if suspicion is None:
@@ -135,7 +135,7 @@ class Retries:
                     elif not is_probing:
                         answer = _report(circuit, request, count_failure=False)
                     else:
-                        suspicion.probe()
+                        fault = suspicion.probe()
             except RateLimited as limited:
                 outcome = "rate_limited"
                 busy += 1
@@ -157,6 +157,8 @@ class Retries:
                 outcome = "ok"
                 if not is_probing:
                     return answer
+                if fault is not None:
+                    raise fault
             finally:
                 counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
@@ -187,8 +189,8 @@ class _Suspicion:
         self.error, self._seconds, self._is_outage = error, seconds, False
         self._doubts += 1
 
-    def probe(self) -> None:
-        """Send the known good request. InputFault if it is answered, unless an outage may explain the failure."""
+    def probe(self) -> InputFault | None:
+        """Send the known good request, and return the fault if it is answered, unless an outage may explain it."""
         error = self.error
         try:
             _report(self.circuit, self.known_good, before_failure=self._report_doubt)
@@ -197,8 +199,11 @@ class _Suspicion:
             raise
         # The first failure next to an outage may be its effect; a second one is the content's own.
         if not self._is_outage or self._doubts > 1:
-            raise InputFault(_describe_fault(error)) from error
+            fault = InputFault(_describe_fault(error))
+            fault.__cause__ = error
+            return fault
         self.error = None
+        return None
 
     def _report_doubt(self) -> None:
         if self.circuit is not None and not self._is_outage:
