@@ -57,7 +57,7 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
         if lease is None and retries_documents:
             lease = await _claim_retry(batch_id, seconds=seconds)
         if lease is None:
-            batch.state = _unclaimed(batch_id)
+            batch.state = _unclaimed(batch_id) if _is_known(batch_id) else _unknown_batch(batch_id)
             yield batch
             return
         try:
@@ -104,6 +104,19 @@ def _unclaimed(batch_id: str) -> State[None]:
     if outcomes:
         return final_state(outcomes, "Nothing was left to do here.")
     return Completed(name=SUPERSEDED, message="Another flow run holds this batch.")
+
+
+def _is_known(batch_id: str) -> bool:
+    db = context.open_database()
+    return retry.batch_exists(db, retry.newest_batch(db, batch_id, str(_flow_run_id())))
+
+
+def _unknown_batch(batch_id: str) -> State[None]:
+    """Return the state of a flow run whose parameter names no batch."""
+    return Failed(
+        message=f"There is no batch {batch_id!r}: it was never accepted, or its namespace was deleted."
+        " Start ingestion by the API, the app or the command line."
+    )
 
 
 def away_state(error: Exception) -> State[None]:

@@ -53,6 +53,11 @@ def newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:
     return newest_id or batch_id
 
 
+def batch_exists(db: Database, batch_id: str) -> bool:
+    """Return True if the batch exists."""
+    return bool(db.fetch_one(bool, "select exists (select from batches where id = %(id)s)", {"id": batch_id}))
+
+
 def is_finished(db: Database, batch_id: str) -> bool:
     """Tell if the batch has ended."""
     return bool(db.fetch_one(bool, "select finished_at is not null from batches where id = %(id)s", {"id": batch_id}))

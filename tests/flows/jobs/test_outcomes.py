@@ -1,9 +1,11 @@
 """How job runs end and what they are called: a word, a reason for what found nothing, a name that tells no secret."""
 
+import asyncio
+
 import pytest
 from prefect.states import StateType
 
-from flows import flow_states
+from flows import context, flow_states, sources
 from flows.dispatch import prefect_client
 from retrieval.ingestion import discover
 from retrieval.ingestion.queries import listings, results, run_documents
@@ -165,3 +167,9 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
     assert retry.of_batch(db, lease.batch_id, "flow") is None
+
+
+def test_a_flow_run_of_an_unknown_batch_fails(db, monkeypatch):
+    monkeypatch.setattr(context, "open_database", lambda: db)
+    state = asyncio.run(sources.ingest_text.fn("invented", 1))
+    assert (state.name, state.message.split(":")[0]) == ("Failed", "There is no batch 'invented'")
