@@ -70,7 +70,7 @@ def run(folder, program, *arguments):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_make_lint_runs_the_linter(command):
-    make = ["make", "--dry-run", "lint"]
+    make = ["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "ARGS", "make", "--dry-run", "lint"]
     recipe = subprocess.run(make, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     assert f"\n.venv/bin/{command}\n" in f"\n{recipe}"
 

@@ -29,7 +29,11 @@ def test_a_dead_link_or_a_broken_fence_fails_the_build_of_the_site(tmp_path):
         f"hooks: [{PROJECT}/docs/hooks.py]\n"
     )
     recipe = subprocess.run(
-        ["make", "--dry-run", "docs"], cwd=PROJECT, capture_output=True, text=True, check=True
+        ["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "ARGS", "make", "--dry-run", "docs"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()[-1]
     program, *arguments = recipe.split()
     mkdocs = [sys.executable, "-m", Path(program).name, *arguments, "--config-file", str(tmp_path / "mkdocs.yml")]
@@ -44,7 +48,11 @@ def test_a_dead_link_or_a_broken_fence_fails_the_build_of_the_site(tmp_path):
 
 def test_the_lint_of_continuous_integration_builds_the_site_in_strict_mode():
     commands = subprocess.run(
-        ["make", "--dry-run", "lint"], cwd=PROJECT, capture_output=True, text=True, check=True
+        ["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "ARGS", "make", "--dry-run", "lint"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert ".venv/bin/mkdocs build --strict\n" in commands
     assert "\nmake lint ||" in (PROJECT / ".ci" / "run").read_text()

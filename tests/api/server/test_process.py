@@ -19,7 +19,7 @@ from retrieval.accounts.queries import organizations
 from tests.api.process import PROJECT, environment, running
 from tests.api.support import Organization, client_of
 
-MOST_MEGABYTES = 110
+MOST_MEGABYTES = 132
 
 
 def megabytes(pid: int) -> float:
