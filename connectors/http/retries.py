@@ -127,7 +127,7 @@ class Retries:
         while True:
             is_probing = suspicion is not None and suspicion.error is not None
             self._turn(end, 1 if is_probing else self.cost)
-            outcome, began, fault = "refused", time.monotonic(), None
+            outcome, began = "refused", time.monotonic()
             try:
                 with tracing.trace_call(f"request to {self.vendor}", self.attributes):
                     if suspicion is None:
@@ -135,7 +135,7 @@ class Retries:
                     elif not is_probing:
                         answer = _report(circuit, request, count_failure=False)
                     else:
-                        fault = suspicion.probe()
+                        suspicion.probe()
             except RateLimited as limited:
                 outcome = "rate_limited"
                 busy += 1
@@ -150,15 +150,16 @@ class Retries:
                     suspicion.raise_doubt(trouble, time.monotonic() - began)
                     continue
                 if failed >= self.tries:
-                    cause = suspicion.error if suspicion is not None and suspicion.error is not None else trouble
-                    raise Retryable(f"{cause} It was asked {failed} times.") from cause
+                    # A local name of the error would form a cycle with its traceback and keep the socket open.
+                    message = f"{_find_cause(suspicion, trouble)} It was asked {failed} times."
+                    raise Retryable(message) from _find_cause(suspicion, trouble)
                 time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
             else:
                 outcome = "ok"
                 if not is_probing:
                     return answer
-                if fault is not None:
-                    raise fault
+                if suspicion is not None and suspicion.fault is not None:
+                    raise suspicion.take_fault()
             finally:
                 counts.add_count(catalog.VENDOR, _label(self.vendor), outcome)
 
@@ -180,6 +181,7 @@ class _Suspicion:
     circuit: Circuit | None
     known_good: Callable[[], object]
     error: TransientError | None = None
+    fault: InputFault | None = None
     _seconds: float = 0.0
     _doubts: int = 0
     _is_outage: bool = False
@@ -189,8 +191,8 @@ class _Suspicion:
         self.error, self._seconds, self._is_outage = error, seconds, False
         self._doubts += 1
 
-    def probe(self) -> InputFault | None:
-        """Send the known good request, and return the fault if it is answered, unless an outage may explain it."""
+    def probe(self) -> None:
+        """Send the known good request, and set `fault` if it is answered, unless an outage may explain the failure."""
         error = self.error
         try:
             _report(self.circuit, self.known_good, before_failure=self._report_doubt)
@@ -199,15 +201,24 @@ class _Suspicion:
             raise
         # The first failure next to an outage may be its effect; a second one is the content's own.
         if not self._is_outage or self._doubts > 1:
-            fault = InputFault(_describe_fault(error))
-            fault.__cause__ = error
-            return fault
-        self.error = None
-        return None
+            self.fault = InputFault(_describe_fault(error))
+            self.fault.__cause__ = error
+        else:
+            self.error = None
+
+    def take_fault(self) -> InputFault:
+        """Return the fault and forget it: a reference from the frame that raises it would keep the socket open."""
+        fault, self.fault = self.fault, None
+        return fault or InputFault("")
 
     def _report_doubt(self) -> None:
         if self.circuit is not None and not self._is_outage:
             self.circuit.failed(self._seconds, str(self.error))
+
+
+def _find_cause(suspicion: _Suspicion | None, error: TransientError) -> TransientError:
+    """Return the failure of the request itself, which a probe may have followed."""
+    return error if suspicion is None or suspicion.error is None else suspicion.error
 
 
 def _describe_fault(error: TransientError | None) -> str:
