@@ -202,8 +202,12 @@ class AccessReader:
     def _documents(self, template: str, layer: Layer, values: Mapping[str, str]) -> list[Any]:
         url = fill_address(template, values)
         paged = layer if template == layer.get else None
-        if not self.item_fields & find_names(template):
-            return self._load(url, paged, _require_present)
+        names = find_names(template)
+        if not self.item_fields & names:
+            # What another layer has just named exists: a 404 for it is the vendor's removal of the address.
+            layer_fields = {name for any_layer in self.about.layers for name in any_layer.fields}
+            check = _require_answered if names & layer_fields else _require_present
+            return self._load(url, paged, check)
         return self._request(url, paged, lambda refused: self.require_endpoint(template, values, refused))
 
     def _load(
@@ -241,6 +245,12 @@ class AccessReader:
             f"{self.service.about.title} does not tell the connection's credentials who may see this: they need"
             f" {self.about.needs}."
         )
+
+
+def _require_answered(refused: Refused) -> None:
+    """Raise Retired for 404 and 410 of an address with a field of another layer's answer."""
+    if refused.status in {404, 410}:
+        raise refused.retire()
 
 
 def _require_present(refused: Refused) -> None:
