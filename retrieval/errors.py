@@ -6,6 +6,7 @@ StepError
 │    └── Unavailable   a circuit breaker is open: job runs that need it wait outside of the workers
 ├── Fatal              stop the run: nothing after this can work
 └── Skippable          leave this one document out and continue with the others
+     ├── ItemMissing   the source answers that there is no such item
      └── NotEmbedded   the model cannot embed some of the texts
 """
 
@@ -141,6 +142,10 @@ class Interrupted(StepError):
 
 class Skippable(StepError):
     """Error of this one document: a corrupt file, a missing page."""
+
+
+class ItemMissing(Skippable):
+    """Answer of a source that there is no such item; an endpoint that the vendor removed answers so for every item."""
 
 
 class Unreadable(Skippable):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.microsoft_graph import items
-from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session
+from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session, refusal
 from connectors.microsoft_graph.items import Drive, Folders, Item
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
@@ -219,7 +219,7 @@ def fetch_item(here: Session, drive: Drive, item_id: str, to: Path) -> RawConten
     answer = here.get(drive.at(item_id))
     item = answer.body
     if answer.status != 200 or items.is_deleted(item) or not items.is_file(item):
-        raise Skippable(VANISHED)
+        raise refusal(answer.status, VANISHED)
     current = items.as_source_item(item, Folders(lambda _: None).path(item))
     if current.error:
         raise Skippable(current.error)

@@ -21,7 +21,7 @@ import msgspec
 from connectors.http import responses, sessions
 from connectors.http.responses import transient_error, translate_failures, unreadable_answer
 from connectors.http.retries import ServicePolicy, TransientError, Unauthorized
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, ItemMissing, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.setting_values import Endpoint
 from retrieval.settings import Settings
@@ -38,6 +38,8 @@ HOPS: Final = 3
 """Addresses that one download may lead to, one after the other."""
 VANISHED: Final = "The file is no longer there, or the account may not read it any more."
 MALWARE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
+MISSING: Final = frozenset({404, 410})
+"""What Graph says of an item that does not exist, and at an address that Microsoft removed."""
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """What a download is asked with, so that its bytes can be counted."""
@@ -121,7 +123,9 @@ class Graph:
         if answer.status_code < 400:
             raise TransientError(f"{self.title} answered with status {answer.status_code}, and without the file.")
         response = GraphResponse(answer.status_code, _object(self.title, answer) or {})
-        raise Skippable(MALWARE if response.code == "malwareDetected" else VANISHED)
+        if response.code == "malwareDetected":
+            raise Skippable(MALWARE)
+        raise refusal(answer.status_code, VANISHED)
 
     def signed(self, url: str) -> str:
         """An address that Graph names for a download. Skippable if it is neither https nor Graph's own place."""
@@ -172,6 +176,11 @@ class Session:
         if signed:
             return self.graph.bring(self.graph.signed(signed), {}, to, size)
         return self.graph.bring(self.graph.base + path, _bearer(self.token), to, size)
+
+
+def refusal(status: int, message: str) -> Skippable:
+    """Return the error for a refused item: ItemMissing where Graph says that it does not exist."""
+    return (ItemMissing if status in MISSING else Skippable)(message)
 
 
 def _bearer(token: str) -> dict[str, str]:

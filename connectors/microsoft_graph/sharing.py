@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from connectors.http.responses import Cursors
-from connectors.microsoft_graph.client import Graph
+from connectors.microsoft_graph.client import Graph, refusal
 from connectors.microsoft_graph.items import Drive
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
@@ -74,7 +74,7 @@ def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mappi
     while True:
         answer = graph.get(tokens, path)
         if answer.status != 200:
-            raise Skippable(CLOSED)
+            raise refusal(answer.status, CLOSED)
         values, link = answer.body.get("value"), answer.body.get("@odata.nextLink")
         if not isinstance(values, list) or not isinstance(link, str | None):
             raise Skippable(UNREADABLE)

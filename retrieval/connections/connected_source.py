@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from retrieval.connections import queries_access, queries_sync, sanitize
+from retrieval.connections.endpoint_check import MAX_KNOWN_ITEMS, require_endpoint
 from retrieval.connections.queries_sync import Unfinished
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, ItemMissing, Retryable, Skippable
 from retrieval.ports import (
     Connector,
     DiscoveryRequest,
@@ -52,20 +53,27 @@ NOT_CHOSEN = "not chosen by include and exclude"
 
 @dataclass(frozen=True, slots=True)
 class SourceCursor:
-    """Progress of a run's listing: before it, within it at the service's own cursor, or behind it."""
+    """Progress of a run's listing: before it, within it at the service's own cursor, or behind it. `known_ids`: last
+    items that it named."""
 
     step: Literal["unfinished", "listing", "departures"]
     at: str | None
     whole: bool = False
     moved: bool = False
     """The connection speaks for another account than before: nothing leaves before a person says so."""
+    known_ids: Sequence[str] = ()
 
     @classmethod
     def of(cls, cursor: str) -> SourceCursor:
         return cls(**json.loads(cursor))
 
     def __str__(self) -> str:
-        return json.dumps({"step": self.step, "at": self.at, "whole": self.whole, "moved": self.moved})
+        return json.dumps(asdict(self))
+
+    def add_known(self, items: Iterable[SourceItem], removed: Collection[str]) -> Sequence[str]:
+        """Return the last MAX_KNOWN_ITEMS named items, those of the next page included."""
+        ids = [*self.known_ids, *(item.external_id for item in items if not item.error)]
+        return [known_id for known_id in dict.fromkeys(ids) if known_id not in removed][-MAX_KNOWN_ITEMS:]
 
 
 class Connected:
@@ -106,6 +114,7 @@ class Connected:
         if choice and isinstance(self._connector, Choosing):
             self._connector = self._connector.choosing(choice)
         position, news, seen_ids, whole = self._begin(request), _News(), set[str](), False
+        known_ids: Sequence[str] = ()
         if position.step == "unfinished":
             yield Page([_again(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False)
         for page in self._connector.iter_changes(tokens, position.at):
@@ -113,6 +122,10 @@ class Connected:
             items = list({item.external_id: item for item in page.items}.values())
             seen_ids.update(item.external_id for item in items)
             whole = page.whole
+            left_ids = {item.external_id for item in items if not _is_taken(choice, item)}
+            known_ids = SourceCursor("listing", None, known_ids=known_ids).add_known(
+                (item for item in items if item.external_id not in left_ids), left_ids
+            )
             removed_items = [
                 SourceItem(listed_item.external_id, listed_item.name, deleted=True)
                 for listed_item in items
@@ -134,6 +147,8 @@ class Connected:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             are_gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
             lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
+        if lost:
+            require_endpoint(known_ids, lambda known_id: self._connector.gone(tokens, known_id))
         yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
@@ -143,13 +158,26 @@ class Connected:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         tokens = self._tokens(request)
-        raw = self._connector.fetch(tokens, item, to)
+        try:
+            raw = self._connector.fetch(tokens, item, to)
+        except ItemMissing:
+            self._require_endpoint(request, item, lambda other_id: self._connector.gone(tokens, other_id))
+            raise
         if raw is None:
             return None
         if queries_sync.read_state(self._db, tokens.connection_id).shares:
             access = read_access(self._connector, tokens, item.external_id)
+            if access.missing:
+                self._require_endpoint(
+                    request, item, lambda other_id: read_access(self._connector, tokens, other_id).missing
+                )
             queries_access.limit_fetched(self._db, request, item.external_id, access)
         return sanitize.sanitize_content(raw, item.name)
+
+    def _require_endpoint(self, request: DiscoveryRequest, item: SourceItem, is_missing: Callable[[str], bool]) -> None:
+        """Raise Fatal if other documents of the connection are missing as well as a fetched item."""
+        known_ids = queries_sync.list_ingested(self._db, request, but=item.external_id, limit=MAX_KNOWN_ITEMS)
+        require_endpoint(known_ids, is_missing)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
@@ -188,7 +216,8 @@ class Connected:
             removed_ids = [item.external_id for item in last_items if item.deleted or not _is_chosen(choice, item)]
             unshared_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            next_cursor = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
+            is_whole, known_ids = page.whole and not picks, place.add_known(chosen_items, removed_ids)
+            next_cursor = SourceCursor(step, page.cursor, whole=is_whole, moved=place.moved, known_ids=known_ids)
             listed_ids = [item.external_id for item in chosen_items]
             fetched_ids = [item.external_id for item in chosen_items if not item.error]
             noted = partial(
@@ -196,7 +225,7 @@ class Connected:
             )
             note = noted
             if has_shares:
-                accesses = self._accesses(tokens, listed_ids)
+                accesses = self._accesses(tokens, listed_ids, known_ids=[*listed_ids, *place.known_ids])
                 versions = self._certain(
                     tokens, request, accesses, {item.external_id: item.version for item in chosen_items}
                 )
@@ -204,11 +233,22 @@ class Connected:
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in last_items) - len(chosen_items)
             yield replace(page, items=chosen_items, cursor=str(next_cursor), done=False, skipped=+skipped, save=note)
+            place = next_cursor
 
-    def _accesses(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> dict[str, SourceAccess]:
+    def _accesses(
+        self, tokens: ConnectionTokens, external_ids: Sequence[str], *, known_ids: Sequence[str]
+    ) -> dict[str, SourceAccess]:
+        """Access lists by external id. Fatal if the service calls these items and other known ones all missing."""
         with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
             results = pool.map(partial(read_access, self._connector, tokens), external_ids)
-            return dict(zip(external_ids, results, strict=True))
+            accesses = dict(zip(external_ids, results, strict=True))
+        if accesses and all(access.missing for access in accesses.values()):
+            other_ids = [known_id for known_id in known_ids if known_id != external_ids[0]]
+            require_endpoint(
+                other_ids,
+                lambda other_id: (accesses.get(other_id) or read_access(self._connector, tokens, other_id)).missing,
+            )
+        return accesses
 
     def _certain(
         self,
@@ -247,14 +287,19 @@ class Connected:
             return
         has_shares = queries_sync.read_state(self._db, _connection(request)).shares
         missing = queries_sync.list_missing(self._db, request) if place.whole or has_shares else []
+        is_checked = False
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
                 are_gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
                 departed_ids = [external_id for external_id, is_gone in zip(part, are_gone, strict=False) if is_gone]
+                if departed_ids and not is_checked:
+                    require_endpoint(place.known_ids, lambda known_id: self._connector.gone(tokens, known_id))
+                    is_checked = True
                 noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
-                note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
+                accesses = self._accesses(tokens, stays, known_ids=place.known_ids) if has_shares else {}
+                note = partial(_shared, noted, request, accesses, {}) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
         end = partial(queries_sync.finish_listing, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
@@ -321,7 +366,7 @@ def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> 
     try:
         return connector.access(tokens, external_id)
     except Skippable as error:
-        return SourceAccess(unknown=str(error))
+        return SourceAccess(unknown=str(error), missing=isinstance(error, ItemMissing))
 
 
 def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:

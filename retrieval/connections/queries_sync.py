@@ -129,6 +129,18 @@ def list_held(db: Database, request: DiscoveryRequest) -> list[str]:
     return db.fetch(str, statement, discovery_values(request))
 
 
+def list_ingested(db: Database, request: DiscoveryRequest, *, but: str, limit: int) -> list[str]:
+    """External ids of the connection's documents that were ingested last, but for one external id."""
+    statement: LiteralString = (
+        "select d.external_id from"
+        + ITS
+        + "where d.active_generation > 0 and d.external_id <> %(but)s and not"
+        + _DEPARTED
+        + " order by d.updated_at desc limit %(limit)s"
+    )
+    return db.fetch(str, statement, {**discovery_values(request), "but": but, "limit": limit})
+
+
 def count_leaving(db: Database, request: DiscoveryRequest, departed: Sequence[str], *, moved: bool) -> tuple[int, int]:
     """Count those of these documents that `finish_listing` would remove, and those that it would hold for a person."""
     values = {**discovery_values(request), "departed": list(departed)}

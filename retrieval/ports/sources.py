@@ -28,12 +28,14 @@ class Tokens:
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
     """Access list of an item at its service, by e-mail addresses or ids of its own. `unknown`: the reason, for the
-    user, why it cannot be read; then no user has access."""
+    user, why it cannot be read; then no user has access. `missing`: it is unknown since the service answers that there
+    is no such item."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     public: bool = False
     unknown: str = ""
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Connector(Protocol):
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         """Fetch the item's content into the file `to`; None if it is unchanged since `item.version`.
 
-        Skippable if this item alone cannot be had, such as one that vanished after it was listed.
+        Skippable if this item alone cannot be had; ItemMissing, a Skippable, if the service answers that there is none.
         """
         ...
 
@@ -158,7 +160,8 @@ class Sharing(Protocol):
     """Connector that reads access lists of items."""
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        """Access list, folders above included. Skippable, with the reason, where it cannot be read."""
+        """Access list, folders above included. Skippable, with the reason, where it cannot be read; ItemMissing, a
+        Skippable, if the service answers that there is no such item."""
         ...
 
     def version(self, tokens: TokenSource, external_id: str) -> str:

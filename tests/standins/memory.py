@@ -17,7 +17,7 @@ import httpx
 from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
-from retrieval.errors import Fatal, Skippable
+from retrieval.errors import Fatal, ItemMissing, Skippable
 from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 from tests.standins.account import Served
@@ -78,7 +78,7 @@ class Memory:
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         content = self._get(tokens, f"/items/{item.external_id}/content")
         if content is None:
-            raise Skippable("The file is no longer there.")
+            raise ItemMissing("The file is no longer there.")
         to.write_bytes(content)
         return RawContent(to, item.name, "text/plain", len(content))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from connectors.http import responses
 from connectors.sources.box.client import BoxItem, BoxSession, Download, Forbidden, NotFound
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import ItemMissing, Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem, TokenSource
 
 _LISTS = frozenset({"bullet_list", "ordered_list", "check_list"})
@@ -168,7 +168,7 @@ def fetch_file(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) 
     try:
         entry, got = _downloaded(client, tokens, file_id, to)
     except NotFound as error:
-        raise Skippable(_GONE) from error
+        raise ItemMissing(_GONE) from error
     except Forbidden as error:
         raise Skippable(
             "Box does not let this account download the file: ask its owner for more than a preview."

@@ -39,6 +39,8 @@ MOST_WAITING = 20_000
 _SILENT = ("COMMENT_", "TASK_", "TAG_", "LOCK_", "ANNOTATIONV2_", "ITEM_SHARED", "ITEM_DOWNLOAD", "ITEM_PREVIEW")
 """Events that change neither a file nor its permissions."""
 _BIRTHS = frozenset({"ITEM_CREATE", "ITEM_UPLOAD", "ITEM_COPY"})
+_REMOVALS = frozenset({"ITEM_TRASH", "ITEM_MOVE"})
+"""Events after which a file that is not found is deleted, or out of the account's reach."""
 _STUCK = "Box does not go on with the pages of a folder: ingest again, which begins anew."
 
 
@@ -136,12 +138,18 @@ class Walk:
         over = not events.entries or at == place.at
         step: Literal["changes", "walk"] = "walk" if over else "changes"
         next_position = replace(place, at=at, step=step, waiting=tuple(waiting), asked=place.asked + 1)
-        return self._told([self._file(file) for file in files], next_position, over=over and not waiting)
+        removed_ids = {_subject(event)[1] for event in events.entries if event.event_type in _REMOVALS}
+        items = [self._file(file, is_removed=file in removed_ids) for file in files]
+        return self._told(items, next_position, over=over and not waiting)
 
-    def _file(self, file_id: str) -> SourceItem:
+    def _file(self, file_id: str, *, is_removed: bool) -> SourceItem:
+        """Return a file that events name. Lost if it is not found, but no event removed it."""
         try:
             return box_files.as_source_item(self.client.file(self.tokens, file_id))
-        except (NotFound, Forbidden):
+        except (NotFound, Forbidden) as error:
+            if isinstance(error, NotFound) and not is_removed:
+                # Its folder was deleted, or Box no longer answers for files: a full listing finds out.
+                raise Lost from error
             return SourceItem(file_id, "", deleted=True)
 
     def _folder(self, place: BoxCursor) -> Page[SourceItem]:

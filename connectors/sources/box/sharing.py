@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from connectors.sources.box.client import BoxSession, Collaboration, Forbidden, NotFound, SharedLink, Unreadable
-from retrieval.errors import Skippable
+from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
 CLOSED: Final = (
@@ -45,7 +45,9 @@ def read_access(client: BoxSession, tokens: TokenSource, file_id: str, known: Fo
             if cache_key not in known:
                 known[cache_key] = client.collaborations(tokens, "folders", folder)
             collaborations += known[cache_key]
-    except (NotFound, Forbidden) as error:
+    except NotFound as error:
+        raise ItemMissing(CLOSED) from error
+    except Forbidden as error:
         raise Skippable(CLOSED) from error
     except Unreadable as error:
         raise Skippable(UNREADABLE) from error

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from connectors.http import responses
 from connectors.http.retries import TransientError
-from retrieval.errors import Skippable
+from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import RawContent, SourceItem
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _refusal(error: Any) -> Exception:
     """Error for Dropbox's refusal to send one file."""
     lookup = _lookup(error)
     if lookup in _LOOKUPS:
-        return Skippable(_LOOKUPS[lookup])
+        return (ItemMissing if lookup == "not_found" else Skippable)(_LOOKUPS[lookup])
     if getattr(error, "is_retry_error", bool)():
         return TransientError("Dropbox has not finished the export of this document yet.")
     return Skippable("Dropbox does not give out this file.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.dropbox.client import MissingScope
-from retrieval.errors import Skippable
+from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import SourceAccess
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_access(client: DropboxSession, tokens: TokenSource, file_id: str) -> So
             users, groups = _members(sdk, file_id)
             metadata = sdk.sharing_get_file_metadata(file_id)
         except ApiError as error:
-            raise Skippable(CLOSED) from error
+            raise (ItemMissing if _is_missing(error.error) else Skippable)(CLOSED) from error
         except (ValidationError, AssertionError, LookupError, TypeError, AttributeError) as error:
             raise Skippable(UNREADABLE) from error  # what the SDK cannot make an answer of, of this one file
         audience, team = _audience(metadata.link_metadata), metadata.owner_team and metadata.owner_team.id
@@ -58,6 +58,11 @@ def read_access(client: DropboxSession, tokens: TokenSource, file_id: str) -> So
         return client.ask(tokens, request)
     except MissingScope as error:
         raise Skippable(WITHHELD) from error
+
+
+def _is_missing(error: Any) -> bool:
+    """Tell whether a refusal of a route of sharing is that of a file that does not exist."""
+    return bool(error.is_access_error() and error.get_access_error().is_invalid_file())
 
 
 def _members(sdk: Any, file_id: str) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
 from connectors.sources.google_drive import INFO, transport
 from connectors.sources.google_drive.client import Drive, iterate_pages
-from retrieval.errors import Skippable
+from retrieval.errors import ItemMissing, Skippable
 from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -48,7 +48,8 @@ def read_access(drive: Drive, file_id: str) -> SourceAccess:
             for permission in _permissions(answer)
         ]
     except (transport.CursorExpired, transport.Forbidden) as error:
-        raise Skippable(CLOSED) from error
+        is_missing = isinstance(error.__cause__, transport.NotFound)
+        raise (ItemMissing if is_missing else Skippable)(CLOSED) from error
     if not permissions:
         raise Skippable(UNREADABLE)
     good = [permission for permission in permissions if isinstance(permission, dict) and _counts(permission)]

@@ -35,7 +35,7 @@ from googleapiclient.http import MediaIoBaseDownload
 from connectors.http import responses, sessions
 from connectors.http.responses import connection_error, transient_error, unreadable_answer
 from connectors.http.retries import RateLimited, TransientError, Unauthorized, retry_after
-from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.errors import Fatal, ItemMissing, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.egress import Proxy
 from retrieval.setting_values import Endpoint
@@ -50,7 +50,7 @@ class Forbidden(Exception):
     """The account may not list this shared drive or folder, although Google names it."""
 
 
-class NotFound(Skippable):
+class NotFound(ItemMissing):
     """There is no such file, or not for this account."""
 
 
@@ -109,7 +109,7 @@ def endless_listing() -> Retryable:
 
 
 def _refusal(status: int, reason: str) -> Exception:
-    if status == 404:
+    if status in {404, 410}:
         return NotFound("The file is not in Google Drive any more, or not for the connected account.")
     if reason == _TOO_LARGE:
         return TooLarge("Google exports at most 10 MB of a document: split it into smaller ones.")

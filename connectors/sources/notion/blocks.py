@@ -22,11 +22,15 @@ from connectors.http.responses import Cursors
 from connectors.sources.notion import pages
 from connectors.sources.notion.pages import Paths
 from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import Fatal, ItemMissing, Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem
 
 KINDS: Final = frozenset({"file", "pdf", "image"})
 GONE: Final = "The file is not in Notion any more, or its page is not shared with the integration any more."
+RETIRED: Final = (
+    "Notion no longer answers for items that it lists: it calls a block of an existing page missing (404). Nothing was"
+    " removed or hidden. Update the retrieval service."
+)
 Ask = Callable[[Request], Answer]
 
 
@@ -64,7 +68,9 @@ def fetch_file(wire: Wire, ask: Ask, paths: Paths, external_id: str, to: Path) -
     """Fetch a file. Skippable if it is deleted, too large, or not a file."""
     try:
         block = _block(ask, external_id)
-    except (NotFound, BadRequest, Forbidden) as error:
+    except NotFound as error:
+        raise ItemMissing(GONE) from error
+    except (BadRequest, Forbidden) as error:
         raise Skippable(GONE) from error
     address = "" if pages.is_out(block) else _address(block)
     if not address:
@@ -83,9 +89,26 @@ def is_file_gone(ask: Ask, external_id: str) -> bool:
             return True
         return pages.is_out(ask(lambda client, token: client.pages.retrieve(page_id, auth=token)))
     except NotFound:
+        _require_blocks(ask, page_id)
         return True
     except (BadRequest, Forbidden):
         return False
+
+
+def _require_blocks(ask: Ask, page_id: str) -> None:
+    """Raise Fatal if Notion lists a block of the page, but answers for it as for a missing one."""
+    try:
+        answer = ask(lambda client, token: client.blocks.children.list(page_id, auth=token, page_size=1))
+    except (NotFound, BadRequest, Forbidden):
+        return
+    block_ids = [str(block["id"]) for block in answer.get("results") or () if isinstance(block, Mapping)]
+    try:
+        for block_id in block_ids[:1]:
+            _block(ask, f"{page_id}/{block_id}")
+    except NotFound as error:
+        raise Fatal(RETIRED) from error
+    except (BadRequest, Forbidden):
+        return
 
 
 def _block(ask: Ask, external_id: str) -> Answer:

@@ -24,7 +24,7 @@ from connectors.sources.notion.content import TOO_LARGE, Content
 from connectors.sources.notion.listing import NotionCursor, NotionListing
 from connectors.sources.notion.pages import Paths, join_path
 from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
-from retrieval.errors import Skippable
+from retrieval.errors import Fatal, ItemMissing, Skippable
 from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
@@ -151,6 +151,10 @@ ACCESS_CLOSED: Final = (
     "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
     " email addresses."
 )
+RETIRED: Final = (
+    "Notion no longer answers for items that it lists: its list of users is missing (404). Nothing was removed or"
+    " hidden. Update the retrieval service."
+)
 UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
 
 
@@ -166,7 +170,9 @@ def read_access(ask: Callable[[Request], Answer]) -> SourceAccess:
                     auth=token, page_size=100, start_cursor=position
                 )
             )
-        except (NotFound, BadRequest, Forbidden) as error:
+        except NotFound as error:  # the address names no item: nothing can be missing but the endpoint
+            raise Fatal(RETIRED) from error
+        except (BadRequest, Forbidden) as error:
             raise Skippable(ACCESS_CLOSED) from error
         results, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
         if not isinstance(results, list) or not isinstance(at, str | None):
@@ -261,7 +267,9 @@ class Notion:
                 raise Skippable(GONE)
             content = Content(ask, self.wire.largest).of(item.external_id)
             rows = pages.row_lines(page, ask) if pages.is_row(page) else ""
-        except (NotFound, BadRequest) as error:
+        except NotFound as error:
+            raise ItemMissing(GONE) from error
+        except BadRequest as error:
             raise Skippable(GONE) from error
         except Forbidden as error:
             raise Skippable(CLOSED) from error

@@ -8,8 +8,8 @@ import pytest
 
 from connectors import registry
 from connectors.sources.notion import listing
-from retrieval.errors import Retryable, Skippable
-from tests.standins import faults, notion
+from retrieval.errors import Fatal, Retryable, Skippable
+from tests.standins import faults, notion, retired
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.place import APP
@@ -106,6 +106,20 @@ def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connec
     stranger = registry.make_connector("NOTION", APP, account.settings)
     assert stranger.gone(tokens, f"{other}/{there}")
     assert not stranger.gone(tokens, f"{top}/{kept}")
+
+
+def test_a_retired_endpoint_of_blocks_is_no_deletion_of_a_file(account, connector, tokens):
+    """Pages, and the lists of their blocks, are still answered."""
+    top = account.add("Top")
+    kept, deleted = account.attach(top, "kept.txt", "x"), account.attach(top, "deleted.txt", "x")
+    del account.things[deleted]
+    blocks = {"NOTION": (r"GET /v1/blocks/[^/]+", *retired.ITEMS["NOTION"][1:])}
+    account.fault = retired.retire(account, blocks)
+    for block in (kept, deleted):
+        with pytest.raises(Fatal, match="no longer answers for items"):
+            connector.gone(tokens, f"{top}/{block}")
+    account.fault = lambda _request: None
+    assert [connector.gone(tokens, f"{top}/{block}") for block in (kept, deleted)] == [False, True]
 
 
 def test_pages_are_looked_into_once_until_they_change_and_each_week(account, listed, monkeypatch):

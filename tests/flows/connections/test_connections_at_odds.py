@@ -267,7 +267,7 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
     asked, gone = [], memory.Memory.gone
 
     def noted(self, tokens, external_id):
-        if len(asked) >= 4:
+        if len(asked) >= 5:  # two parts, and a kept item before the first one is believed
             raise Retryable("The service is away.")
         asked.append(external_id)
         return gone(self, tokens, external_id)
@@ -280,8 +280,8 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
     run = space.ingest()
     assert run.progress["removed"] == len(lost)
     assert set(rows(space)) == set(kept)
-    assert sorted(asked) == sorted(lost)
-    assert len(before) == 4
+    assert sorted(one for one in asked if one in lost) == sorted(lost)
+    assert len(before) == 5
 
 
 def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):

@@ -1,0 +1,23 @@
+"""Check that a service answers for items that exist, before a missing item is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
+
+from retrieval.errors import Fatal
+
+MAX_KNOWN_ITEMS: Final = 3
+"""Known items that are requested: some of them may be deleted at the same time."""
+RETIRED: Final = (
+    "The service no longer answers for items that it lists: it calls each of them missing. Nothing was removed or"
+    " hidden. Update the retrieval service, or check what the connected account may read."
+)
+
+
+def require_endpoint(known_ids: Iterable[str], is_missing: Callable[[str], bool]) -> None:
+    """Raise Fatal if the first MAX_KNOWN_ITEMS known items are all missing. Without known items nothing is compared."""
+    ids = list(islice(known_ids, MAX_KNOWN_ITEMS))
+    if ids and all(map(is_missing, ids)):
+        raise Fatal(RETIRED)

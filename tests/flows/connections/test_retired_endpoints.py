@@ -1,0 +1,72 @@
+"""Endpoints that a vendor removed: lists still name the items, but every request for one says that it is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.errors import Fatal
+from tests.flows.connections.test_source_access import documents
+from tests.standins import retired
+from tests.standins.accounts import ACCOUNTS
+
+RETIRED = "no longer answers for items"
+BOB = "bob@example.com"
+
+
+@pytest.fixture
+def paths(account):
+    """Five files by external id, of which one may leave without a confirmation."""
+    return {account.put(f"plans/{number}.txt", f"The text {number}."): number for number in range(5)}
+
+
+@pytest.fixture
+def space(space, paths):
+    assert space.ingest().failed == []
+    assert documents(space).keys() == paths.keys()
+    return space
+
+
+def use_source_permissions(space):
+    space.db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": space.connection})
+
+
+def read_access(space):
+    return {external_id: (row["access"], row["access_reason"]) for external_id, row in documents(space).items()}
+
+
+@pytest.mark.parametrize("account", ACCOUNTS, indirect=True)
+def test_a_retired_endpoint_of_items_removes_nothing_and_says_so(space, account, paths):
+    deleted = next(iter(paths))
+    account.delete(deleted)
+    account.forget_cursors()
+    account.fault = retired.retire(account, retired.ITEMS)
+    run = space.ingest()
+    assert RETIRED in str(run.failed)
+    assert documents(space).keys() == paths.keys()
+    assert not space.db.rows("select 1 from departures where connection_id = %(id)s", {"id": space.connection})
+    account.fault = lambda _request: None
+    run = space.ingest()
+    assert run.failed == []
+    assert documents(space).keys() == paths.keys() - {deleted}
+
+
+@pytest.mark.parametrize("account", ACCOUNTS, indirect=True)
+def test_a_retired_endpoint_fails_the_run_and_no_changed_file_is_called_missing(space, account, paths):
+    changed = next(iter(paths))
+    account.change(changed, "Another text.")
+    account.fault = retired.retire(account, retired.ITEMS)
+    with pytest.raises(Fatal, match=RETIRED):
+        space.ingest()
+    assert documents(space).keys() == paths.keys()
+
+
+@pytest.mark.parametrize("account", ACCOUNTS, indirect=True)
+def test_a_retired_endpoint_of_permissions_hides_nothing(space, account, paths):
+    use_source_permissions(space)
+    assert space.ingest().failed == []
+    before = read_access(space)
+    assert all(reason is None for _, reason in before.values())
+    account.fault = retired.retire(account, retired.PERMISSIONS)
+    run = space.ingest()
+    assert RETIRED in str(run.failed)
+    assert read_access(space) == before
