@@ -196,7 +196,7 @@ class Dispatcher:
                     read = await levers.read_levers(client, self.pool)
                     registered_pool = await prefect_client.find_registered_pool(client)
                 except prefect_errors.AWAY as error:
-                    await thread.run(recorded_levers.record_levers, [levers.of_failure(error, self.pool)])
+                    await thread.run(recorded_levers.record_failed_read, levers.of_failure(error, self.pool))
                     self.pool = self.config.work_pool  # a pool that was deleted is not asked for again
                     raise
                 if registered_pool != self.pool:

@@ -13,15 +13,22 @@ from typing import Any, LiteralString
 from retrieval.database.database import Database
 from retrieval.sources import STORED
 
-CURRENT: LiteralString = """coalesce((
-    select levers from prefect_levers where recorded_at > now() - interval '1 minute'), '[]'::jsonb)"""
-"""The levers that hold something back now, as JSON."""
+_OF_SOURCES: LiteralString = "jsonb_path_query_array(prefect_levers.levers, '$[*] ? (@.source != null)')"
+CURRENT: LiteralString = f"""coalesce((
+    select case when recorded_at > now() - interval '1 minute' then levers else {_OF_SOURCES} end
+    from prefect_levers), '[]'::jsonb)"""
+"""The levers that hold something back now, as JSON: of sources the last known ones, of others those of this minute."""
 
 _RECORD: LiteralString = """
     insert into prefect_levers (id, levers, sources, recorded_at)
     values (1, %(levers)s::jsonb, %(sources)s::text[], now())
     on conflict (id) do update
     set levers = excluded.levers, sources = excluded.sources, recorded_at = excluded.recorded_at
+"""
+
+_RECORD_FAILED_READ: LiteralString = f"""
+    insert into prefect_levers (id, levers, sources, recorded_at) values (1, %(levers)s::jsonb, '{{}}', now())
+    on conflict (id) do update set levers = excluded.levers || {_OF_SOURCES}, recorded_at = excluded.recorded_at
 """
 
 
@@ -49,16 +56,19 @@ class Lever:
 
 
 def record_levers(db: Database, levers: Sequence[Lever]) -> None:
-    """Write the levers as they are now. Job runs of paused deployments do not leave until these are resumed."""
+    """Record the levers that were read. Job runs of paused deployments wait until these are read as resumed."""
     sources = sorted({lever.source for lever in levers if lever.source is not None})
     db.execute(_RECORD, {"levers": json.dumps([asdict(lever) for lever in levers]), "sources": sources})
 
 
+def record_failed_read(db: Database, lever: Lever) -> None:
+    """Record why Prefect's levers could not be read. Deployments that were paused stay paused until the next read."""
+    db.execute(_RECORD_FAILED_READ, {"levers": json.dumps([asdict(lever)])})
+
+
 def held_sources(db: Database) -> set[str]:
-    """Sources whose deployments are paused in Prefect, or have a limit of 0."""
-    return set(
-        db.fetch(str, "select unnest(sources) from prefect_levers where recorded_at > now() - interval '1 minute'")
-    )
+    """List the sources whose deployments were paused in Prefect, or had a limit of 0, when they were last read."""
+    return set(db.fetch(str, "select unnest(sources) from prefect_levers"))
 
 
 def load_levers(rows: Sequence[Mapping[str, Any]]) -> tuple[Lever, ...]:

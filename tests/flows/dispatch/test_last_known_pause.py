@@ -1,0 +1,64 @@
+"""A deployment that was paused in Prefect holds its job runs until Prefect says that it was resumed."""
+
+import asyncio
+import contextlib
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows import prefect_errors, register
+from flows.deployments import FLOWS
+from flows.dispatch import dispatcher as dispatching
+from flows.dispatch.dispatcher import Dispatcher
+from retrieval import readiness, settings
+from retrieval.jobs import levers
+from retrieval.jobs.queries import batches
+from tests.flows.jobs.test_batches import post
+
+PAUSED = "Prefect's deployment `ingest-text` is paused"
+
+
+async def read_levers(db, seconds=2):
+    """Read the levers as a dispatcher does, for some seconds."""
+    dispatcher = Dispatcher(settings.load_settings(), db)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS]), seconds)
+    finally:
+        for thread in dispatcher.threads.values():
+            thread.close()
+
+
+@pytest.fixture
+def paused(db, prefect_server):
+    """`ingest-text`, paused in Prefect and read by a dispatcher."""
+
+    async def change(action):
+        async with get_client() as client:
+            deployment = await client.read_deployment_by_name(f"{FLOWS['TEXT']}/{FLOWS['TEXT']}")
+            await getattr(client, f"{action}_deployment")(deployment.id)
+        await read_levers(db)
+
+    asyncio.run(register.register_deployments())
+    asyncio.run(change("pause"))
+    yield lambda: asyncio.run(change("resume"))
+    asyncio.run(change("resume"))
+    levers.record_levers(db, [])
+
+
+def reasons(db):
+    return [lever.effect for lever in readiness.read_dispatch(db).levers]
+
+
+@pytest.mark.parametrize("age", ["0 s", "10 minutes"])
+def test_a_pause_holds_while_prefect_does_not_answer(db, new_scope, paused, age):
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), pytest.raises(prefect_errors.AWAY):
+        asyncio.run(read_levers(db))
+    db.rows("update prefect_levers set recorded_at = now() - %(age)s::interval", {"age": age})
+    post(db, new_scope(), "a text")
+    assert batches.form_batches(db, size=64, batches=8) == 0
+    assert any(reason.startswith(PAUSED) for reason in reasons(db))
+    paused()
+    assert batches.form_batches(db, size=64, batches=8) == 1
+    assert reasons(db) == ["No worker of Prefect's work pool `retrieval` is online: start `retrieval worker`."]
