@@ -20,12 +20,18 @@ log = structlog.get_logger()
 
 
 async def dispatch_batches(
-    thread: LoopThread, client: PrefectClient, missed: Callable[[], None], *, size: int, limit: int
+    thread: LoopThread,
+    client: PrefectClient,
+    missed: Callable[[], None],
+    *,
+    size: int,
+    limit: int,
+    on_start: Callable[[], None] = lambda: None,
 ) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
 
     But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
-    not know a batch's deployment, the batch waits, and `missed` is called.
+    not know a batch's deployment, the batch waits, and `missed` is called. `on_start`: called for each flow run.
     """
     room = 2 * limit - await thread.run(batches.in_flight)
     await thread.run(batches.form_batches, size=size, batches=room, places=limit)
@@ -51,6 +57,7 @@ async def dispatch_batches(
         await thread.run(batches.record_flow_run, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
         started += 1
+        on_start()
         await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
     return started
 

@@ -123,11 +123,16 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
+                # A slow Prefect takes long for several flow runs: each is a success.
                 while await batches.dispatch_batches(
-                    thread, client, self.missed.set, size=self.config.batch_limit, limit=limit
+                    thread,
+                    client,
+                    self.missed.set,
+                    size=self.config.batch_limit,
+                    limit=limit,
+                    on_start=partial(self.heartbeat.succeeded, "dispatch"),
                 ):
                     self.busy.set()
-                    self.heartbeat.succeeded("dispatch")
                 await batches.start_evaluations(thread, client)
                 self.heartbeat.succeeded("dispatch")
                 looked = time.monotonic()
@@ -197,7 +202,8 @@ class Dispatcher:
                     registered_pool = await prefect_client.find_registered_pool(client)
                 except prefect_errors.AWAY as error:
                     await thread.run(recorded_levers.record_failed_read, levers.of_failure(error, self.pool))
-                    self.pool = self.config.work_pool  # a pool that was deleted is not asked for again
+                    if isinstance(error, ObjectNotFound):
+                        self.pool = self.config.work_pool  # a pool that was deleted is not asked for again
                     raise
                 if registered_pool != self.pool:
                     self.pool = registered_pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -19,11 +20,16 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from flows.deployments import FLOWS, STOCK_TYPES
 from flows.dispatch import prefect_client
-from flows.dispatch.prefect_client import within_deadline
+from flows.dispatch.call_deadline import deadline
 from retrieval.jobs.levers import Lever
 
 AWAY = Lever("Prefect's server does not answer: nothing new begins until it is back.")
 _PAUSED_RUNS = 50
+
+
+def describe_slowness(seconds: float) -> Lever:
+    """Describe a Prefect server whose last answer took this time; ingestion continues, with delays."""
+    return Lever(f"Prefect's server is slow: its last answer came after {seconds:.0f} s.", delays=True)
 
 
 def of_failure(error: Exception, pool_name: str) -> Lever:
@@ -32,6 +38,8 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
         return Lever(
             f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
         )
+    if isinstance(error, TimeoutError) and deadline.slow_seconds is not None:
+        return describe_slowness(deadline.slow_seconds)
     if not isinstance(error, PrefectHTTPStatusError):
         return AWAY
     status = error.response.status_code
@@ -43,23 +51,34 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
     return Lever(f"Prefect's server answers with an error ({status}): nothing new begins until it is repaired.")
 
 
-@within_deadline
 async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
-    """The levers that hold something back now."""
-    pool = await client.read_work_pool(pool_name)
-    queues = await client.read_work_queues(work_pool_name=pool_name)
+    """Read the levers that hold something back now, and how slow Prefect is."""
     names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOWS.values())))
-    deployments = await client.read_deployments(deployment_filter=names, limit=200)
-    workers = await client.read_workers_for_work_pool(pool_name)
-    levers = [*_of_pool(pool), *_of_queues(queues), *_of_deployments(deployments)]
-    if not any(worker.status == WorkerStatus.ONLINE for worker in workers):
-        command = f"prefect worker start --pool {pool_name}" if pool.type in STOCK_TYPES else "retrieval worker"
-        levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `{command}`."))
     paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
-    runs = await client.read_flow_runs(flow_run_filter=paused, limit=_PAUSED_RUNS)
+    # At once: a slow server delays the read by one answer.
+    try:
+        async with asyncio.TaskGroup() as calls:
+            pool = calls.create_task(deadline.wait_for(client.read_work_pool(pool_name)))
+            queues = calls.create_task(deadline.wait_for(client.read_work_queues(work_pool_name=pool_name)))
+            deployments = calls.create_task(
+                deadline.wait_for(client.read_deployments(deployment_filter=names, limit=200))
+            )
+            workers = calls.create_task(deadline.wait_for(client.read_workers_for_work_pool(pool_name)))
+            runs = calls.create_task(
+                deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=_PAUSED_RUNS))
+            )
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    levers = [*_of_pool(pool.result()), *_of_queues(queues.result()), *_of_deployments(deployments.result())]
+    if not any(worker.status == WorkerStatus.ONLINE for worker in workers.result()):
+        stock = pool.result().type in STOCK_TYPES
+        command = f"prefect worker start --pool {pool_name}" if stock else "retrieval worker"
+        levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `{command}`."))
+    if deadline.slow_seconds is not None:
+        levers.append(describe_slowness(deadline.slow_seconds))
     return levers + [
         Lever(f"Its flow run `{run.name}` is paused in Prefect: resume it there.", batch=run.parameters["batch_id"])
-        for run in runs
+        for run in runs.result()
         if run.parameters.get("batch_id") and run.state is not None and not prefect_client.Seen.of(run.state).is_ours
     ]
 

@@ -1,14 +1,12 @@
-"""The calls that the dispatcher and the reconciler make to Prefect's API, and what their errors mean."""
+"""Calls of the dispatcher and the reconciler to Prefect's API, each within a deadline that follows its speed."""
 
 from __future__ import annotations
 
-import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
@@ -22,6 +20,7 @@ from prefect.states import Crashed, Scheduled
 
 from flows import deployments
 from flows.deployments import FLOWS, SHORT_WORKER
+from flows.dispatch.call_deadline import deadline
 from flows.prefect_errors import INTERRUPTED, PAUSE_KEY
 from retrieval import settings
 from retrieval.jobs import fair_queue
@@ -30,10 +29,6 @@ from retrieval.webhooks.queries_feed import PrefectEvent
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
-
-CALL_SECONDS = 5.0
-"""Deadline of each operation below, repetitions of Prefect's client included: the dispatcher's loops go on without an
-answer, tell of it in `status` and `/ready`, and ask again with a fresh client."""
 
 _LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
 """Of an event's data, what its resource carries as labels."""
@@ -62,26 +57,10 @@ class Seen:
         return cls(state.type.value, state.timestamp, state.name or "", state.message or "", is_ours, is_elsewhere)
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def within_deadline(call: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Let a call to Prefect raise TimeoutError after `CALL_SECONDS`."""
-
-    @functools.wraps(call)
-    async def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
-        async with asyncio.timeout(CALL_SECONDS):
-            return await call(*args, **kwargs)
-
-    return bounded
-
-
 _deployments: dict[tuple[str, str], UUID] = {}
 """By server and name: asked for once, and again where the server knows it no more."""
 
 
-@within_deadline
 async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
@@ -91,7 +70,7 @@ async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
             return await _create(client, deployment_id, batch)
         except ObjectNotFound:
             _deployments.pop(cache_key, None)
-    deployment = await client.read_deployment_by_name(cache_key[1])
+    deployment = await deadline.wait_for(client.read_deployment_by_name(cache_key[1]))
     _deployments[cache_key] = deployment.id
     return await _create(client, deployment.id, batch)
 
@@ -99,13 +78,15 @@ async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
 async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
     """ObjectNotFound where the server does not know the deployment, which Prefect's client does not tell by itself."""
     try:
-        run = await client.create_flow_run_from_deployment(
-            deployment,
-            parameters={"batch_id": batch.id, "attempt": batch.attempt},
-            name=_name(batch),
-            tags=batch_tags(batch),
-            idempotency_key=batch.idempotency_key,
-            work_queue_name=batch.queue,
+        run = await deadline.wait_for(
+            client.create_flow_run_from_deployment(
+                deployment,
+                parameters={"batch_id": batch.id, "attempt": batch.attempt},
+                name=_name(batch),
+                tags=batch_tags(batch),
+                idempotency_key=batch.idempotency_key,
+                work_queue_name=batch.queue,
+            )
         )
     except PrefectHTTPStatusError as error:
         if error.response.status_code == HTTPStatus.NOT_FOUND:
@@ -114,15 +95,14 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
     return str(run.id)
 
 
-@within_deadline
 async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
     """Resume a suspended flow run; False if it is not suspended any more or does not exist."""
     try:
-        result = await client.resume_flow_run(UUID(flow_run_id))
+        result = await deadline.wait_for(client.resume_flow_run(UUID(flow_run_id)))
         if result.status == SetStateStatus.ACCEPT:
             return True
         # Another dispatcher, or this one before it was interrupted, has resumed it already.
-        state = (await client.read_flow_run(UUID(flow_run_id))).state
+        state = (await deadline.wait_for(client.read_flow_run(UUID(flow_run_id)))).state
     except ObjectNotFound:
         return False
     except PrefectHTTPStatusError as error:
@@ -132,23 +112,23 @@ async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
     return state is not None and (state.is_scheduled() or state.is_pending() or state.is_running())
 
 
-@within_deadline
 async def continue_flow_run(client: PrefectClient, flow_run_id: str) -> None:
     """Schedule an interrupted flow run again, as the same flow run."""
     state: State[None] = Scheduled(name=INTERRUPTED, message="Its worker was stopped; the run continues.")
-    await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
+    await deadline.wait_for(client.set_flow_run_state(UUID(flow_run_id), state, force=True))
 
 
-@within_deadline
 async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
     """Create the flow run of an evaluation run. `asked`: distinguishes this attempt from earlier ones."""
-    deployment = await client.read_deployment_by_name("evaluate/evaluate")
-    await client.create_flow_run_from_deployment(
-        deployment.id,
-        parameters={"run_id": run_id, "attempt": attempt},
-        name=f"evaluation {run_id}",
-        idempotency_key=f"{run_id}-{attempt}-{asked}",
-        work_queue_name=fair_queue.DEFAULT,
+    deployment = await deadline.wait_for(client.read_deployment_by_name("evaluate/evaluate"))
+    await deadline.wait_for(
+        client.create_flow_run_from_deployment(
+            deployment.id,
+            parameters={"run_id": run_id, "attempt": attempt},
+            name=f"evaluation {run_id}",
+            idempotency_key=f"{run_id}-{attempt}-{asked}",
+            work_queue_name=fair_queue.DEFAULT,
+        )
     )
 
 
@@ -157,16 +137,14 @@ def batch_tags(batch: Batch) -> list[str]:
     return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
 
 
-@within_deadline
 async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
     """Flow run id to its state; ids that the server does not know are left out."""
     seen_runs: dict[str, Seen] = {}
     own_pool = settings.load_settings().work_pool
     for start_at in range(0, len(flow_run_ids), 200):
         part_ids = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
-        runs: list[FlowRun] = await client.read_flow_runs(
-            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=part_ids)), limit=200
-        )
+        filter_ids = FlowRunFilter(id=FlowRunFilterId(any_=part_ids))
+        runs: list[FlowRun] = await deadline.wait_for(client.read_flow_runs(flow_run_filter=filter_ids, limit=200))
         seen_runs |= {
             str(run.id): Seen.of(run.state, is_elsewhere=run.work_pool_name not in (None, own_pool))
             for run in runs
@@ -175,23 +153,23 @@ async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dic
     return seen_runs
 
 
-find_registered_pool = within_deadline(deployments.find_registered_pool)
+async def find_registered_pool(client: PrefectClient) -> str:
+    """Return the name of the work pool that the deployments are registered to."""
+    return await deadline.wait_for(deployments.find_registered_pool(client))
 
 
-@within_deadline
 async def count_workers(client: PrefectClient, pool: str) -> int:
     """Number of online workers of the pool; 1 if none is, so that waiting work is dispatched all the same."""
-    workers = await client.read_workers_for_work_pool(pool)
+    workers = await deadline.wait_for(client.read_workers_for_work_pool(pool))
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
     return max(1, sum(not worker.name.endswith(SHORT_WORKER) for worker in online))
 
 
-@within_deadline
 async def declare_ended(client: PrefectClient, flow_run_id: str, state: State[None] | None = None) -> None:
     """Set an abandoned flow run to a final state, by default Crashed."""
     lost: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
     try:
-        await client.set_flow_run_state(UUID(flow_run_id), state or lost, force=True)
+        await deadline.wait_for(client.set_flow_run_state(UUID(flow_run_id), state or lost, force=True))
     except ObjectNotFound:
         return
 
@@ -200,13 +178,16 @@ def _name(batch: Batch) -> str:
     return batch.name + (f" (attempt {batch.attempt})" if batch.attempt > 1 else "")
 
 
-@within_deadline
 async def emit_events(rows: Sequence[PrefectEvent]) -> None:
     """Emit events of job runs and connections, for automations of data teams; repeated under the same id.
 
     `retrieval.run.queued | pre-processing | processing | completed` about `retrieval.run.<id>`, and
     `retrieval.connection.active | failed | removals-waiting` about `retrieval.connection.<id>`.
     """
+    await deadline.wait_for(_emit_events(rows))
+
+
+async def _emit_events(rows: Sequence[PrefectEvent]) -> None:
     async with get_events_client() as client:
         for row in rows:
             await client.emit(_event(row))

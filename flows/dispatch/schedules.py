@@ -5,7 +5,6 @@ A pause goes both ways: one that a request sets is told to Prefect, one that is 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
 from flows import prefect_errors
-from flows.dispatch import prefect_client
+from flows.dispatch.call_deadline import deadline
 from retrieval.connections import schedules
 from retrieval.connections.schedules import Timing
 
@@ -44,9 +43,9 @@ async def reconcile_schedules(
     Prefect has. A server that cannot be reached or refuses our login is raised.
     """
     troubled = {} if troubled is None else troubled
-    async with asyncio.timeout(prefect_client.CALL_SECONDS):
-        deployment = await client.read_deployment_by_name(DEPLOYMENT)
-        existing = {schedule.slug or "": schedule for schedule in await client.read_deployment_schedules(deployment.id)}
+    deployment = await deadline.wait_for(client.read_deployment_by_name(DEPLOYMENT))
+    schedules_read = await deadline.wait_for(client.read_deployment_schedules(deployment.id))
+    existing = {schedule.slug or "": schedule for schedule in schedules_read}
     names = sorted({*wanted, *existing}, key=lambda name: (name in troubled, name))
     done = Counter(
         [
@@ -73,8 +72,7 @@ async def _alone(
     """Reconcile one schedule: `made`, `changed`, `removed`, or nothing if it matches or cannot be changed."""
     timing, schedule = pair
     try:
-        async with asyncio.timeout(prefect_client.CALL_SECONDS):
-            done, paused = await _fitted(client, deployment, name, timing, schedule)
+        done, paused = await deadline.wait_for(_fitted(client, deployment, name, timing, schedule))
         is_settled = timing is None or not (timing.pending or paused != timing.paused)
         if settle_pause is not None and not is_settled:
             await settle_pause(name, paused)

@@ -15,9 +15,10 @@ from retrieval.sources import STORED
 
 _OF_SOURCES: LiteralString = "jsonb_path_query_array(prefect_levers.levers, '$[*] ? (@.source != null)')"
 CURRENT: LiteralString = f"""coalesce((
-    select case when recorded_at > now() - interval '1 minute' then levers else {_OF_SOURCES} end
+    select case when recorded_at > now() - interval '2 minutes' then levers else {_OF_SOURCES} end
     from prefect_levers), '[]'::jsonb)"""
-"""The levers that hold something back now, as JSON: of sources the last known ones, of others those of this minute."""
+"""The levers that hold something back now, as JSON: of sources the last known ones, of others those of a read
+in the last two minutes: a slow Prefect takes that long to be read."""
 
 _RECORD: LiteralString = """
     insert into prefect_levers (id, levers, sources, recorded_at)
@@ -40,11 +41,13 @@ class Lever:
     source: str | None = None
     queue: str | None = None
     batch: str | None = None
+    delays: bool = False
+    """Whether it only delays ingestion."""
 
     @property
     def holds_all(self) -> bool:
         """Tell if it stops all new ingestion."""
-        return self.source is None and self.queue is None and self.batch is None
+        return self.source is None and self.queue is None and self.batch is None and not self.delays
 
     def holds(self, *, source: str, queue: str | None, batch: str | None) -> bool:
         """Tell if it blocks a waiting job run: by its source, and its queue and batch as far as it has them."""
@@ -58,12 +61,17 @@ class Lever:
 def record_levers(db: Database, levers: Sequence[Lever]) -> None:
     """Record the levers that were read. Job runs of paused deployments wait until these are read as resumed."""
     sources = sorted({lever.source for lever in levers if lever.source is not None})
-    db.execute(_RECORD, {"levers": json.dumps([asdict(lever) for lever in levers]), "sources": sources})
+    db.execute(_RECORD, {"levers": _to_json(levers), "sources": sources})
 
 
 def record_failed_read(db: Database, lever: Lever) -> None:
     """Record why Prefect's levers could not be read. Deployments that were paused stay paused until the next read."""
-    db.execute(_RECORD_FAILED_READ, {"levers": json.dumps([asdict(lever)])})
+    db.execute(_RECORD_FAILED_READ, {"levers": _to_json([lever])})
+
+
+def _to_json(levers: Sequence[Lever]) -> str:
+    # Without defaults: an API process of the version before knows no later field.
+    return json.dumps([{name: value for name, value in asdict(lever).items() if value} for lever in levers])
 
 
 def held_sources(db: Database) -> set[str]:
