@@ -40,8 +40,8 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-class Transport(httpx.HTTPTransport):
-    """httpx offers no way to name the network backend, so the pool is ours; everything else stays its own.
+class Transport(httpx.BaseTransport):
+    """Send requests over connections that the guard dials. `httpx.HTTPTransport` takes no network backend.
 
     most: bytes of an answer (`retrieval.network.bounded_answers`). DecodingError for what is larger or packed.
     """
@@ -55,38 +55,86 @@ class Transport(httpx.HTTPTransport):
         limits: httpx.Limits | None = None,
         most: int | None = None,
     ) -> None:
-        self._most = most
         limits = limits or httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
-        context = _trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False)
-        super().__init__(verify=context, trust_env=False)
-        self._pool = _pool(guarded, context, limits, retries)
+        self._most = most
+        self._connections = httpcore.ConnectionPool(
+            ssl_context=_trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False),
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            retries=retries,
+            network_backend=Backend(guarded),
+        )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._most is None:
-            return super().handle_request(request)
-        return cast("httpx.Response", send_bounded(super().handle_request, request, most=self._most))
+            return self._send(request)
+        return cast("httpx.Response", send_bounded(self._send, request, most=self._most))
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        request_to_send = httpcore.Request(
+            request.method,
+            httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=cast("Iterable[bytes]", request.stream),
+            extensions=request.extensions,
+        )
+        try:
+            answer = self._connections.handle_request(request_to_send)
+        except _ERRORS as error:
+            raise _httpx_error(error) from error
+        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions)
 
 
-class VendorTransport(httpx.HTTPTransport):
+class VendorTransport(httpx.BaseTransport):
     """Requests to vendors and to endpoints that the operator names: through RETRIEVAL_EGRESS_PROXY where it is set."""
 
     def __init__(self, verify: ssl.SSLContext) -> None:
-        super().__init__(verify=verify, trust_env=False)
         guard = make_trusting_guard(load_settings())
-        if guard is not None:
-            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
-            self._pool = _pool(guard, verify, limits)
+        self._inner: httpx.BaseTransport = (
+            httpx.HTTPTransport(verify=verify, trust_env=False) if guard is None else Transport(guard, verify=verify)
+        )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._inner.handle_request(request)
+
+    def close(self) -> None:
+        self._inner.close()
 
 
-def _pool(guard: Guard, context: ssl.SSLContext, limits: httpx.Limits, retries: int = 0) -> httpcore.ConnectionPool:
-    return httpcore.ConnectionPool(
-        ssl_context=context,
-        max_connections=limits.max_connections,
-        max_keepalive_connections=limits.max_keepalive_connections,
-        keepalive_expiry=limits.keepalive_expiry,
-        retries=retries,
-        network_backend=Backend(guard),
-    )
+class _Body(httpx.SyncByteStream):
+    """Body of an answer as it arrives; closing it frees the connection."""
+
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from cast("Iterable[bytes]", self._answer.stream)
+        except _ERRORS as error:
+            raise _httpx_error(error) from error
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+# Both libraries name the errors alike. Other errors, such as `Blocked`, pass unchanged.
+_ERRORS = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProxyError,
+    httpcore.UnsupportedProtocol,
+    httpcore.ProtocolError,
+)
+
+
+def _httpx_error(error: Exception) -> httpx.TransportError:
+    kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__)
+    return kind(str(error))
 
 
 class Backend(httpcore.NetworkBackend):
@@ -135,7 +183,7 @@ def _open_tunnel(proxy: Proxy, stream: Stream, address: str, port: int, timeout:
 
 
 class Stream(httpcore.NetworkStream):
-    """A connection that enforces the deadline set by `within`."""
+    """A connection that enforces the deadline set by `limit_time`."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner

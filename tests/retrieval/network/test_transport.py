@@ -1,0 +1,155 @@
+"""Requests over guarded connections end, fail and free their connections as those of httpx do."""
+
+import socket
+import threading
+from ipaddress import ip_network
+
+import httpcore
+import httpx
+import pytest
+
+from retrieval.network.fetch_guard import Guard
+from retrieval.network.transport import Transport
+
+LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+WHOLE = HEAD + b"0123456789"
+ERRORS = [
+    kind
+    for name in httpcore.__all__
+    if isinstance(kind := getattr(httpcore, name), type) and issubclass(kind, Exception)
+    if kind is not httpcore.ConnectionNotAvailable  # the pool's own word: it tries another connection
+]
+
+
+class Server:
+    """Answers each request with the same bytes. `connections`: each with the bytes of its requests."""
+
+    def __init__(self, listener, answer, *, hang_up):
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        self.connections = []
+        self._listener, self._answer, self._hang_up = listener, answer, hang_up
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections.append([])
+            threading.Thread(target=self._answer_requests, args=(connection, self.connections[-1]), daemon=True).start()
+
+    def _answer_requests(self, connection, requests):
+        with connection:
+            while data := connection.recv(65536):
+                requests.append(data)
+                connection.sendall(self._answer)
+                if self._hang_up:
+                    return
+
+
+@pytest.fixture
+def serve():
+    """Start a server with this answer."""
+    listeners = []
+
+    def start(answer, *, hang_up=False):
+        listeners.append(socket.create_server(("127.0.0.1", 0)))
+        server = Server(listeners[-1], answer, hang_up=hang_up)
+        threading.Thread(target=server.serve, daemon=True).start()
+        return server
+
+    yield start
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def make_client(**options):
+    return httpx.Client(transport=Transport(LOOPBACK, **options), trust_env=False, timeout=0.3)
+
+
+ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "hang_up", "error"),
+    [
+        (b"", False, httpx.ReadTimeout),
+        (b"", True, httpx.RemoteProtocolError),
+        (b"SSH-2.0-OpenSSH\r\n", True, httpx.RemoteProtocolError),
+        (HEAD + b"0123", True, httpx.RemoteProtocolError),
+        (HEAD + b"0123", False, httpx.ReadTimeout),
+    ],
+    ids=["silence", "hang-up", "another protocol", "body cut off", "body stalls"],
+)
+@pytest.mark.parametrize("most", [None, 100])
+def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, error, most):
+    server = serve(answer, hang_up=hang_up)
+    with make_client(most=most) as client, pytest.raises(error) as caught:
+        client.get(server.url)
+    assert caught.type is error
+    assert str(caught.value.request.url) == server.url
+
+
+def test_a_refused_connection_raises_the_error_of_httpx():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
+    with make_client() as client, pytest.raises(httpx.ConnectError):
+        client.get(url)
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_each_error_of_httpcore_is_raised_as_the_error_of_httpx(kind):
+    class Failing(Guard):
+        def resolve(self, *_address):
+            raise kind("the reason")
+
+    with httpx.Client(transport=Transport(Failing()), trust_env=False) as client:
+        with pytest.raises(httpx.TransportError, match="the reason") as caught:
+            client.get("http://files.example.com/")
+    assert caught.type is getattr(httpx, kind.__name__)
+
+
+def test_a_connection_is_used_again(serve):
+    server = serve(WHOLE)
+    with make_client(limits=ONE_CONNECTION) as client:
+        for _ in range(3):
+            assert client.get(server.url).content == b"0123456789"
+    assert [len(requests) for requests in server.connections] == [3]
+
+
+@pytest.mark.parametrize("most", [None, 100])
+def test_an_answer_that_is_not_read_frees_its_connection(serve, most):
+    server = serve(HEAD + b"0123")
+    with make_client(limits=ONE_CONNECTION, most=most) as client:
+        for _ in range(3):
+            with client.stream("GET", server.url) as answer:
+                assert answer.status_code == 200
+    assert len(server.connections) == 3
+
+
+def test_an_open_answer_holds_its_connection(serve):
+    server = serve(HEAD + b"0123")
+    with make_client(limits=ONE_CONNECTION) as client, client.stream("GET", server.url):
+        with pytest.raises(httpx.PoolTimeout):
+            client.get(server.url)
+
+
+def test_a_closed_client_closes_its_connections(serve):
+    server = serve(WHOLE)
+    transport = Transport(LOOPBACK)
+    with httpx.Client(transport=transport, trust_env=False) as client:
+        answer = client.get(server.url)
+        stream = answer.extensions["network_stream"]
+        assert stream.get_extra_info("is_readable") is False
+    assert stream.get_extra_info("socket").fileno() == -1
+
+
+def test_a_body_is_sent_in_pieces(serve):
+    server = serve(WHOLE)
+    with make_client() as client:
+        client.post(server.url, content=iter([b"abc", b"def"]))
+    sent = b"".join(server.connections[0])
+    assert b"Transfer-Encoding: chunked" in sent
+    assert b"3\r\nabc\r\n3\r\ndef\r\n" in sent
