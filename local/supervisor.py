@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,14 +105,18 @@ class Supervisor:
         self._record.roles.append(record)
         self._children[role.name] = _Child(role, record, Watch(logs.log_path(self._home, role.name), record.errors))
 
-    def wait_ready(self, seconds: float) -> None:
-        """Wait until every role is up, or done; LocalError names one that is not in time."""
+    def wait_ready(self, seconds: float, report: Callable[[Sequence[RoleRecord]], None] = lambda _: None) -> None:
+        """Wait until every role is up, or done; LocalError names one that is not in time.
+
+        `report` is called with all roles after each look at them.
+        """
         deadline = time.monotonic() + seconds
         while late := [child for child in self._children.values() if not _is_started(child)]:
             if time.monotonic() > deadline:
                 name = next((child for child in late if child.process), late[0]).role.name
                 raise LocalError(f"{name} was not ready within {seconds:.0f} s.\n{self._last_words(name)}")
             self.tick()
+            report(self._record.roles)
 
     def watch(self) -> None:
         """Watch the roles until a stop is requested (Stopped) or a role cannot be kept alive (LocalError)."""
@@ -138,21 +142,25 @@ class Supervisor:
                 self._save()
             logs.bound_logs(self._home)
 
-    def stop(self) -> None:
-        """End the roles, each in its grace, then whatever they left; a second signal shortens it."""
+    def stop(self, report: Callable[[str], None] = lambda _: None) -> None:
+        """End the roles, each in its grace, then whatever they left; a second signal shortens it.
+
+        `report` is called with the name of the role that is waited for.
+        """
         self._record.phase = "stopping"
         self._save()
         for child in reversed(self._children.values()):
             if child.process is not None:
-                self._end(child, child.process)
+                self._end(child, child.process, report)
         processes.end_processes(processes.list_carrying(self._record.token), grace=1)
 
-    def _end(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, child: _Child, process: subprocess.Popen[bytes], report: Callable[[str], None]) -> None:
         stop_requests = max(self._stop_requests, 1)
         if process.poll() is None and not child.role.is_setup_step:
             process.send_signal(child.role.stop_signal)
             deadline = time.monotonic() + child.role.grace
             while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= stop_requests:
+                report(child.role.name)
                 time.sleep(0.05)
         _kill_group(process)
         process.wait()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from local import LocalError, environment, instance, logs, metrics_server, postgres, processes, roles
+from local.console import STOPPING, Console
 from local.instance import Record
 from local.processes import Process
 from local.supervisor import Stopped, Supervisor
@@ -23,6 +24,7 @@ from retrieval.settings import PROJECT, Settings
 _START_SECONDS = 280.0
 _DETACHED_SECONDS = 300.0
 _STOP_SECONDS = 45.0
+_STARTING = "Starting the retrieval service in {}:"
 
 
 def say(line: str) -> None:
@@ -68,8 +70,10 @@ def _run_detached(settings: Settings) -> int:
     try:
         return _wait_until_ready(child, home, offset)
     except KeyboardInterrupt:
+        say(f"\n{STOPPING}")
         child.send_signal(signal.SIGTERM)
         child.wait(timeout=_STOP_SECONDS)
+        say("Stopped.")
         raise
 
 
@@ -82,6 +86,7 @@ def stop(_options: Namespace, settings: Settings) -> int:
         return 0
     was_running = record is not None and record.supervisor.alive()
     if record and was_running:
+        say(STOPPING)
         processes.end_processes([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
     if instance.lock_home(home) is None:
         raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
@@ -147,13 +152,14 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
     record = Record(process.pid, process.started, secrets.token_hex(16))
     record.embedded = environment.reveal_secret(settings.database_url) is None
     record.addresses = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
-    supervisor = Supervisor(home, record, say)
+    console = Console()
+    supervisor = Supervisor(home, record, console.say)
     supervisor.handle_signals()
     try:
-        say("Starting Postgres, Prefect, the API, the dispatcher and the worker …")
+        console.say(_STARTING.format(home))
         for role in roles.build_roles(settings, at, key, record):
             supervisor.add(role)
-        supervisor.wait_ready(_START_SECONDS)
+        supervisor.wait_ready(_START_SECONDS, console.report_start)
         service = instance.read_service(home) | {
             "api": at.api,
             "prefect": at.prefect.removesuffix("/api"),
@@ -164,30 +170,38 @@ def _supervise(settings: Settings, home: Path, *, show_key: bool) -> None:
         instance.publish_service(home, service)
         record.phase = "ready"
         instance.save_record(home, record)
-        say(build_banner(service, _create_link(home, service)) if show_key else "The service is ready.")
+        ready = f"The service is ready after {console.seconds():.1f} s."
+        console.say(build_banner(service, _create_link(home, service)) if show_key else ready)
         supervisor.watch()
     except Stopped:
-        say("Stopping.")
+        console.say(STOPPING)
     finally:
-        supervisor.stop()
+        console.restart_clock()
+        supervisor.stop(console.report_stop)
         postgres.stop(home)
         instance.clear_home(home)
-    say("Stopped.")
+        console.clear()
+    console.say(f"Stopped after {console.seconds():.1f} s.")
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:
     deadline = time.monotonic() + _DETACHED_SECONDS
+    console = Console()
+    console.say(_STARTING.format(home))
     while child.poll() is None:
         record = instance.find_running(home)
+        console.report_start(record.roles if record and record.pid == child.pid else ())
         if record and record.pid == child.pid and record.phase == "ready":
             service = instance.read_service(home)
-            say(build_banner(service, _create_link(home, service)))
+            console.say(build_banner(service, _create_link(home, service)))
             child.returncode = 0  # it goes on without us: this program no longer waits for it
             return 0
         if time.monotonic() > deadline:
             child.send_signal(signal.SIGTERM)
+            console.clear()
             raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.log_path(home, 'up')}")
         time.sleep(0.1)
+    console.clear()
     print(logs.read_tail(home, "up", since=offset, lines=20), file=sys.stderr)
     print(f"It did not start. Its log: {logs.log_path(home, 'up')}", file=sys.stderr)
     return child.returncode or 1

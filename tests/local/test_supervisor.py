@@ -1,8 +1,10 @@
-"""The supervisor with small programs as roles: deaths are told and repaired, and nothing is left behind."""
+"""Supervisor with small programs as roles: deaths are reported and repaired, nothing is left behind, steps shown."""
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,14 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from local import REFUSED, LocalError, instance, logs, processes
 from local import supervisor as module
-from local.instance import Record
+from local.console import Console
+from local.instance import Record, RoleRecord
 from local.processes import Process
 from local.supervisor import Role, Stopped, Supervisor
+from retrieval_client.cli.output import ProgressLine
 
 pytestmark = pytest.mark.service
 
@@ -221,3 +226,126 @@ def _wait_for_exec(pid: int) -> None:
     deadline = time.monotonic() + 5
     while _STAYS.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def test_each_step_of_a_start_is_reported_once_in_the_order_of_its_end(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    supervisor.add(_role(record, tmp_path, _STAYS, "postgres"))
+    supervisor.add(replace(_role(record, tmp_path, "", "migrate"), is_setup_step=True, after=("postgres",)))
+    stream = io.StringIO()
+    supervisor.wait_ready(20, Console(stream).report_start)
+    assert re.fullmatch(r"  PostgreSQL … \d\.\d s\n  Database schema … \d\.\d s\n", stream.getvalue())
+
+
+def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
+    )
+    supervisor.handle_signals()
+    supervisor.add(replace(_role(record, tmp_path, deaf, "worker"), grace=30))
+    supervisor.wait_ready(20)
+    _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "worker"))
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(Stopped):
+        supervisor.tick()
+    named: list[str] = []
+
+    def report(name: str) -> None:
+        named.append(name)
+        if len(named) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    begin = time.monotonic()
+    supervisor.stop(report)
+    assert set(named) == {"worker"}
+    assert time.monotonic() - begin < 10
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[TextIO, int]]:
+    """A terminal to write to, and the descriptor on which a person sees it."""
+    person, program = os.openpty()
+    with os.fdopen(program, "w") as stream:
+        yield stream, person
+    os.close(person)
+
+
+def _watch(progress: ProgressLine, clock: Clock, seconds: int) -> None:
+    for tenth in range(seconds * 10 + 1):
+        clock.seconds = tenth / 10
+        progress.show(f"{clock.seconds:.1f} s")
+
+
+def test_progress_is_one_line_that_changes_once_a_second_on_a_terminal(
+    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream, person = terminal
+    clock = Clock()
+    _watch(ProgressLine(stream, clock), clock, 10)
+    shown = os.read(person, 10_000).decode()
+    assert [part.partition("s")[0] + "s" for part in shown.split("\x1b[?7l")[1:]] == [f"{n}.0 s" for n in range(1, 11)]
+    assert "\n" not in shown
+
+
+def test_progress_is_a_line_once_a_minute_without_a_terminal() -> None:
+    stream, clock = io.StringIO(), Clock()
+    _watch(ProgressLine(stream, clock), clock, 185)
+    assert stream.getvalue() == "60.0 s\n120.0 s\n180.0 s\n"
+
+
+def test_a_terminal_without_control_sequences_gets_plain_lines(
+    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream, person = terminal
+    clock = Clock()
+    _watch(ProgressLine(stream, clock), clock, 61)
+    assert os.read(person, 1_000) == b"60.0 s\r\n"
+
+
+def test_a_result_takes_the_place_of_the_line_of_progress(
+    terminal: tuple[TextIO, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream, person = terminal
+    clock = Clock()
+    console = Console(stream, clock)
+    clock.seconds = 3
+    console.report_start([RoleRecord("prefect", "starting"), RoleRecord("api", "waiting")])
+    console.say("API is up again.")
+    shown = ""
+    while not shown.endswith("\n"):
+        shown += os.read(person, 10_000).decode()
+    assert "Waiting for Prefect … 3 s" in shown
+    assert "API … " not in shown
+    assert shown.endswith("\r\x1b[2K\x1b[?7l\x1b[?7hAPI is up again.\r\n")
+
+
+def test_what_is_waited_for_is_named_once_a_minute_in_a_log() -> None:
+    stream, clock = io.StringIO(), Clock()
+    console = Console(stream, clock)
+    for seconds in range(61):
+        clock.seconds = seconds
+        console.report_start([RoleRecord("register", "starting"), RoleRecord("worker")])
+    console.restart_clock()
+    for seconds in range(60, 122):
+        clock.seconds = seconds
+        console.report_stop("worker")
+    start, stop = stream.getvalue().splitlines()
+    assert start == "  Waiting for Deployments in Prefect … 60 s"
+    assert stop.startswith("  Waiting for Worker to end")
+    assert stop.endswith("… 60 s")

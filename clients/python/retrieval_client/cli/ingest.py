@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from retrieval_client import RetrievalClient, RetrievalError
+from retrieval_client import RetrievalClient, RetrievalError, WaitTimeout
 from retrieval_client.cli.output import CommandError, Output, translate_reason
 from retrieval_client.cli.storages import find_connection, ingest_connection, is_page, is_storage
 from retrieval_client.models import JobRunData
 from retrieval_client.wire import readable
 
+_LOOK_SECONDS = 2.0
+_GOES_ON = "The service ingests what was sent; `retrieval runs` shows it."
+_NEWER_RUNS = 100
+"""Job runs of other commands among the newest ones that are looked through."""
 URLS = 1_000
 """URLs that one request may name."""
 
@@ -44,10 +50,15 @@ class IngestCommand:
         if not total:
             print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
         accepted: list[tuple[str, str]] = []
-        for number, (name, run_id) in enumerate(self._send(files, pages, storages), 1):
-            accepted.append((name, run_id))
-            self._output.progress(f"sent {number} of {total}: {name}")
-        return self._follow(accepted)
+        try:
+            for number, (name, run_id) in enumerate(self._send(files, pages, storages), 1):
+                accepted.append((name, run_id))
+                self._output.progress(f"sent {number} of {total}: {name}")
+            return self._follow(accepted)
+        except KeyboardInterrupt:
+            self._output.clear()
+            print(f"Interrupted. {len(accepted)} of {total} were sent. {_GOES_ON}", file=sys.stderr)
+            raise
 
     def retry(self) -> int:
         """Run the failed documents of a job run again. Exit code 1 if anything failed, else 0."""
@@ -58,15 +69,30 @@ class IngestCommand:
         return self._follow([(run.name, run.id)])
 
     def _follow(self, sent: Sequence[tuple[str, str]]) -> int:
-        for number, (name, run_id) in enumerate(sent, 1):
-            if self._options.no_wait:
+        if self._options.no_wait:
+            for name, run_id in sent:
                 self._output.result({"what": name, "ingestJobRunId": run_id}, f"{run_id}  {name}")
-                continue
-            show = partial(self._show_progress, f"done {number - 1} of {len(sent)}; {name}")
-            finished = self._client.runs.wait(self._namespace, run_id, progress=show)
-            (self._report_dry_run if self._options.dry_run else self._report)(name, finished)
+        else:
+            self._report_as_they_end({run_id: name for name, run_id in sent})
         self._output.clear()
         return 1 if self._failed else 0
+
+    def _report_as_they_end(self, names: dict[str, str]) -> None:
+        """Print the results of job runs in the order in which they end. `names`: by job run id."""
+        waiting = dict(names)
+        while waiting:
+            run_id, name = next(iter(waiting.items()))
+            show = partial(self._show_progress, f"done {len(names) - len(waiting)} of {len(names)}; {name}")
+            # One request waits for the first run; the list then shows which of the others have ended.
+            with suppress(WaitTimeout):
+                timeout = _LOOK_SECONDS if len(waiting) > 1 else None
+                finished = self._client.runs.wait(self._namespace, run_id, timeout=timeout, progress=show)
+                self._report(waiting.pop(run_id), finished)
+            if not waiting:
+                return
+            completed = islice(self._client.runs.list(self._namespace, status="COMPLETED"), len(names) + _NEWER_RUNS)
+            for ended in reversed([run.id for run in completed if run.id in waiting]):
+                self._report(waiting.pop(ended), self._client.runs.wait(self._namespace, ended))
 
     def _show_progress(self, head: str, run: JobRunData) -> None:
         ready = len(run.documents.completed) + len(run.documents.failed)
@@ -138,6 +164,9 @@ unchanged, {report.remove} removed, {report.failed} failed
 
     def _report(self, name: str, run: JobRunData) -> None:
         """Print what became of each document, and of the run if it has several or did not succeed."""
+        if self._options.dry_run:
+            self._report_dry_run(name, run)
+            return
         completed, failed = run.documents.completed, run.documents.failed
         single = len(completed) + len(failed) == 1 and run.progress.found <= 1
         for document in () if single else completed:

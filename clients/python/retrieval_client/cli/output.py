@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
 
 from retrieval_client import Record, RetrievalError
 
-PROGRESS_SECONDS = 5.0
-"""Between two lines of progress where stderr is no terminal."""
+PROGRESS_SECONDS = 60.0
+"""Between two lines of progress without a terminal."""
+_TERMINAL_SECONDS = 1.0
+"""Between two updates of the line of progress on a terminal."""
+_LINE = "\r\x1b[2K\x1b[?7l{}\x1b[?7h"
+"""Replaces the terminal's line without wrapping: a wrapped line could not be replaced."""
 _OPTIONS_BY_FIELD = (
     (re.compile(r"with the OCR strategy STANDARD_OCR \(ocrConfig\)"), "with --ocr"),
     (
@@ -50,16 +55,41 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-class Output:
-    """Lines for people, or JSON objects for programs; progress on stderr meanwhile.
+class ProgressLine:
+    """Line that replaces itself once a second on a terminal; elsewhere a line once a minute."""
 
-    At a terminal progress is one line that replaces itself; elsewhere a line every `PROGRESS_SECONDS`.
-    """
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_visible = False
+        self._last = clock()
+
+    def show(self, line: str) -> None:
+        """Show how far it is, unless the last line is too recent."""
+        if self._clock() - self._last < (_TERMINAL_SECONDS if self._is_terminal else PROGRESS_SECONDS):
+            return
+        self._last = self._clock()
+        line = " ".join(line.splitlines())
+        print(
+            _LINE.format(line) if self._is_terminal else line, end="" if self._is_terminal else "\n", file=self._stream
+        )
+        self._stream.flush()
+        self._is_visible = self._is_terminal
+
+    def clear(self) -> None:
+        """Remove the line from a terminal."""
+        if self._is_visible:
+            print(_LINE.format(""), end="", file=self._stream, flush=True)
+        self._is_visible = False
+
+
+class Output:
+    """Lines for people, or JSON objects for programs; progress on stderr."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._terminal = sys.stderr.isatty()
-        self._last = time.monotonic()
+        self._progress = ProgressLine(sys.stderr)
 
     def result(self, record: dict[str, Any], line: str) -> None:
         """Print one result."""
@@ -68,16 +98,11 @@ class Output:
 
     def progress(self, line: str) -> None:
         """Show how far it is."""
-        if self._terminal:
-            print(f"\r\x1b[2K{line[:100]}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._last >= PROGRESS_SECONDS:
-            self._last = time.monotonic()
-            print(line, file=sys.stderr, flush=True)
+        self._progress.show(line)
 
     def clear(self) -> None:
         """Remove the line of progress from a terminal."""
-        if self._terminal:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        self._progress.clear()
 
 
 def print_records(records: Iterable[Record], row: Any, *heads: str, as_json: bool) -> None:
