@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from connectors.web.scraping_api import TRIES, ScrapeResponse, Service, site_said
 from retrieval.errors import Retryable, Skippable
@@ -98,7 +98,7 @@ class FirecrawlSession:
     """The calls of one key. Safe in many threads."""
 
     def __init__(self, key: str, options: Settings) -> None:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {key}"}
         self.service = Service("FIRECRAWL", TITLE, BASE_URL, headers, options)
         self._key = key
 
@@ -161,7 +161,7 @@ class FirecrawlSession:
         from firecrawl.v2 import FirecrawlClient  # type: ignore[import-untyped]
 
         sdk = FirecrawlClient(api_key=self._key, api_url=self.service.base_url, max_retries=1)
-        sdk.http_client = _Sender(sdk.http_client, self.service)
+        sdk.http_client = _Sender(self.service)
         return sdk
 
     @contextmanager
@@ -202,8 +202,7 @@ def failure_reason(code: str | None) -> str:
 class _Sender:
     """Replacement of the SDK's sender: three methods, the same answers, no retries."""
 
-    def __init__(self, own: Any, service: Service) -> None:
-        self._own = own
+    def __init__(self, service: Service) -> None:
         self._service = service
 
     def post(self, endpoint: str, data: Mapping[str, Any], **_own: Any) -> ScrapeResponse:
@@ -216,8 +215,14 @@ class _Sender:
         return self._send("DELETE", endpoint)
 
     def _send(self, method: str, endpoint: str, **body: Any) -> ScrapeResponse:
-        """The SDK keeps `next` links on its own endpoint, so the key goes nowhere else."""
-        url = self._own._build_url(endpoint)  # noqa: SLF001
-        headers = self._own._prepare_headers()  # noqa: SLF001
-        answer = self._service.send(method, url, seconds=PAGE_SECONDS + 30, headers=headers, **body)
+        url = pinned_url(self._service.base_url, endpoint)
+        answer = self._service.send(method, url, seconds=PAGE_SECONDS + 30, **body)
         return SanitizedResponse(answer.status_code, answer.headers, answer.content)
+
+
+def pinned_url(base_url: str, endpoint: str) -> str:
+    """URL of an endpoint, or of a `next` link, below the base URL. ValueError for a link that is no URL."""
+    # The key is sent along: a link decides the path and the query, never the host.
+    parts = urlsplit(endpoint)
+    path = parts.path.removeprefix(urlsplit(base_url).path) if parts.netloc else parts.path
+    return f"{base_url}/{path.lstrip('/')}" + (f"?{parts.query}" if parts.query else "")

@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from connectors.web import jina, scrapingbee
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import scraper as builtin
 from connectors.web.firecrawl import scraper as firecrawl
+from connectors.web.firecrawl.client import FirecrawlSession, NoCrawl
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions, Scraper
 from retrieval.setting_values import Endpoint
@@ -358,6 +359,42 @@ def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:
         scraper.close()
     assert raw is not None
     assert (raw.media_type, raw.page, raw.path.read_bytes()) == ("text/csv", None, b"a,b\n1,2\n")
+
+
+@pytest.mark.parametrize("prefix", ["", "/firecrawl"])
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://api.firecrawl.dev/v2/crawl/a?skip=10",
+        "http://user:word@attacker.example:8443/v2/crawl/a?skip=10",
+        "//attacker.example/v2/crawl/a?skip=10",
+        "/v2/crawl/a?skip=10#part",
+        "v2/crawl/a?skip=10",
+        "https:v2/crawl/a?skip=10",
+        "attacker:v2/crawl/a?skip=10",
+    ],
+)
+def test_a_link_to_more_pages_of_firecrawl_never_leaves_the_endpoint(link: str, prefix: str) -> None:
+    with firecrawl_standin.running() as crawler, firecrawl_session(crawler, prefix) as session:
+        with pytest.raises(NoCrawl):
+            session.pages("", link)
+    assert crawler.asked == [("GET", f"{prefix}/v2/crawl/a", None)]
+    assert crawler.headers[0]["authorization"] == f"Bearer {crawler.key}"
+
+
+@pytest.mark.parametrize("link", ["@attacker.example/a", "\\\\attacker.example/a", "?skip=1"])
+def test_a_link_that_names_no_page_stays_at_the_endpoint(link: str) -> None:
+    with firecrawl_standin.running() as crawler, firecrawl_session(crawler) as session, pytest.raises(NoCrawl):
+        session.pages("", link)
+    assert len(crawler.asked) == 1
+
+
+@contextmanager
+def firecrawl_session(crawler: firecrawl_standin.Firecrawl, prefix: str = "") -> Iterator[FirecrawlSession]:
+    endpoint = {"FIRECRAWL": Endpoint(base_url=f"{crawler.base_url}{prefix}")}
+    session = FirecrawlSession(crawler.key, settings(endpoints=endpoint))
+    with closing(session.service):
+        yield session
 
 
 @pytest.mark.parametrize(
