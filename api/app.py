@@ -38,6 +38,7 @@ from api.routes import (
     ingest,
     ingest_sources,
     mcp,
+    models,
     namespaces,
     oauth,
     operations,
@@ -75,6 +76,7 @@ ROUTES = (
     vector_stores,
     vector_store_files,
     files,
+    models,
     evaluations,
     documents,
     document_parts,
@@ -214,7 +216,8 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     """Every exception of the router and of a handler becomes an answer here."""
     handler = request.scope.get("route_handler")
     about: Operation | None = handler.opt.get("operation") if handler else None
-    understood = to_service_error(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
+    failed = about.failed if about else ErrorCode.INTERNAL_ERROR
+    understood = to_service_error(error, failed=failed, path=request.scope["path"])
     request_context.get_context(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)

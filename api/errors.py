@@ -63,8 +63,24 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.DELETE_DOCUMENTS_FAILED: 500,
 }
 DIFY = "/v1/compat/dify/"
-OPENAI = ("/v1/vector_stores", "/v1/files")
-"""Paths of OpenAI's clients, which read `type` and `param` of an error."""
+_NO_LANGUAGE_MODELS = (
+    "This service runs no language models: send this request to your model server, and search here by"
+    " POST /v1/vector_stores/{id}/search (`vector_stores.search`)."
+)
+NOT_OFFERED: Mapping[str, str] = {
+    "uploads": "Uploads in parts are not offered: send the whole file to POST /v1/files (`files.create`).",
+    "models": "Models are fixed: GET /v1/models lists them (`models.list`).",
+    **dict.fromkeys(
+        (
+            *("assistants", "audio", "batches", "chat", "completions", "containers", "conversations", "embeddings"),
+            *("evals", "fine_tuning", "images", "moderations", "realtime", "responses", "threads", "videos"),
+        ),
+        _NO_LANGUAGE_MODELS,
+    ),
+}
+"""Remedies for OpenAI's calls that are not offered, by the first segment of their path below `/v1/`."""
+_OPENAI = {"vector_stores", "files", *NOT_OFFERED}
+"""First segments of the paths of OpenAI's clients, which read `type` and `param` of an error."""
 SCIM = re.compile(r"/v1/namespaces/[^/]+/scim/")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
@@ -98,7 +114,7 @@ def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -
         answer = ErrorAnswer(message=error.message, error=describe_error(error))
         if path.startswith(DIFY):
             answer.error_code, answer.error_msg = _of_dify(error.code, has_key=has_key), error.message
-        elif path.startswith(OPENAI):
+        elif _first_segment(path) in _OPENAI:
             status = STATUS[error.code]
             answer.error.type = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
             answer.error.param = error.field
@@ -108,6 +124,11 @@ def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -
             answer.scim_type = error.reason or UNSET
     headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
     return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
+
+
+def _first_segment(path: str) -> str:
+    """Return `files` of `/v1/files/x`."""
+    return path.removeprefix("/v1/").partition("/")[0]
 
 
 def _of_dify(code: ErrorCode, *, has_key: bool) -> int:
@@ -127,8 +148,8 @@ def describe_error(error: ServiceError) -> ErrorInfo:
     return ErrorInfo(error.code, error.message, details)
 
 
-def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:
-    """The error that a client gets for an exception. `failed`: the area's code for unexpected exceptions."""
+def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR, path: str = "") -> ServiceError:
+    """Return the error for clients. `failed`: the area's code for unexpected exceptions; `path`: of the request."""
     if isinstance(error, ServiceError):
         return error
     if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, AWAY):
@@ -141,6 +162,8 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
         return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
         code, message = _BY_STATUS.get(error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP."))
+        if error.status_code in {404, 405}:
+            message = NOT_OFFERED.get(_first_segment(path), message)
         return ServiceError(code, message, headers=_allow(error))
     log.error("request.failed", exc_info=error)
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")

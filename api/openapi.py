@@ -81,6 +81,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "delivery_id": "The delivery's id.",
     "connector": f"The content service, such as `{source_slug(EXAMPLE)}` or `{EXAMPLE}`.",
     "file_id": "The id of an upload, or of a document.",
+    "model": "The name of the model.",
     "kind": "The file as it came, or the parsed text.",
     "resource_type": "`Users` or `Groups`; of a GET also `ServiceProviderConfig`, `ResourceTypes` or `Schemas`.",
     "resource_id": "The id of the user or group.",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import islice
 
+from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response import Stream
 
@@ -18,6 +19,7 @@ from api.services import Services
 from api.uploads import Form
 from api.wire import files
 from api.wire import vector_stores as wire
+from retrieval.database import pagination
 from retrieval.documents import documents
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.documents.queries.uploads import FileDocument, UploadedFile
@@ -60,6 +62,21 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
             return files.File.of_upload(uploaded)
 
         return await request.once(store, form.content())
+
+
+@_operation("GET", "/v1/files")
+async def list_files(request: ApiRequest, params: NamedDependency[files.FileList]) -> files.FilePage:
+    """List uploaded files. Newest first; documents are listed by their vector store."""
+    services, owner, cursor = request.services, owner_of(request), None
+    if params.after:
+        entry = (await file_uploads.find_uploads(services.db, owner, [params.after])).get(params.after)
+        if entry is None:
+            raise wire.unknown_entry("after")
+        cursor = pagination.by_age(entry)
+    page = await file_uploads.list_uploads(
+        services.db, owner, params.limit, cursor, purpose=params.purpose, oldest_first=params.order == "asc"
+    )
+    return files.FilePage.of([files.File.of_upload(row) for row in page.items], has_more=page.cursor is not None)
 
 
 async def _store(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
@@ -152,4 +169,4 @@ async def _read_upload(services: Services, upload: UploadedFile) -> AsyncIterato
         raise file_not_found()
 
 
-HANDLERS = (create_file, get_file, read_file_content, delete_file)
+HANDLERS = (create_file, list_files, get_file, read_file_content, delete_file)

@@ -272,26 +272,29 @@ async def cancel_file_batch(
 async def _list(
     request: ApiRequest, scope: Scope, params: wire.StoreFileList, *, document_ids: tuple[str, ...] = ()
 ) -> wire.VectorStoreFilePage:
-    cursor, anchor = None, params.anchor()
-    if anchor is not None:
-        try:
-            cursor = pagination.by_age(await _find(request, scope, anchor[1]))
-        except ServiceError as error:
-            message = f"{anchor[0]} names no entry of this list."
-            raise ServiceError(wire.INVALID, message, field=anchor[0], reason="bad_cursor") from error
-    statuses = wire.statuses_of(params.filter) if params.filter else ()
+    start = await _find_entry(request, scope, "after", params.after)
+    end = await _find_entry(request, scope, "before", params.before)
     page = await documents.list_page(
         request.services.db,
         scope,
-        DocumentFilter(document_ids=document_ids, statuses=statuses),
-        params.limit,
-        cursor,
+        DocumentFilter(document_ids=document_ids, statuses=wire.statuses_of(params.filter) if params.filter else ()),
+        params.limit + 1,
+        pagination.by_age(start) if start else None,
         viewer=None,
         oldest_first=params.oldest_first,
     )
-    rows = page.items[::-1] if params.before else page.items
+    rows, has_more = params.cut_page(page.items, end)
     entries = [wire.VectorStoreFile.of(row, scope.namespace) for row in rows]
-    return wire.VectorStoreFilePage.of(entries, has_more=page.cursor is not None)
+    return wire.VectorStoreFilePage.of(entries, has_more=has_more)
+
+
+async def _find_entry(request: ApiRequest, scope: Scope, field: str, name: str | None) -> DocumentRow | None:
+    if not name:
+        return None
+    try:
+        return await _find(request, scope, name)
+    except ServiceError as error:
+        raise wire.unknown_entry(field) from error
 
 
 async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:

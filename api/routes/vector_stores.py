@@ -32,22 +32,25 @@ _STORE = "/v1/vector_stores/{namespace_id:str}"
 async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.StoreList]) -> wire.VectorStorePage:
     """List vector stores. The namespaces, newest first."""
     services, caller = request.services, request.caller
-    cursor, anchor = None, params.anchor()
-    if anchor is not None:
-        try:
-            entry = await find_namespace(request, anchor[1])
-        except ServiceError as error:
-            raise unknown_entry(anchor[0]) from error
-        cursor = pagination.by_age(entry)
+    start, end = await _find_entry(request, "after", params.after), await _find_entry(request, "before", params.before)
     page = await namespaces.list_part(
         services.db,
         services.ring,
         caller.organization,
-        Part(params.limit, cursor),
+        Part(params.limit + 1, pagination.by_age(start) if start else None),
         queries.Listing("oldest" if params.oldest_first else "newest", only=caller.namespace),
     )
-    stores = await _show(request, page.items[::-1] if params.before else page.items)
-    return wire.VectorStorePage.of(stores, has_more=page.cursor is not None)
+    rows, has_more = params.cut_page(page.items, end)
+    return wire.VectorStorePage.of(await _show(request, rows), has_more=has_more)
+
+
+async def _find_entry(request: ApiRequest, field: str, namespace_id: str | None) -> NamespaceConfig | None:
+    if not namespace_id:
+        return None
+    try:
+        return await find_namespace(request, namespace_id)
+    except ServiceError as error:
+        raise wire.unknown_entry(field) from error
 
 
 async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore]) -> NamespaceConfig:
@@ -111,10 +114,6 @@ async def delete_vector_store(request: ApiRequest, namespace_id: FromPath[str]) 
     request.require_namespace(namespace_id)
     await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
     return wire.Removed(id=namespace_id, object="vector_store.deleted")
-
-
-def unknown_entry(field: str) -> ServiceError:
-    return ServiceError(wire.INVALID, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
 
 
 async def _show(request: ApiRequest, configs: list[NamespaceConfig]) -> list[wire.VectorStore]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from api.wire.vector_stores import FileStatus, Moment, file_status, unix_seconds
+from api.wire.vector_stores import EntryPage, FileStatus, Moment, file_status, unix_seconds
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.documents.queries.uploads import FileDocument, UploadedFile
 from retrieval.errors import ErrorCode, ServiceError
@@ -48,6 +48,26 @@ class File(Struct, kw_only=True):
             purpose="assistants",
             status=statuses.get(file_status(document.status), "uploaded"),
         )
+
+
+class FileList(Struct):
+    """A page of uploads. `after` is the id of an upload."""
+
+    after: Annotated[str | None, Meta(description="The id of the upload that the page begins after.")] = None
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of uploads.")] = 10_000
+    order: Annotated[Literal["asc", "desc"], Meta(description="By time of creation.")] = "desc"
+    purpose: Annotated[str | None, Meta(description="The purpose that the uploads named.")] = None
+
+
+class FilePage(EntryPage, kw_only=True):
+    """A page of uploads."""
+
+    data: list[File]
+
+    @classmethod
+    def of(cls, entries: list[File], *, has_more: bool) -> FilePage:
+        first, last = (entries[0].id, entries[-1].id) if entries else (None, None)
+        return cls(data=entries, has_more=has_more, first_id=first, last_id=last)
 
 
 class UploadForm(Struct):

@@ -5,12 +5,13 @@ Answers have OpenAI's fields alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
+from retrieval.database.pagination import Aged
 from retrieval.documents import metadata
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.queries import uploads as file_uploads
@@ -22,6 +23,7 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.settings import Settings
 from retrieval.statuses import DocumentStatus
 
+A = TypeVar("A", bound=Aged)
 INVALID = ErrorCode.INVALID_REQUEST
 DEFAULT_NAME = "Vector store"
 MOST_FILES = 500
@@ -160,23 +162,33 @@ class UpdateFile(Struct):
 
 
 class StoreList(Struct):
-    """A page of a list. `after` and `before` are ids of entries."""
+    """A page of a list: entries after `after` and before `before`, in the order. Both are ids of entries."""
 
     after: Annotated[str | None, Meta(description="The id of the entry that the page begins after.")] = None
-    before: Annotated[str | None, Meta(description="The id of the entry that the page ends before.")] = None
+    before: Annotated[str | None, Meta(description="The id of the entry that the list ends before.")] = None
     limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of entries.")] = 20
     order: Annotated[Literal["asc", "desc"], Meta(description="By time of creation.")] = "desc"
 
-    def anchor(self) -> tuple[str, str] | None:
-        """Return the parameter that names an entry, and the entry. Raises INVALID_REQUEST for both parameters."""
-        if self.after and self.before:
-            raise ServiceError(INVALID, "Send either after or before.", field="before", reason="not_allowed")
-        return ("after", self.after) if self.after else ("before", self.before) if self.before else None
-
     @property
     def oldest_first(self) -> bool:
-        """Tell whether rows are read from the oldest on; those before an entry are read backwards."""
-        return (self.order == "asc") is not bool(self.before)
+        """Report whether the oldest entry is the first."""
+        return self.order == "asc"
+
+    def cut_page(self, rows: Sequence[A], end: Aged | None) -> tuple[list[A], bool]:
+        """Return the rows of the page before `end`, and whether further ones follow. `rows`: one more than a page."""
+        if end is not None:
+            place = (end.created_at, end.id)
+            rows = [row for row in rows if _precedes((row.created_at, row.id), place, ascending=self.oldest_first)]
+        return list(rows[: self.limit]), len(rows) > self.limit
+
+
+def _precedes(place: tuple[datetime, str], end: tuple[datetime, str], *, ascending: bool) -> bool:
+    return place < end if ascending else place > end
+
+
+def unknown_entry(field: str) -> ServiceError:
+    """Return the error for an `after` or `before` that names no entry of the list."""
+    return ServiceError(INVALID, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
 
 
 class StoreFileList(StoreList):
@@ -318,14 +330,14 @@ class Removed(Struct, kw_only=True):
     deleted: Annotated[Literal[True], Meta(description="Always true.")] = True
 
 
-class _Page(Struct, kw_only=True):
+class EntryPage(Struct, kw_only=True):
     object: Annotated[Literal["list"], Meta(description="The type of the response.")] = "list"
     first_id: Annotated[str | None, Meta(description="The id of the first entry; null without any.")]
     last_id: Annotated[str | None, Meta(description="The id of the last entry; null without any.")]
-    has_more: Annotated[bool, Meta(description="Whether further entries follow in the direction of the page.")]
+    has_more: Annotated[bool, Meta(description="Whether further entries follow.")]
 
 
-class VectorStorePage(_Page, kw_only=True):
+class VectorStorePage(EntryPage, kw_only=True):
     """A page of vector stores."""
 
     data: list[VectorStore]
@@ -336,7 +348,7 @@ class VectorStorePage(_Page, kw_only=True):
         return cls(data=entries, has_more=has_more, first_id=first, last_id=last)
 
 
-class VectorStoreFilePage(_Page, kw_only=True):
+class VectorStoreFilePage(EntryPage, kw_only=True):
     """A page of a vector store's files."""
 
     data: list[VectorStoreFile]

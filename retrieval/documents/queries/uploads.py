@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import LiteralString
 
 from retrieval import ids
+from retrieval.database import pagination
 from retrieval.database.database import Database
+from retrieval.database.pagination import Page
 from retrieval.database.rows import Executor
 from retrieval.database.statements import LoopConnection
 from retrieval.errors import ErrorCode, ServiceError
@@ -148,6 +150,20 @@ async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) ->
     statement: LiteralString = f"select {_COLUMNS} from uploaded_files where id = any(%(ids)s) and {_OWNED}"
     rows = await db.async_fetch(UploadedFile, statement, {**asdict(owner), "ids": list(upload_ids)})
     return {row.id: row for row in rows}
+
+
+async def list_uploads(
+    db: Database, owner: Owner, size: int, cursor: str | None, *, purpose: str | None, oldest_first: bool
+) -> Page[UploadedFile]:
+    """List the owner's uploads by time of creation, those of one purpose if it is given."""
+    rows = await db.async_fetch(
+        UploadedFile,
+        f"select {_COLUMNS} from uploaded_files where {_OWNED}"
+        " and (%(purpose)s::text is null or purpose = %(purpose)s)"
+        + pagination.order_by_age(oldest_first=oldest_first),
+        {**asdict(owner), "purpose": purpose, **pagination.after_age(cursor, size)},
+    )
+    return pagination.take_page(rows, size, pagination.by_age)
 
 
 def read_pieces(db: Executor, upload_id: str) -> Iterator[bytes]:

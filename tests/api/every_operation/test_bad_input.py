@@ -789,7 +789,7 @@ _STORE, _LISTED = "/v1/vector_stores/{namespace_id}", [({"params": {"filter": "d
 _NO_DOC, _NO_RUN = "DOCUMENTS_NOT_FOUND", "INGEST_JOB_RUN_NOT_FOUND"
 _FORM = {"files": {"file": ("a.txt", b"a")}}
 
-NO_INPUT = {"GET /health", "GET /ready"}
+NO_INPUT = {"GET /health", "GET /ready", "GET /v1/models"}
 OPERATIONS = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
 IDS = {
     "resource_type": "Users",
@@ -811,6 +811,7 @@ IDS = {
     "tenant_id": "nobody",
     "connector": "box",
     "file_id": "file-0",
+    "model": "gpt-9",
     "kind": "raw",
 }
 
@@ -849,6 +850,11 @@ ROWS |= {
         ({**_FORM, "data": {"expires_after[seconds]": "60"}}, 400, INGEST),
         ({"files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
     ],
+    "GET /v1/files": [
+        ({"params": bad}, 400, REQUEST)
+        for bad in ({"limit": "0"}, {"limit": "10001"}, {"order": "up"}, {"after": "file-0"})
+    ],
+    "GET /v1/models/{model}": [({}, 404, "NOT_FOUND")],
     "GET /v1/files/{file_id}": [({}, 404, "NOT_FOUND")],
     "GET /v1/files/{file_id}/content": [({}, 404, "NOT_FOUND")],
     "DELETE /v1/files/{file_id}": [({}, 404, "NOT_FOUND")],

@@ -62,7 +62,7 @@ KINDS = {
 NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id", "parentId"}
 """Names that end like those of ids and name nothing that exists here already."""
 
-NO_ID = {"connector", "page", "resource_type"}
+NO_ID = {"connector", "model", "page", "resource_type"}
 """Path parameters that are no ids."""
 
 FILES = "/v1/files/{document_id}/{kind}"

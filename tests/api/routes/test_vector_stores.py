@@ -171,19 +171,98 @@ def test_lists_are_read_in_both_directions(client, org):
     stores = [client.vector_stores.create(name=f"store {number}").id for number in range(5)]
     assert [store.id for store in client.vector_stores.list(limit=2)] == stores[::-1], "newest first, page by page"
     assert [store.id for store in client.vector_stores.list(limit=2, order="asc")] == stores
-    page = client.vector_stores.list(limit=2, before=stores[0])
-    assert ([store.id for store in page.data], page.has_more) == ([stores[2], stores[1]], True)
+    for limit in (1, 2, 3, 4, 100):
+        before = client.vector_stores.list(limit=limit, before=stores[1])
+        assert [store.id for store in before] == [stores[4], stores[3], stores[2]], limit
+        between = client.vector_stores.list(limit=limit, order="asc", after=stores[0], before=stores[4])
+        assert [store.id for store in between] == stores[1:4], limit
+    page = client.vector_stores.list(limit=3, before=stores[1])
+    assert (len(page.data), page.has_more) == (3, False)
     uploads = [upload(client, f"{number}.txt").id for number in range(4)]
-    client.vector_stores.file_batches.create(stores[0], file_ids=uploads)
+    batch = client.vector_stores.file_batches.create(stores[0], file_ids=uploads)
     added = [file.id for file in client.vector_stores.files.list(stores[0], limit=1, order="asc")]
     assert sorted(added) == sorted(uploads)
-    page = client.vector_stores.files.list(stores[0], before=added[2], order="asc", limit=1)
-    assert ([file.id for file in page.data], page.has_more) == ([added[1]], True)
+    in_batch = client.vector_stores.file_batches.list_files(
+        batch.id, vector_store_id=stores[0], before=added[0], limit=2
+    )
+    assert [file.id for file in in_batch] == added[:0:-1]
+    files = client.vector_stores.files
+    for limit in (1, 2, 3, 100):
+        assert [file.id for file in files.list(stores[0], before=added[3], order="asc", limit=limit)] == added[:3]
+        assert [file.id for file in files.list(stores[0], before=added[0], limit=limit)] == added[:0:-1]
+        assert [file.id for file in files.list(stores[0], after=added[3], limit=limit)] == added[2::-1]
+        listing = files.list(stores[0], before=added[0], filter="in_progress", limit=limit)
+        assert [file.id for file in listing] == added[:0:-1]
+    assert list(files.list(stores[0], after=added[2], before=added[1], order="asc")) == []
     assert list(client.vector_stores.files.list(stores[0], filter="completed")) == []
     assert len(list(client.vector_stores.files.list(stores[0], filter="in_progress"))) == 4
-    for wrong in ({"after": "ns_none"}, {"after": stores[0], "before": stores[1]}, {"limit": 101}, {"order": "up"}):
+    for wrong in ({"after": "ns_none"}, {"before": "ns_none"}, {"limit": 101}, {"order": "up"}):
         with pytest.raises(openai.BadRequestError):
             client.vector_stores.list(**wrong)
+
+
+def test_lists_are_read_by_the_asynchronous_client(client, base, org, store):
+    uploads = [upload(client, f"{number}.txt").id for number in range(4)]
+    client.vector_stores.file_batches.create(store.id, file_ids=uploads)
+    added = [file.id for file in client.vector_stores.files.list(store.id)]
+
+    async def read_lists():
+        async with openai.AsyncOpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as reader:
+            files = reader.vector_stores.files
+            assert [file.id async for file in files.list(store.id, before=added[3], limit=2)] == added[:3]
+            assert [file.id async for file in files.list(store.id, after=added[0], limit=1)] == added[1:]
+            assert [file.id async for file in reader.files.list(limit=3)] == uploads[::-1]
+            assert [model.id async for model in reader.models.list()] == [model.id for model in client.models.list()]
+
+    asyncio.run(read_lists())
+
+
+def test_uploads_are_listed_page_by_page(client, organization):
+    uploads = [upload(client, f"{number}.txt").id for number in range(5)]
+    other = client.files.create(file=("vision.png", b"picture"), purpose="vision").id
+    assert [file.id for file in client.files.list()] == [other, *uploads[::-1]]
+    assert [file.id for file in client.files.list(limit=2, order="asc")] == [*uploads, other]
+    assert [file.id for file in client.files.list(limit=2, purpose="assistants")] == uploads[::-1]
+    assert [file.id for file in client.files.list(after=uploads[2], limit=1)] == uploads[1::-1]
+    for wrong in ({"after": "file-none"}, {"limit": 10_001}, {"order": "up"}):
+        with pytest.raises(openai.BadRequestError):
+            client.files.list(**wrong)
+    assert organization().client.get("/v1/files").json()["data"] == []
+
+
+def test_models_are_the_embedding_models_of_the_service(client):
+    models = list(client.models.list())
+    assert "all-MiniLM-L6-v2" in [model.id for model in models]
+    assert [client.models.retrieve(model.id) for model in models] == models
+    with pytest.raises(openai.NotFoundError, match="all-MiniLM-L6-v2"):
+        client.models.retrieve("gpt-9")
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (
+            lambda c: c.uploads.create(bytes=9, filename="a.txt", mime_type="text/plain", purpose="assistants"),
+            "files.create",
+        ),
+        (lambda c: c.uploads.parts.create("upload_1", data=b"part"), "files.create"),
+        (lambda c: c.uploads.complete("upload_1", part_ids=["part_1"]), "files.create"),
+        (lambda c: c.uploads.cancel("upload_1"), "files.create"),
+        (lambda c: c.models.delete("all-MiniLM-L6-v2"), "GET /v1/models"),
+        (lambda c: c.embeddings.create(model="m", input="text"), "vector_stores.search"),
+        (lambda c: c.responses.create(model="m", input="text"), "vector_stores.search"),
+        (
+            lambda c: c.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}]),
+            "vector_stores.search",
+        ),
+    ],
+)
+def test_a_call_that_is_not_offered_names_what_to_use(client, call, remedy):
+    with pytest.raises(openai.APIStatusError) as refused:
+        call(client)
+    assert refused.value.status_code in {404, 405}
+    assert (refused.value.type, refused.value.body["param"]) == ("invalid_request_error", None)
+    assert remedy in refused.value.message
 
 
 def test_a_store_is_created_with_files_renamed_and_is_a_namespace(client, org, worker):
