@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -105,12 +104,18 @@ JSONL = Kind("JSONL", "application/x-ndjson", ("jsonl", "ndjson"), text=True)
 PDF = Kind("PDF", "application/pdf", ("pdf",))
 RTF = Kind("RTF", "application/rtf", ("rtf",))
 EML = Kind("EML", "message/rfc822", ("eml", "mht", "mhtml"))
-DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx"), packed=True)
-PPTX = Kind("PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx"), packed=True)
-XLSX = Kind("XLSX", _OFFICE + "spreadsheetml.sheet", ("xlsx", "xlsm", "xlsb"), packed=True)
-ODT = Kind("ODT", _ODF + "text", ("odt",), packed=True)
-ODP = Kind("ODP", _ODF + "presentation", ("odp",), packed=True)
-ODS = Kind("ODS", _ODF + "spreadsheet", ("ods",), packed=True)
+DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx", "dotm"), packed=True)
+PPTX = Kind(
+    "PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"), packed=True
+)
+XLSX = Kind("XLSX", _OFFICE + "spreadsheetml.sheet", ("xlsx", "xlsm", "xlsb", "xltx", "xltm", "xlam"), packed=True)
+VSDX = Kind(
+    "Visio drawing", "application/vnd.ms-visio.drawing", ("vsdx", "vsdm", "vstx", "vstm", "vssx", "vssm"), packed=True
+)
+ODT = Kind("ODT", _ODF + "text", ("odt", "ott", "oth", "odm"), packed=True)
+ODP = Kind("ODP", _ODF + "presentation", ("odp", "otp"), packed=True)
+ODS = Kind("ODS", _ODF + "spreadsheet", ("ods", "ots"), packed=True)
+ODG = Kind("ODG", _ODF + "graphics", ("odg", "otg"), packed=True)
 EPUB = Kind("EPUB", "application/epub+zip", ("epub",), packed=True)
 DOC = Kind("DOC", "application/msword", ("doc",))
 PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
@@ -136,6 +141,8 @@ KINDS = (
     XLSX,
     XLS,
     ODS,
+    VSDX,
+    ODG,
     CSV,
     TSV,
     HTML,
@@ -171,7 +178,6 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"MM\x00*", IMAGE),
     (b"GIF8", IMAGE),
 )
-_OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
 _HTML_START = re.compile(
     r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
@@ -237,18 +243,6 @@ def kind_by_name(name: str, media_type: str) -> Kind | None:
 
 def _of_media_type(media_type: str) -> Kind | None:
     return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
-
-
-def kind_of_zip(members: Iterable[str], mimetype: str) -> Kind:
-    """The kind of a ZIP by its members' names and, for OpenDocument and EPUB, its `mimetype` member."""
-    if mimetype in _BY_MEDIA_TYPE:
-        return _BY_MEDIA_TYPE[mimetype]
-    names = set(members)
-    if "[Content_Types].xml" in names:
-        for folder, kind in _OFFICE_PARTS.items():
-            if any(name.startswith(folder) for name in names):
-                return kind
-    return EPUB if "META-INF/container.xml" in names else ZIP
 
 
 def unknown_kind(name: str) -> Skippable:

@@ -53,12 +53,12 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
     try:
         with zipfile.ZipFile(path) as archive:
             reader = _Reader(archive, styled=kind is detect.ODT)
-            parts = reader.slides() if kind is detect.ODP else [reader.text()]
+            parts = [reader.text()] if kind is detect.ODT else reader.slides()
             about = xml.read_about(archive, "meta.xml")
     except xml.BROKEN as error:
         raise document.damaged_file(kind) from error
     about["language"] = about.get("language", "").partition("-")[0]
-    if kind is not detect.ODP:
+    if kind is detect.ODT:
         return Document(f"{parts[0]}\n", **about)
     text, pages = "", []
     for part in parts:

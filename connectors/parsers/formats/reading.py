@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from connectors.parsers import detect, document, ocr_engines, trust, xml
+from connectors.parsers import detect, document, ocr_engines, packages, trust, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Reader
 from connectors.parsers.formats import (
@@ -27,6 +27,7 @@ from connectors.parsers.formats import (
     rtf,
     spreadsheets,
     texts,
+    visio,
 )
 from connectors.parsers.formats.containers import ledger, unpack
 from connectors.parsers.messages import Recognise, Reply, Task
@@ -81,6 +82,8 @@ _READERS: dict[Kind, Reader] = {
     detect.PPT: ppt.read_document,
     detect.ODT: opendocument.read_document,
     detect.ODP: opendocument.read_document,
+    detect.ODG: opendocument.read_document,
+    detect.VSDX: visio.read_document,
     detect.RTF: rtf.read_document,
     detect.EPUB: html_text.read_epub,
     detect.HTML: html_text.read_html,
@@ -215,23 +218,12 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
         return kind
     try:
         with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-            packed = detect.kind_of_zip((member.filename for member in parts), _mimetype(archive, parts))
+            packed = packages.kind_of_zip(archive, task.name, task.media_type)
             if packed is not detect.ZIP:
-                _refuse_bomb(parts, task.expanded_bytes)
+                _refuse_bomb(archive.infolist(), task.expanded_bytes)
             return packed
     except xml.BROKEN as error:
         raise document.damaged_file(detect.kind_by_name(task.name, task.media_type) or detect.ZIP) from error
-
-
-def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
-    """Return the type that OpenDocument and EPUB files declare. Skippable if the document is encrypted."""
-    by_name = {member.filename: member for member in members}
-    manifest = by_name.get("META-INF/manifest.xml")
-    if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):
-        raise Skippable(detect.NOT_OPENED)
-    entry = by_name.get("mimetype")
-    return archive.read(entry).decode("ascii", "replace").strip() if entry and entry.file_size < 200 else ""
 
 
 def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:

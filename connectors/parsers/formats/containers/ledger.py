@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from connectors.charsets import guessing
-from connectors.parsers import detect
+from connectors.parsers import detect, packages
 from connectors.parsers.messages import Packed, Unpack
 from retrieval.errors import Retryable, Skippable
 
@@ -234,9 +234,11 @@ def member_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable
 
 def _zip_parts(archive: zipfile.ZipFile) -> Iterator[Part]:
     """Its files, without folders and without what operating systems add to archives for themselves."""
+    documents = packages.packages_in_folders(entry.filename for entry in archive.infolist())
+    yield from (Part(folder, error=reason) for folder, reason in documents.items())
     for entry in archive.infolist():
         name = _spelled(entry).replace("\\", "/")
-        if entry.is_dir() or _JUNK.search(name):
+        if entry.is_dir() or _JUNK.search(name) or any(entry.filename.startswith(f"{root}/") for root in documents):
             continue
         if _UNSAFE.search(getattr(entry, "orig_filename", name).replace("\\", "/")) or _UNSAFE.search(name):
             why = "Its path leads out of the archive or holds characters no path has: it was not read."

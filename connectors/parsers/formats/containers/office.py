@@ -190,8 +190,8 @@ def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
         yield from compound_parts(name, content)
 
 
-OOXML = (detect.DOCX, detect.PPTX, detect.XLSX)
-OPEN_DOCUMENT = (detect.ODT, detect.ODP, detect.ODS)
+OOXML = (detect.DOCX, detect.PPTX, detect.XLSX, detect.VSDX)
+OPEN_DOCUMENT = (detect.ODT, detect.ODP, detect.ODS, detect.ODG)
 _WORDS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MEDIA = re.compile(
     r"(?:^|/)(?:media|Pictures|images?)/[^/]+$|\.(?:png|jpe?g|gif|svg|webp|emf|wmf|tiff?|bmp)$", re.IGNORECASE
@@ -201,7 +201,7 @@ _PICTURES, _RECORDINGS = "pictures", "recordings"
 _EMBEDDED = re.compile(r"/(?:oleObject|package|aFChunk|subDocument)$")
 _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _ODF = "application/vnd.oasis.opendocument."
-_ODF_FILES = {f"{_ODF}text": "odt", f"{_ODF}spreadsheet": "ods", f"{_ODF}presentation": "odp"}
+_ODF_FILES = {f"{_ODF}text": "odt", f"{_ODF}spreadsheet": "ods", f"{_ODF}presentation": "odp", f"{_ODF}graphics": "odg"}
 _ODF_FORMULA = f"{_ODF}formula"
 _OLE = "application/vnd.sun.star.oleobject"
 _UNLISTED = (

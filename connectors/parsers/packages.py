@@ -1,0 +1,178 @@
+"""Kinds of ZIP packages: read as documents, refused by name, or archives of files."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Final
+
+from connectors.parsers import detect, xml
+from connectors.parsers.detect import Kind
+from retrieval.errors import Skippable
+
+_ODF: Final = "application/vnd.oasis.opendocument."
+_KINDS_BY_MIMETYPE: Final = {
+    f"{_ODF}text-template": detect.ODT,
+    f"{_ODF}text-web": detect.ODT,
+    f"{_ODF}text-master": detect.ODT,
+    f"{_ODF}text-master-template": detect.ODT,
+    f"{_ODF}spreadsheet-template": detect.ODS,
+    f"{_ODF}presentation-template": detect.ODP,
+    f"{_ODF}graphics-template": detect.ODG,
+    **{kind.media_type: kind for kind in (detect.ODT, detect.ODS, detect.ODP, detect.ODG, detect.EPUB)},
+}
+_OPC_FOLDERS: Final = {"word/": detect.DOCX, "ppt/": detect.PPTX, "xl/": detect.XLSX, "visio/": detect.VSDX}
+
+_AS_PDF: Final = "Save it as PDF and upload that."
+_AS_IMAGE: Final = "Export it as PNG and upload that with the OCR strategy STANDARD_OCR."
+_AS_FILES: Final = "Unpack it and upload the documents in it."
+_REFUSALS_BY_MIMETYPE: Final = {
+    f"{_ODF}formula": ("OpenDocument formulas (ODF)", _AS_PDF),
+    f"{_ODF}formula-template": ("OpenDocument formulas (OTF)", _AS_PDF),
+    f"{_ODF}base": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
+    f"{_ODF}database": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
+    f"{_ODF}chart": ("OpenDocument charts (ODC)", _AS_PDF),
+    f"{_ODF}image": ("OpenDocument images (ODI)", _AS_IMAGE),
+    "application/vnd.sun.xml.writer": ("Texts of OpenOffice.org 1 (SXW)", "Save it as ODT and upload that."),
+    "application/vnd.sun.xml.calc": ("Spreadsheets of OpenOffice.org 1 (SXC)", "Save it as ODS and upload that."),
+    "application/vnd.sun.xml.impress": ("Presentations of OpenOffice.org 1 (SXI)", "Save it as ODP and upload that."),
+    "application/vnd.sun.xml.draw": ("Drawings of OpenOffice.org 1 (SXD)", "Save it as ODG and upload that."),
+    "application/x-krita": ("Krita pictures (KRA)", _AS_IMAGE),
+    "image/openraster": ("OpenRaster pictures (ORA)", _AS_IMAGE),
+    "application/hwp+zip": ("Hancom documents (HWPX)", "Save it as DOCX or PDF and upload that."),
+    "application/vnd.adobe.indesign-idml-package": ("InDesign documents (IDML)", _AS_PDF),
+    "application/vnd.recordare.musicxml": ("MusicXML scores (MXL)", _AS_PDF),
+    "application/vnd.etsi.asic-e+zip": ("Signed containers (ASiC-E)", "Upload the files that were signed."),
+    "application/vnd.etsi.asic-s+zip": ("Signed containers (ASiC-S)", "Upload the file that was signed."),
+}
+_IWORK_MEMBER: Final = re.compile(r"Index/[^/]+\.iwa|Index\.zip|index\.apxl(?:\.gz)?|buildVersionHistory\.plist")
+_IWORK_APPS: Final = (("pages", "Pages"), ("numbers", "Numbers"), ("key", "Keynote"))
+_IWORK_REMEDY: Final = "Export it as PDF, or as a Word, Excel or PowerPoint file, and upload that."
+_REFUSALS_BY_MEMBER: Final = tuple(
+    (re.compile(pattern), subject, remedy)
+    for pattern, subject, remedy in (
+        (r"[^/]+\.fdseq", "XPS documents", _AS_PDF),
+        (r"3D/[^/]+\.model", "3D models (3MF)", "Upload its documentation as PDF or text."),
+        (r"[^/]+\.nuspec", "NuGet packages", _AS_FILES),
+        (r"extension\.vsixmanifest", "Visual Studio extensions (VSIX)", _AS_FILES),
+        (r"Appx(?:Bundle)?Manifest\.xml|AppxMetadata/.+", "Windows apps (APPX, MSIX)", _AS_FILES),
+        (r"DataModel|Report/Layout|Report/definition/.+", "Power BI reports (PBIX)", _AS_PDF),
+        (r"dwf/documents/.+", "DWF drawings", _AS_PDF),
+        (r"AndroidManifest\.xml|base/manifest/AndroidManifest\.xml", "Android apps (APK)", _AS_FILES),
+        (r"Payload/[^/]+\.app/.+", "iOS apps (IPA)", _AS_FILES),
+        (r"META-INF/MANIFEST\.MF", "Java programs (JAR)", _AS_FILES),
+        (r"[^/]+\.dist-info/WHEEL|EGG-INFO/PKG-INFO", "Python packages", _AS_FILES),
+        (r"doc\.kml", "Google Earth maps (KMZ)", "Unpack it and upload the KML file in it."),
+        (r"\[Content_Types\]\.xml", "Open Packaging packages of this kind", _AS_PDF),
+    )
+)
+_ARCHIVE_ENDINGS: Final = frozenset((".zip", ".zipx", ".bak", ".old", ".orig", ".tmp", ".part", ".bin", ".dat"))
+_ARCHIVE_MEDIA_TYPES: Final = frozenset(("application/zip", "application/x-zip-compressed", "application/x-zip"))
+_PROGRAM_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,9}")
+_MANIFEST: Final = "META-INF/manifest.xml"
+_MANIFEST_NAMES: Final = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
+_MANIFEST_BYTES: Final = 2**20
+
+
+def kind_of_zip(archive: zipfile.ZipFile, name: str, media_type: str) -> Kind:
+    """The kind of a ZIP by its members. Skippable, with its name, for a package that is not read or is encrypted."""
+    members = archive.namelist()
+    if (mimetype := _mimetype(archive)) in _KINDS_BY_MIMETYPE:
+        return _KINDS_BY_MIMETYPE[mimetype]
+    if mimetype in _REFUSALS_BY_MIMETYPE:
+        raise refuse(*_REFUSALS_BY_MIMETYPE[mimetype])
+    if "[Content_Types].xml" in members:
+        for folder, kind in _OPC_FOLDERS.items():
+            if any(member.startswith(folder) for member in members):
+                return kind
+    if "META-INF/container.xml" in members:
+        return detect.EPUB
+    if refusal := _foreign(members, name):
+        raise refusal
+    if mimetype:
+        raise refuse(f"Files of the type {mimetype}", _AS_PDF)
+    _require_archive(name, media_type)
+    return detect.ZIP
+
+
+def refuse(subject: str, remedy: str) -> Skippable:
+    """The refusal of a known format. `subject`: its name in the plural."""
+    return Skippable(f"{subject} are not read. {remedy}")
+
+
+def _foreign(members: Iterable[str], name: str) -> Skippable | None:
+    members = list(members)
+    if any(map(_IWORK_MEMBER.fullmatch, members)):
+        return refuse(f"{_iwork_app(members, name)} documents (Apple iWork)", _IWORK_REMEDY)
+    for pattern, subject, remedy in _REFUSALS_BY_MEMBER:
+        if any(map(pattern.fullmatch, members)):
+            return refuse(subject, remedy)
+    return None
+
+
+def _iwork_app(members: Iterable[str], name: str) -> str:
+    for ending, app in _IWORK_APPS:
+        if name.lower().endswith(f".{ending}"):
+            return app
+    joined = "\n".join(members)
+    return "Keynote" if "/Slide" in joined or ".apxl" in joined else "Numbers" if "/Calcul" in joined else "Pages"
+
+
+def _require_archive(name: str, media_type: str) -> None:
+    """Refuse a ZIP whose name says that it is a file of some program, not an archive."""
+    ending = PurePath(name).suffix.lower()
+    promised = detect.kind_by_name(name, "")
+    is_text = promised is not None and promised.text
+    if ending in _ARCHIVE_ENDINGS or is_text or not _PROGRAM_ENDING.fullmatch(ending):
+        return
+    if promised is not None or media_type.partition(";")[0].strip().lower() not in _ARCHIVE_MEDIA_TYPES:
+        raise detect.unknown_kind(name)
+
+
+def _mimetype(archive: zipfile.ZipFile) -> str:
+    """The type that an OpenDocument, EPUB or similar file declares, "" without one. Skippable if it is encrypted."""
+    members = {member.filename: member for member in archive.infolist()}
+    declared = ""
+    if (manifest := members.get(_MANIFEST)) and manifest.file_size < _MANIFEST_BYTES:
+        if b"encryption-data" in archive.read(manifest):
+            raise Skippable(detect.NOT_OPENED)
+        declared = _manifest_type(archive)
+    entry = members.get("mimetype")
+    if entry is None or entry.file_size >= 200:
+        return declared
+    return archive.read(entry).decode("ascii", "replace").strip("\ufffd\0 \r\n\t") or declared
+
+
+def _manifest_type(archive: zipfile.ZipFile) -> str:
+    try:
+        entries = list(xml.read_root(archive, _MANIFEST))
+    except xml.BROKEN:
+        return ""
+    types = (entry.get(f"{_MANIFEST_NAMES}media-type", "") for entry in entries if _is_root(entry.attrib))
+    return next(types, "")
+
+
+def _is_root(attributes: dict[str, str]) -> bool:
+    return attributes.get(f"{_MANIFEST_NAMES}full-path") == "/"
+
+
+_UNPACKED: Final = re.compile(r"(?P<root>(?:.+/)?[^/]+)/(?:\[Content_Types\]\.xml|META-INF/manifest\.xml)")
+_IWORK_FOLDER: Final = re.compile(rf"(?P<root>(?:.+/)?[^/]+)/(?:{_IWORK_MEMBER.pattern})")
+_PACK_AGAIN: Final = (
+    "It is the unpacked content of one document. Pack the content again with the ending of its kind, or save it again "
+    "from the program that made it, and upload that."
+)
+
+
+def packages_in_folders(members: Iterable[str]) -> dict[str, str]:
+    """Folders of an archive that are documents of one program, each with the reason why it is not read."""
+    reasons: dict[str, str] = {}
+    for member in members:
+        if found := _IWORK_FOLDER.fullmatch(member):
+            app = _iwork_app([member], found["root"])
+            reasons[found["root"]] = str(refuse(f"{app} documents (Apple iWork)", _IWORK_REMEDY))
+        elif found := _UNPACKED.fullmatch(member):
+            reasons[found["root"]] = _PACK_AGAIN
+    return reasons

@@ -1,0 +1,269 @@
+"""Packages of other programs are read as what they are, or refused by name: never taken for archives of files."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from pptx import Presentation
+
+from connectors.parsers.parser import document_parser
+from retrieval.errors import Skippable
+from retrieval.ingestion import convert
+from retrieval.ports import OcrStrategy, RawContent
+from tests.connectors.parsers import containers
+
+pytestmark = pytest.mark.service
+
+OPC = "http://schemas.openxmlformats.org/package/2006/"
+DOCUMENT = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+ODF = "application/vnd.oasis.opendocument."
+VISIO = 'xmlns="http://schemas.microsoft.com/office/visio/2012/main"'
+
+
+def packed(members: dict[str, str | bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def opc(main: str, members: dict[str, str]) -> bytes:
+    types = f'<Types xmlns="{OPC}content-types"><Override PartName="/main" ContentType="{main}"/></Types>'
+    return packed({"[Content_Types].xml": types, **members})
+
+
+def relations(**targets: str) -> str:
+    lines = "".join(
+        f'<Relationship Id="{name}" Type="{DOCUMENT}/{target.split("|")[0]}" Target="{target.split("|")[1]}"/>'
+        for name, target in targets.items()
+    )
+    return f'<Relationships xmlns="{OPC}relationships">{lines}</Relationships>'
+
+
+def retyped(data: bytes, old: str, new: str) -> bytes:
+    """The package with another content type of its main part, as templates and shows have."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    types = parts["[Content_Types].xml"].decode()
+    assert old in types
+    return packed({**parts, "[Content_Types].xml": types.replace(old, new)})
+
+
+def shape(number: int, text: str, x: float, y: float, inner: str = "", more: str = "") -> str:
+    cells = "".join(
+        f'<Cell N="{name}" V="{value}"/>' for name, value in (("PinX", x), ("PinY", y), ("Width", 1), ("Height", 0.5))
+    )
+    words = f"<Text>{text}</Text>" if text else ""
+    return f'<Shape ID="{number}"{more}>{cells}{inner}{words}</Shape>'
+
+
+def drawing() -> bytes:
+    """A flow of two shapes, a label from a master, a group, shape data, a background page and a comment."""
+    data = '<Section N="Property"><Row N="Row_1"><Cell N="Value" V="{}"/>{}</Row></Section>'
+    label = '<Cell N="Label" V="Rated power"/>'
+    gone = shape(8, "Removed", 0, 0, more=' Del="1"')
+    group = f"<Shapes>{shape(6, 'Valve V-12', 0, 0)}{gone}</Shapes>"
+    first = "".join(
+        (
+            shape(1, "<cp IX='0'/>Feed <cp IX='1'/>water tank", 2, 9),
+            shape(2, "Boiler", 6, 9, data.format("40 kW", label)),
+            shape(3, "95 °C", 4, 9),
+            shape(4, "", 2, 5, more=' Master="7"'),
+            f'<Shape ID="5"><Cell N="PinX" V="4"/><Cell N="PinY" V="2"/>{group}</Shape>',
+        )
+    )
+    ends = "".join(
+        f'<Connect FromSheet="3" FromCell="{cell}" ToSheet="{sheet}"/>' for cell, sheet in (("BeginX", 1), ("EndX", 2))
+    )
+    page = f"<PageContents {VISIO}><Shapes>{first}</Shapes><Connects>{ends}</Connects></PageContents>"
+    back = f"<PageContents {VISIO}><Shapes>{shape(1, 'Plant office Kiel', 1, 1)}</Shapes></PageContents>"
+    named = f'{VISIO} xmlns:r="{DOCUMENT}"'
+    master = f"<MasterContents {VISIO}><Shapes>{shape(5, 'Circulation pump', 1, 1)}</Shapes></MasterContents>"
+    masters = '<Master ID="7" Name="Pump"><Rel r:id="m"/></Master>'
+    return opc(
+        "application/vnd.ms-visio.drawing.main+xml",
+        {
+            "_rels/.rels": relations(a="document|visio/document.xml"),
+            "visio/document.xml": f"<VisioDocument {VISIO}/>",
+            "visio/_rels/document.xml.rels": relations(a="pages|pages/pages.xml", b="masters|masters/masters.xml"),
+            "visio/pages/pages.xml": f'<Pages {named}><Page ID="0" Name="Heating circuit"><Rel r:id="b"/></Page>'
+            '<Page ID="1" Name="Back" Background="1"><Rel r:id="a"/></Page></Pages>',
+            "visio/pages/_rels/pages.xml.rels": relations(b="page|page2.xml", a="page|page1.xml"),
+            "visio/pages/page1.xml": back,
+            "visio/pages/page2.xml": page,
+            "visio/masters/masters.xml": f"<Masters {named}>{masters}</Masters>",
+            "visio/masters/_rels/masters.xml.rels": relations(m="master|master1.xml"),
+            "visio/masters/master1.xml": master,
+            "visio/comments.xml": f"<Comments {VISIO}><CommentList><CommentEntry>Check the seal.</CommentEntry>"
+            "</CommentList></Comments>",
+        },
+    )
+
+
+@pytest.mark.parametrize("ending", ["vsdx", "vsdm", "vstx", "vssx", "zip"])
+def test_a_visio_drawing_is_read_page_by_page(read, ending):
+    parsed = read(f"plant.{ending}", drawing())
+    assert not parsed.members
+    assert parsed.text.split("\n\n") == [
+        "## Heating circuit",
+        "Feed water tank",
+        "Circulation pump",
+        "Valve V-12",
+        "Boiler\nRated power: 40 kW",
+        "- Feed water tank → Boiler: 95 °C",
+        "## Back",
+        "Plant office Kiel",
+        "Comment: Check the seal.\n",
+    ]
+    assert parsed.properties["mimeType"] == "application/vnd.ms-visio.drawing"
+    assert [parsed.text[start : start + 10] for start in parsed.pages] == ["## Heating", "## Back\n\nP"]
+
+
+def test_a_drawing_without_lists_of_its_pages_is_read(read):
+    page = f"<PageContents {VISIO}><Shapes>{shape(1, 'Boiler BARE', 2, 2)}</Shapes></PageContents>"
+    members = {"visio/document.xml": f"<VisioDocument {VISIO}/>", "visio/pages/page1.xml": page}
+    assert "Boiler BARE" in read("bare.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", members)).text
+
+
+def test_a_drawing_that_is_damaged_is_refused_by_name(read):
+    with pytest.raises(Skippable, match="The Visio drawing file is damaged"):
+        read("plant.vsdx", opc("application/vnd.ms-visio.drawing.main+xml", {"visio/document.xml": "<Visio"}))
+
+
+NAMES = "".join(
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
+    for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"))
+)
+TEXT = "<office:text><text:p>Words of the template</text:p></office:text>"
+PAGE = (
+    '<draw:page draw:name="Lay-out"><draw:frame><draw:text-box><text:p>Words of the template</text:p></draw:text-box>'
+    "</draw:frame><draw:custom-shape><text:p>Engine room</text:p></draw:custom-shape></draw:page>"
+)
+SHEET = (
+    '<office:spreadsheet><table:table table:name="Costs"><table:table-row><table:table-cell><text:p>'
+    "Words of the template</text:p></table:table-cell></table:table-row></table:table></office:spreadsheet>"
+)
+ODF_KINDS = {
+    "ott": ("text-template", TEXT),
+    "oth": ("text-web", TEXT),
+    "odm": ("text-master", TEXT),
+    "ots": ("spreadsheet-template", SHEET),
+    "otp": ("presentation-template", f"<office:presentation>{PAGE}</office:presentation>"),
+    "odg": ("graphics", f"<office:drawing>{PAGE}</office:drawing>"),
+    "otg": ("graphics-template", f"<office:drawing>{PAGE}</office:drawing>"),
+}
+
+
+def open_document(kind: str, body: str) -> dict[str, str]:
+    return {
+        "mimetype": ODF + kind,
+        "content.xml": f"<office:document-content{NAMES}><office:body>{body}</office:body></office:document-content>",
+        "META-INF/manifest.xml": '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
+        f'<m:file-entry m:full-path="/" m:media-type="{ODF}{kind}"/></m:manifest>',
+    }
+
+
+@pytest.mark.parametrize("declared", ["mimetype", "META-INF/manifest.xml"])
+@pytest.mark.parametrize("ending", ODF_KINDS)
+def test_templates_and_drawings_of_opendocument_are_read(read, ending, declared):
+    members = open_document(*ODF_KINDS[ending])
+    kept = {name: text for name, text in members.items() if name in (declared, "content.xml")}
+    parsed = read(f"model.{ending}", packed(kept))
+    assert "Words of the template" in parsed.text
+    assert not parsed.members
+    if ending in ("odg", "otg"):
+        assert "Engine room" in parsed.text
+        assert len(parsed.pages) == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "old", "new"),
+    [
+        ("dotx", "wordprocessingml.document.main", "wordprocessingml.template.main"),
+        ("potx", "presentationml.presentation.main", "presentationml.template.main"),
+        ("ppsx", "presentationml.presentation.main", "presentationml.slideshow.main"),
+        ("xltx", "spreadsheetml.sheet.main", "spreadsheetml.template.main"),
+    ],
+)
+def test_templates_and_shows_of_office_are_read(read, ending, old, new):
+    data = {"d": containers.docx, "x": containers.xlsx, "p": slides}[ending[0]]("Canarytemplate")[1]
+    parsed = read(f"model.{ending}", retyped(data, old, new))
+    assert "Canarytemplate" in parsed.text
+    assert not parsed.members
+
+
+def slides(word: str) -> containers.File:
+    file, shown = io.BytesIO(), Presentation()
+    shown.slides.add_slide(shown.slide_layouts[0]).shapes.title.text = word
+    shown.save(file)
+    return "slides.pptx", file.getvalue()
+
+
+IWA = {"Index/Document.iwa": b"\0\1", "Metadata/Properties.plist": b"bplist00", "preview.jpg": b"\xff\xd8\xff"}
+REFUSED = {
+    "plan.xps": ("XPS", opc("application/vnd.ms-package.xps-fixeddocumentsequence+xml", {"FixedDocSeq.fdseq": "<a/>"})),
+    "plan.oxps": ("XPS", opc("application/oxps", {"FixedDocumentSequence.fdseq": "<a/>"})),
+    "part.3mf": ("3MF", opc("application/vnd.ms-package.3dmanufacturing-3dmodel+xml", {"3D/3dmodel.model": "<m/>"})),
+    "lib.nupkg": ("NuGet", opc("application/octet", {"Lib.nuspec": "<package/>", "lib/a.dll": "MZ"})),
+    "tool.vsix": ("Visual Studio", opc("text/xml", {"extension.vsixmanifest": "<PackageManifest/>"})),
+    "sales.pbix": ("Power BI", opc("application/x", {"Report/Layout": "{}", "DataModel": "x"})),
+    "unheard.qqq": ("Open Packaging", opc("application/x", {"some/part.xml": "<a/>"})),
+    "letter.pages": ("Pages", packed(IWA)),
+    "sums.numbers": ("Numbers", packed({**IWA, "Index/CalculationEngine.iwa": b"\0"})),
+    "talk.key": ("Keynote", packed({**IWA, "Index/Slide-1.iwa": b"\0"})),
+    "older.key": ("Keynote", packed({"index.apxl": "<key/>", "Contents/PkgInfo": "????????"})),
+    "unnamed.zip": ("iWork", packed(IWA)),
+    "bundle.pages": ("Pages", packed({"Index.zip": packed(IWA), "Data/a.png": b"\x89PNG"})),
+    "formula.odf": ("OpenDocument formula", packed(open_document("formula", ""))),
+    "stock.odb": ("OpenDocument database", packed(open_document("base", ""))),
+    "letter.sxw": ("SXW", packed({"mimetype": "application/vnd.sun.xml.writer", "content.xml": "<a/>"})),
+    "picture.kra": ("Krita", packed({"mimetype": "application/x-krita", "maindoc.xml": "<a/>"})),
+    "picture.ora": ("OpenRaster", packed({"mimetype": "image/openraster", "stack.xml": "<a/>"})),
+    "letter.hwpx": ("HWPX", packed({"mimetype": "application/hwp+zip", "Contents/section0.xml": "<a/>"})),
+    "unknown.zip": ("application/x-unheard", packed({"mimetype": "application/x-unheard", "a.xml": "<a/>"})),
+    "app.jar": ("Java", packed({"META-INF/MANIFEST.MF": "Manifest-Version: 1.0\n", "A.class": b"\xca\xfe\xba\xbe"})),
+    "app.apk": ("Android", packed({"AndroidManifest.xml": b"\3\0", "classes.dex": b"dex\n"})),
+    "app.ipa": ("iOS", packed({"Payload/A.app/Info.plist": b"bplist00"})),
+    "lib.whl": ("Python", packed({"a.py": "x = 1\n", "a-1.dist-info/WHEEL": "Wheel-Version: 1.0\n"})),
+    "map.kmz": ("KMZ", packed({"doc.kml": "<kml/>", "files/a.png": b"\x89PNG"})),
+    "screen.sketch": (".sketch", packed({"document.json": "{}", "pages/a.json": "{}"})),
+    "report.docx": (".docx", packed({"a.txt": "Words"})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_package_of_another_program_is_refused_by_name(read, name):
+    subject, data = REFUSED[name]
+    with pytest.raises(Skippable, match=r"(?i)upload|Kinds that are taken") as caught:
+        read(name, data)
+    assert subject in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["letters.zip", "letters", "letters.zip.1", "letters.2026", "letters.bak", "a.txt"])
+def test_an_archive_of_files_stays_one(read, name):
+    members = read(name, packed({"one.txt": "Words", "Index/list.txt": "Words"})).members
+    assert [member.path for member in members] == ["one.txt", "Index/list.txt"]
+
+
+def test_folders_of_an_archive_that_are_packages_are_reported_whole(tmp_path):
+    """Finder packs Pages documents as folders; people pack folders of an unpacked Word document."""
+    data = packed(
+        {
+            "read.txt": "Words",
+            **{f"mail/letter.pages/{name}": text for name, text in IWA.items()},
+            "old/[Content_Types].xml": "<Types/>",
+            "old/word/document.xml": "<a/>",
+        }
+    )
+    path = tmp_path / "raw"
+    path.write_bytes(data)
+    raw = RawContent(path, "all.zip", "", len(data))
+    documents = convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=100)
+    errors = {document.filename: document.error for document in documents if document.error}
+    assert "all.zip/read.txt" in {document.filename for document in documents if not document.error}
+    assert len(documents) == 4
+    assert "Pages documents" in next(error for name, error in errors.items() if name.endswith("letter.pages"))
+    assert "unpacked" in next(error for name, error in errors.items() if name.endswith("old"))
