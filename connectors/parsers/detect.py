@@ -87,7 +87,7 @@ class Kind:
     endings: tuple[str, ...]
     text: bool = False
     packed: bool = False
-    taken: bool = True
+    readable: bool = True
 
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -127,7 +127,7 @@ TNEF = Kind("winmail.dat", "application/ms-tnef", ("tnef",))
 SIGNED = Kind("P7M", "application/pkcs7-mime", ("p7m",))
 IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
 ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
-COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
+COMPOUND = Kind("compound", "application/x-ole-storage", (), readable=False)
 
 KINDS = (
     PDF,
@@ -163,7 +163,7 @@ KINDS = (
 )
 _BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
 _BY_MEDIA_TYPE = {kind.media_type: kind for kind in KINDS}
-TAKEN = ", ".join(kind.label for kind in KINDS if kind.taken)
+TAKEN = ", ".join(kind.label for kind in KINDS if kind.readable)
 
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"%PDF-", PDF),

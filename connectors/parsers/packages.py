@@ -170,9 +170,9 @@ def packages_in_folders(members: Iterable[str]) -> dict[str, str]:
     """Folders of an archive that are documents of one program, each with the reason why it is not read."""
     reasons: dict[str, str] = {}
     for member in members:
-        if found := _IWORK_FOLDER.fullmatch(member):
-            app = _iwork_app([member], found["root"])
-            reasons[found["root"]] = str(refuse(f"{app} documents (Apple iWork)", _IWORK_REMEDY))
-        elif found := _UNPACKED.fullmatch(member):
-            reasons[found["root"]] = _PACK_AGAIN
+        if match := _IWORK_FOLDER.fullmatch(member):
+            app = _iwork_app([member], match["root"])
+            reasons[match["root"]] = str(refuse(f"{app} documents (Apple iWork)", _IWORK_REMEDY))
+        elif match := _UNPACKED.fullmatch(member):
+            reasons[match["root"]] = _PACK_AGAIN
     return reasons

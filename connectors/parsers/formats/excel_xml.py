@@ -184,8 +184,8 @@ def _ranges(reference: str) -> list[Range]:
     match = _REFERENCE.fullmatch(reference if "!" in reference else f"x!{reference}")
     if match is None:
         return []
-    left, top, right, bottom = match[2], match[3], match[4] or match[2], match[5] or match[3]
-    return [(int(top), _column(left), int(bottom), _column(right))]
+    first, top, right, bottom = match[2], match[3], match[4] or match[2], match[5] or match[3]
+    return [(int(top), _column(first), int(bottom), _column(right))]
 
 
 def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
@@ -193,9 +193,9 @@ def _look_up(by_name: dict[str, Sheet], reference: str) -> list[str]:
     sheet = by_name.get(match["sheet"].replace("''", "'")) if match else None
     if sheet is None or not (ranges := _ranges(reference)):
         return []
-    top, left, bottom, right = ranges[0]
-    size = min((bottom - top + 1) * (right - left + 1), ooxml.MOST_POINTS)
-    places = ((at, column) for at in range(top, bottom + 1) for column in range(left, right + 1))
+    top, first, bottom, right = ranges[0]
+    size = min((bottom - top + 1) * (right - first + 1), ooxml.MOST_POINTS)
+    places = ((at, column) for at in range(top, bottom + 1) for column in range(first, right + 1))
     return [sheet.rows.get(at, {}).get(column, "") for at, column in islice(places, size)]
 
 

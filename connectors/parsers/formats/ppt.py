@@ -227,15 +227,15 @@ def _is_table(frame: _Record) -> bool:
 def _table(cells: list[blocks.Boxed]) -> str:
     """Cells by the lines on which they begin."""
     cells = [
-        (text, (left, top, right, bottom))
-        for text, (left, top, right, bottom) in cells
-        if left < right and top < bottom
+        (text, (start, top, right, bottom))
+        for text, (start, top, right, bottom) in cells
+        if start < right and top < bottom
     ]
     lefts, tops = sorted({bounds[0] for _, bounds in cells}), sorted({bounds[1] for _, bounds in cells})
     rows: list[list[blocks.Cell]] = [[] for _ in tops]
-    for text, (left, top, right, bottom) in sorted(cells, key=lambda cell: (cell[1][1], cell[1][0])):
+    for text, (start, top, right, bottom) in sorted(cells, key=lambda cell: (cell[1][1], cell[1][0])):
         height = sum(top <= line < bottom for line in tops)
-        width = sum(left <= line < right for line in lefts)
+        width = sum(start <= line < right for line in lefts)
         rows[tops.index(top)].append((" ".join(text.split()), height, width))
     return blocks.grid_markdown(rows)
 
@@ -286,9 +286,9 @@ def _text(shape: _Record, outline: list[tuple[int, str]]) -> tuple[int, str]:
 def _bounds(shape: _Record) -> Bounds:
     for record in shape.inner():
         if record.kind == _WITHIN and len(record.data) >= 16:
-            left, top, right, bottom = struct.unpack_from("<4i", record.data)
-            return left, top, right, bottom
+            start, top, right, bottom = struct.unpack_from("<4i", record.data)
+            return start, top, right, bottom
         if record.kind == _FRAME and len(record.data) >= 8:
-            top, left, right, bottom = struct.unpack_from("<4i" if len(record.data) >= 16 else "<4h", record.data)
-            return left, top, right, bottom
+            top, start, right, bottom = struct.unpack_from("<4i" if len(record.data) >= 16 else "<4h", record.data)
+            return start, top, right, bottom
     return blocks.NOWHERE

@@ -63,7 +63,7 @@ class _State:
     in_table: bool = False
     deleted: bool = False
     hidden: bool = False
-    listed: bool = False
+    is_item: bool = False
     depth: int = 0
 
 
@@ -255,11 +255,11 @@ class _Reader:
         level = self._state.heading or self._headings.get(self._state.style, 0)
         if level:
             self._blocks.append((f"{'#' * level} {text}", False))
-        elif bullet := _BULLET.match(text) if self._state.listed else None:
+        elif bullet := _BULLET.match(text) if self._state.is_item else None:
             self._blocks.append((f"{'  ' * self._state.depth}- {text[bullet.end() :]}", True))
         else:
-            self._blocks.append((text, bool(self._state.listed and _NUMBERED.match(text))))
-        self._state.listed = False
+            self._blocks.append((text, bool(self._state.is_item and _NUMBERED.match(text))))
+        self._state.is_item = False
 
     def _cell(self, _number: int) -> None:
         if not self._outer:
@@ -297,7 +297,7 @@ class _Reader:
 
     def _list(self, _number: int) -> None:
         for state in (self._state, *self._stack[-2:]):
-            state.listed = True
+            state.is_item = True
 
     def _table(self) -> None:
         rows, self._rows = self._rows, []

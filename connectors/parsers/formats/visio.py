@@ -50,9 +50,9 @@ def _list_pages(package: Package) -> list[tuple[str, str]]:
     entries = [] if root is None else sorted(root.iter(f"{_V}Page"), key=lambda page: page.get("Background") == "1")
     pages = [(_named(entry), _target(entry, relations)) for entry in entries]
     pages = [(title, part) for title, part in pages if part in package.names]
-    listed = {part for _, part in pages}
-    others = {name: int(found[1]) for name in package.names - listed if (found := _PAGE.fullmatch(name))}
-    return pages + [("", name) for name in sorted(others, key=lambda name: others[name])]
+    linked = {part for _, part in pages}
+    unlisted = {name: int(match[1]) for name in package.names - linked if (match := _PAGE.fullmatch(name))}
+    return pages + [("", name) for name in sorted(unlisted, key=lambda name: unlisted[name])]
 
 
 def _target(entry: Element, relations: dict[str, tuple[str, str]]) -> str:
@@ -62,7 +62,7 @@ def _target(entry: Element, relations: dict[str, tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Master:
-    """A shape that others are copies of. `shapes`: by their id."""
+    """Model of the shapes that are its copies. `shapes`: by their id."""
 
     name: str
     first: Element | None
@@ -134,8 +134,8 @@ class _Page:
             label = self._labels.get(number, "")
             first, last = (self._labels.get(ends.get(end, ""), "") for end in ("BeginX", "EndX"))
             if first and last:
-                named = label and not _NAMED_BY_VISIO.fullmatch(label)
-                lines.append(detect.one_line(f"- {first} → {last}" + (f": {label}" if named else "")))
+                is_named = label and not _NAMED_BY_VISIO.fullmatch(label)
+                lines.append(detect.one_line(f"- {first} → {last}" + (f": {label}" if is_named else "")))
             elif label and self._is_joined(number):
                 lines.append(f"- {detect.one_line(label)}")
         return lines
@@ -162,8 +162,9 @@ def _named(entry: Element) -> str:
 
 def _name(shape: Element, master: _Master | None) -> str:
     """The name that a user gave the shape, else its master's; "" for one that Visio numbers."""
-    own = _named(shape)
-    name = own if own and not _NAMED_BY_VISIO.fullmatch(own) else master.name if master else ""
+    name = _named(shape)
+    if not name or _NAMED_BY_VISIO.fullmatch(name):
+        name = master.name if master else ""
     return "" if _NAMED_BY_VISIO.fullmatch(name) else re.sub(r"\.\d+$", "", name)
 
 
