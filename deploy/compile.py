@@ -33,7 +33,6 @@ LATER = {
         "notion_client",
         "onnx",
         "onnxruntime",
-        "pinecone",
         "prefect.cli.worker",
         "prefect.server.api.server",
         "pypdfium2",

@@ -16,7 +16,7 @@ DIALLERS = (
     )
     | frozenset({"requests", "smtplib", "socket", "telnetlib", "urllib3", "websocket", "websockets", "xmlrpc"})
     | frozenset({"boto3", "botocore", "boxsdk", "box_sdk_gen", "cohere", "dropbox", "firecrawl", "googleapiclient"})
-    | frozenset({"msal", "notion_client", "openai", "pinecone"})
+    | frozenset({"msal", "notion_client", "openai"})
 )
 """What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
 

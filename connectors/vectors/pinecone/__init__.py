@@ -1,1 +1,1 @@
-"""Vectors in an index at Pinecone, through its SDK."""
+"""Vectors in an index at Pinecone."""

@@ -1,15 +1,19 @@
-"""Pinecone's SDK, opened on first use: dialled by our guard, without retries of its own, its errors as port errors."""
+"""The data plane of an index at Pinecone by HTTP: dialled by our guard, without retries, its errors as port errors."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
+import httpx
+import msgspec
+
+from connectors.http import sessions
 from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable
 from retrieval.metrics import catalog, counts
@@ -17,10 +21,14 @@ from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport
 
+if TYPE_CHECKING:
+    from retrieval.setting_values import Endpoint
+
 SECONDS = 30.0
 """How long one request may take."""
 MOST_BYTES = 64 * 2**20
 """Of one answer."""
+API_VERSION = "2026-07"
 
 
 class NotThere(Fatal):
@@ -31,26 +39,92 @@ class Throttled(Retryable):
     """429: too much at once."""
 
 
-class PineconeClient:
-    """The calls of one index. Safe in many threads."""
+class IndexStats(msgspec.Struct, rename="camel"):
+    dimension: int | None = None
+    metric: str | None = None
+    vector_type: str | None = None
 
-    def __init__(self, host: str, key: str, guard: Guard, ca_bundle: Path | None = None) -> None:
+
+class ScoredVector(msgspec.Struct):
+    id: str
+    score: float
+
+
+class QueryAnswer(msgspec.Struct):
+    matches: list[ScoredVector] = []
+
+
+class UpsertAnswer(msgspec.Struct, rename="camel"):
+    upserted_count: int
+
+
+class UpdateAnswer(msgspec.Struct, rename="camel"):
+    matched_records: int | None = None
+
+
+class ListedVector(msgspec.Struct):
+    id: str
+
+
+class Pagination(msgspec.Struct):
+    next: str | None = None
+
+
+class ListPage(msgspec.Struct):
+    vectors: list[ListedVector] = []
+    pagination: Pagination | None = None
+
+
+T = TypeVar("T")
+
+
+class PineconeClient:
+    """The calls of one index, each one request. Safe in many threads. Bodies have the names of Pinecone's API."""
+
+    def __init__(self, host: str, key: str, guard: Guard, endpoint: Endpoint | None = None) -> None:
         text = host.strip()
         self._url = (text if "://" in text else f"https://{text}").rstrip("/")
         self._key = key
         self._guard = guard
-        self._ca_bundle = ca_bundle
+        self._endpoint = endpoint
         self._lock = threading.Lock()
-        self._index: Any = None
+        self._client: httpx.Client | None = None
 
-    def call(self, name: str, /, **arguments: Any) -> Any:
-        """One of the SDK's calls, one request."""
+    def describe_index_stats(self, *, seconds: float | None = None) -> IndexStats:
+        return self._post("/describe_index_stats", {}, IndexStats, seconds)
+
+    def upsert(self, body: Mapping[str, Any]) -> UpsertAnswer:
+        return self._post("/vectors/upsert", body, UpsertAnswer)
+
+    def query(self, body: Mapping[str, Any]) -> QueryAnswer:
+        return self._post("/query", body, QueryAnswer)
+
+    def update(self, body: Mapping[str, Any]) -> UpdateAnswer:
+        return self._post("/vectors/update", body, UpdateAnswer)
+
+    def delete(self, body: Mapping[str, Any]) -> None:
+        self._post("/vectors/delete", body, dict)
+
+    def list_page(self, parameters: Mapping[str, Any]) -> ListPage:
+        return self._send("GET", "/vectors/list", ListPage, params=dict(parameters))
+
+    def delete_namespace(self, name: str) -> None:
+        self._send("DELETE", f"/namespaces/{quote(name, safe='')}", dict)
+
+    def _post(self, path: str, body: Mapping[str, Any], kind: type[T], seconds: float | None = None) -> T:
+        headers = {"Content-Type": "application/json"}
+        return self._send("POST", path, kind, seconds, content=msgspec.json.encode(body), headers=headers)
+
+    def _send(self, method: str, path: str, kind: type[T], seconds: float | None = None, **content: Any) -> T:
         with self._lock:
-            if self._index is None:
+            if self._client is None:
                 self._require_allowed()
-                self._index = self._opened()
+                self._client = self._opened()
         with _counted(), _explained():
-            return getattr(self._index, name)(**arguments)
+            answer = self._client.request(method, f"{self._url}{path}", timeout=seconds or SECONDS, **content)
+            if not answer.is_success:
+                raise _of_status(answer.status_code, answer.headers)
+            return msgspec.json.decode(answer.content, type=kind)
 
     def _require_allowed(self) -> None:
         """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
@@ -68,22 +142,18 @@ class PineconeClient:
             words = "Without https only an index in a range that RETRIEVAL_FETCH_ALLOW names can be used."
             raise Fatal(words, field="indexHost")
 
-    def _opened(self) -> Any:
-        """The SDK takes no transport, so its own is replaced; what retries sits in that one and goes with it."""
-        from pinecone import Index
-
-        with _explained():
-            index = Index(host=self._url, api_key=self._key, timeout=SECONDS)
-            client = index._http._client  # noqa: SLF001
-            client._transport.close()  # noqa: SLF001
-            client._transport = Transport(self._guard, verify=self._verify(), most=MOST_BYTES)  # noqa: SLF001
-            weakref.finalize(self, client.close)
-            return index
-
-    def _verify(self) -> Any:
-        import ssl
-
-        return ssl.create_default_context(cafile=self._ca_bundle) if self._ca_bundle else True
+    def _opened(self) -> httpx.Client:
+        if not self._key.isascii() or not self._key.isprintable() or self._key != self._key.strip():
+            raise Fatal("The key in apiKey holds characters that no such key has: check it.", field="apiKey")
+        certificates = sessions.trusted_certificates(self._endpoint, "PINECONE")
+        client = sessions.httpx_client(
+            certificates,
+            seconds=SECONDS,
+            headers={"Api-Key": self._key, "X-Pinecone-Api-Version": API_VERSION, "Accept": "application/json"},
+            transport=Transport(self._guard, verify=certificates, most=MOST_BYTES),
+        )
+        weakref.finalize(self, client.close)
+        return client
 
 
 @contextmanager
@@ -108,22 +178,17 @@ def _counted() -> Iterator[None]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """The SDK's troubles in the words of the ports; none of its own words are passed on."""
-    import httpx
-    from pinecone import errors
-
+    """Failures of a request as port errors; none of the server's own words are passed on."""
     try:
         yield
-    except errors.ApiError as error:
-        raise _of_status(error.status_code, dict(error.headers or {})) from error
-    except errors.PineconeTimeoutError as error:
+    except httpx.TimeoutException as error:
         raise Retryable("The vector index did not answer in time.") from error
-    except (errors.PineconeConnectionError, httpx.HTTPError) as error:
+    except httpx.HTTPError as error:
         raise Retryable("The vector index cannot be reached, or broke off its answer.") from error
-    except errors.ResponseParsingError as error:
+    except msgspec.DecodeError as error:
         raise Retryable("The server at indexHost does not answer as a Pinecone index does.") from error
-    except (errors.PineconeError, httpx.InvalidURL) as error:
-        raise Fatal("The vector index cannot be used with this indexHost and apiKey.", field="indexHost") from error
+    except httpx.InvalidURL as error:
+        raise Fatal("The vector index cannot be used with this indexHost.", field="indexHost") from error
 
 
 _FATAL = {
@@ -133,7 +198,7 @@ _FATAL = {
 }
 
 
-def _of_status(status: int, headers: dict[str, str]) -> Fatal | Retryable:
+def _of_status(status: int, headers: Mapping[str, str]) -> Fatal | Retryable:
     if status == 429:
         return Throttled("The vector index has too much to do.", after=retry_after(headers))
     if status in {408, 409} or status >= 500:

@@ -27,7 +27,7 @@ from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 
 pytestmark = pytest.mark.service
-"""An index on loopback, and Pinecone's SDK."""
+"""An index on loopback."""
 
 SCOPE = Scope("org_1", "ns_1")
 TENANT = Scope("org_1", "ns_1", "t1")
@@ -147,14 +147,30 @@ def test_nothing_is_dialled_past_the_guard(index):
     for host in (index.host, index.host.replace("http:", "https:")):
         with pytest.raises(Fatal, match="public internet"):
             PineconeStore(PineconeClient(host, KEY, Guard()), "ns_1", 16).check()
-    client = PineconeClient(index.host, KEY, LOOPBACK)
-    PineconeStore(client, "ns_1", 16).check()
-    seen = len(index.seen)
-    client._index._http._client._transport._pool._network_backend._guard = Guard()
-    client._index._http._client._transport._pool.close()
-    with pytest.raises(Fatal, match="public internet"):
-        PineconeStore(client, "ns_1", 16).check()
-    assert len(index.seen) == seen
+
+
+def test_each_connection_is_dialled_by_the_guard(index):
+    """The index's name may lead elsewhere by the time of the next connection."""
+
+    class Rebound(Guard):
+        def resolve(self, host, port):
+            return (LOOPBACK if not index.seen else Guard()).resolve(host, port)
+
+    store = PineconeStore(PineconeClient(index.host, KEY, Rebound(LOOPBACK.allowed)), "ns_1", 16)
+    index.faults.append(("", cut))  # a connection that is cut is not used again
+    for error in (Retryable, Fatal):
+        with pytest.raises(error):
+            store.check()
+    assert len(index.seen) == 1
+
+
+@pytest.mark.parametrize("key", ["canary\nkey", "canary-k\u00e9y", " canary-key"])
+def test_a_key_that_no_header_can_hold_is_the_fields_fault(index, key):
+    with pytest.raises(Fatal, match="apiKey holds characters") as caught:
+        pinecone_store(index, "ns_1", 16, key=key).check()
+    assert caught.value.field == "apiKey"
+    assert "canary" not in str(caught.value)
+    assert index.seen == []
 
 
 def test_plain_http_is_for_allowed_ranges_only(monkeypatch):
