@@ -17,7 +17,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
 from flows.lease_renewal import keep_lease
-from flows.prefect_errors import GONE, SILENT, SUPERSEDED
+from flows.prefect_errors import GONE, SILENT, SUPERSEDED, WITH_FAILURES
 from flows.request_context import bind_requests
 from flows.run_context import RunContext
 from retrieval import settings
@@ -132,7 +132,7 @@ def final_state(outcomes: Sequence[str], message: str) -> State[None]:
     if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):
         return Failed(message=message)
     if any(outcome != Outcome.SUCCEEDED for outcome in outcomes):
-        return Completed(name="CompletedWithFailures", message=message)
+        return Completed(name=WITH_FAILURES, message=message)
     return Completed(message=message)
 
 

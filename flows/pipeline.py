@@ -14,15 +14,15 @@ from prefect.logging import get_run_logger
 
 from flows import flow_states, report, tasks
 from flows.run_context import RunContext
-from flows.steps import Predecessors, StepResult, Work, prepare_parser
+from flows.step_outcome import Predecessors, StepResult
+from flows.steps import Work, prepare_parser
 from flows.tasks import run_step
-from retrieval.errors import ConfigChanged, Fatal, StepError, Unavailable
-from retrieval.ingestion import discover as discovering
+from retrieval.errors import ConfigChanged
 from retrieval.ingestion import poison_detection
 from retrieval.ingestion.queries import listings, poison, results, run_documents
-from retrieval.jobs import names, notifications, run_outcome
+from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.queries import progress
-from retrieval.jobs.queries.batches import DocumentKey, Superseded
+from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.sources import STORED
 
 WINDOW_DOCUMENTS: Final = 64
@@ -82,24 +82,15 @@ async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
 
 async def discover_documents(run: RunContext) -> list[StepResult]:
     """List the documents of each job run that has no list yet; a failed listing is one failed entry of its job run."""
-    discovered = []
+    discovered: list[StepResult] = []
     for listing in await asyncio.to_thread(listings.waiting_listings, run.db, run.lease):
         if not run.should_continue():
             break
-        try:
-            show_progress = partial(progress.read_progress, run.db, listing.job_run_id)
-            async with report.report_listing(run.namespace, show_progress):
-                label = names.host_name(listing.request.config.get("url")) or listing.job_run_id
-                step = tasks.name_task(tasks.discover, label, run.lease.source)
-                with poison_detection.mark_alone(run.db, run.lease, listing.job_run_id):
-                    work = partial(step, run.make_discovery(listing))
-                    discovered.append(await tasks.wait_and_repeat(run.db, run.lease, work))
-        except Superseded:
-            raise
-        except Unavailable as error:
-            get_run_logger().warning("%s", error)
-        except StepError as error:
-            await asyncio.to_thread(discovering.fail_listing, run.db, run.lease, listing, str(error))
+        show_progress = partial(progress.read_progress, run.db, listing.job_run_id)
+        async with report.report_listing(run.namespace, show_progress):
+            with poison_detection.mark_alone(run.db, run.lease, listing.job_run_id):
+                result = await run_step(tasks.discover, run.make_discovery(listing))
+        discovered += [result] if isinstance(result, StepResult) else []
     return discovered
 
 
@@ -140,15 +131,13 @@ class Windows:
                 await self._list_windows()
             if self._waiting and len(self._running) < MAX_WINDOWS:
                 keys, self._bar = self._waiting.popleft()
-                if work := self._prepare(keys):
-                    yield work
+                yield self._prepare(keys)
             elif self._running:
                 await self._wait()
             elif run.should_continue() and (suspect := self._next_suspect()):
                 self._bar = None
                 with poison_detection.mark_alone(run.db, run.lease, suspect.document_id):
-                    if work := self._prepare([suspect]):
-                        yield work
+                    yield self._prepare([suspect])
                     while self._running:
                         await self._wait()
             else:
@@ -176,15 +165,8 @@ class Windows:
             self._seen.add(suspect)
         return suspect
 
-    def _prepare(self, keys: Sequence[DocumentKey]) -> Work | None:
-        """Load the namespace for a window; None after failing its documents if the namespace was deleted."""
-        try:
-            work = self._run.make_work(keys)
-        except Superseded:
-            raise
-        except Fatal as error:
-            run_documents.fail_items(self._run.db, self._run.lease, dict.fromkeys(keys, str(error)))
-            return None
+    def _prepare(self, keys: Sequence[DocumentKey]) -> Work:
+        work = self._run.make_work(keys)
         if len(keys) <= WINDOW_DOCUMENTS:  # a larger window is mostly unchanged: no parser for it
             prepare_parser(work)
         return work

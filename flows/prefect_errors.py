@@ -26,6 +26,12 @@ REFUSED: Final = "Refused"
 SUPERSEDED: Final = "Superseded"
 """State name of a run whose batch another flow run holds."""
 
+WITH_FAILURES: Final = "CompletedWithFailures"
+"""State name of a flow run or task run some of whose documents failed."""
+
+WAITING: Final = "Waiting"
+"""State name of a task run that ended since its documents wait for a vendor or for disk space."""
+
 PAUSE_KEY: Final = "retrieval-"
 """Prefix of the keys of pauses that this service sets and resumes; other pauses are a person's."""
 

@@ -120,10 +120,6 @@ async def report_results(
 
     `left`: documents that are gone at their content service.
     """
-    for row in rows:
-        if row.error:
-            error_text = without_query(f"{row.name} ({row.document_id}): {row.error}")
-            get_run_logger().warning("%s", error_text)
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {

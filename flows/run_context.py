@@ -68,14 +68,14 @@ class RunContext:
         return not self.time_slice.is_over()
 
     def make_work(self, window: Sequence[DocumentKey]) -> Work:
-        """Prepare a window of documents for the steps; Fatal if the namespace was deleted."""
+        """Prepare a window of documents for the steps."""
         label = run_documents.window_label(self.db, window)
         return Work(
             self.db, self.keys, self.lease, window, label=label, goes_on=self.should_continue, circuits=self.circuits
         )
 
     def make_discovery(self, listing: Waiting) -> Discovery:
-        """Prepare the listing of a job run's documents; Fatal if the namespace was deleted."""
+        """Prepare the listing of a job run's documents."""
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 
     async def hand_back(self) -> int:

@@ -6,17 +6,20 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import psycopg
+from prefect.runtime import task_run
 
 from connectors import registry
 from flows.circuit_breaking import guard_port, guard_source
+from flows.long_waits import RETRIES, LongWaits, is_soon
+from flows.step_outcome import Predecessors, StepReport, TaskResult
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY, Database
-from retrieval.errors import Fatal, Retryable, ServiceError
+from retrieval.errors import Fatal, Retryable, ServiceError, StepError, Unavailable
 from retrieval.ingestion import chunk as chunking
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import embed as embedding
@@ -25,10 +28,13 @@ from retrieval.ingestion import items, model_choice
 from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
-from retrieval.ingestion.queries import run_documents
+from retrieval.ingestion.queries import run_documents, step_outcomes
 from retrieval.ingestion.queries.listings import Waiting
+from retrieval.ingestion.queries.step_outcomes import StepOutcome
+from retrieval.jobs import names
 from retrieval.jobs.breaker_watch import Circuits
-from retrieval.jobs.queries.batches import DocumentKey, Lease
+from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
+from retrieval.logs import without_query
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
@@ -41,7 +47,8 @@ class Work:
     """Window of documents with the ports of its namespace.
 
     `config` replaces the namespace's own. `goes_on` is called before each download and each long file; False ends the
-    step early. `circuits` guard vendors and sites; None calls them directly.
+    step early. `circuits`: breakers of a flow run, whose steps fail the documents that they cannot process; None calls
+    vendors directly and raises the error.
     """
 
     # Not a dataclass: Prefect would look for inputs in its fields.
@@ -58,16 +65,24 @@ class Work:
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        self.db, self.lease, self.window = db, lease, window
+        self.db, self.ring, self.lease, self.window = db, ring, lease, window
         self.label, self.goes_on = label, goes_on
+        self.long_waits = LongWaits(db, lease)
         self._circuits = circuits
         self._is_given = config is not None
         self._alone = window[0].job_run_id if config is not None and window else None
-        self.ring = ring
-        self._config = config or _namespace(db, ring, lease)
+        if config is not None:
+            self._config = config
 
     def __repr__(self) -> str:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
+
+    @cached_property
+    def _config(self) -> NamespaceConfig:
+        try:
+            return namespaces.load(self.db, self.ring, self.lease.scope.namespace)
+        except ServiceError as error:
+            raise Fatal("The namespace was deleted.") from error
 
     def part(self, window: Sequence[DocumentKey]) -> Work:
         """Copy the work for some documents of its window, and label it by their names."""
@@ -76,6 +91,35 @@ class Work:
         if len(window) < len(self.window):
             part.label = run_documents.window_label(self.db, window)
         return part
+
+    @property
+    def job_runs(self) -> list[str]:
+        """Job run of each document."""
+        return [key.job_run_id for key in self.window]
+
+    def has_work_for(self, step: str) -> bool:
+        """Check whether a document is open, which `fetch` does not require: it begins with the window."""
+        return step == "fetch" or bool(run_documents.open_of(self.db, self.window))
+
+    def fail_all(self, error: StepError) -> None:
+        """Fail every open document."""
+        run_documents.fail_items(self.db, self.lease, dict.fromkeys(self.window, str(error)))
+
+    def fail_remaining(self, step: str, error: Retryable) -> None:
+        """Fail the documents that have not passed the step and wait for no breaker."""
+        keys = run_documents.not_past(self.db, self.lease, self.window, step)
+        reasons = {key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.waits(key)}
+        run_documents.fail_items(self.db, self.lease, reasons)
+
+    def read_outcome(self, step: str, error: StepError | None) -> StepOutcome:
+        """Read which documents passed the step, and which failed in it or by its error."""
+        is_fatal = isinstance(error, Fatal)
+        return step_outcomes.read_window_outcome(self.db, self.window, step, fails_later_stages=is_fatal)
+
+    @property
+    def is_in_flow_run(self) -> bool:
+        """Check whether steps settle their errors and write to the log of their task run."""
+        return self._circuits is not None
 
     def waits(self, key: DocumentKey) -> bool:
         """Check whether the document needs a vendor or site whose circuit breaker is open."""
@@ -115,7 +159,7 @@ class Work:
         parsed = run_documents.at_stage(self.db, self.lease, self.window, Stage.PARSED)
         if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):
             return
-        self._config = _namespace(self.db, self.ring, self.lease)
+        del self._config
         identity = self.identity
         fingerprints = [
             (item, {"fingerprint": fetching.fingerprint(item, item.raw_hash or b"", identity)}) for item in parsed
@@ -151,10 +195,32 @@ class Discovery(Work):
         circuits: Circuits | None = None,
     ) -> None:
         super().__init__(db, ring, lease, (), goes_on=goes_on, circuits=circuits)
+        self.label = names.host_name(listing.request.config.get("url")) or listing.job_run_id
         self.listing = listing
 
     def __repr__(self) -> str:
         return f"Discovery({self.listing.job_run_id}, {self.listing.request.source})"
+
+    @property
+    def job_runs(self) -> list[str]:
+        """Job run that is listed."""
+        return [self.listing.job_run_id]
+
+    def has_work_for(self, _step: str) -> bool:
+        """Return True: the documents are not known yet."""
+        return True
+
+    def fail_all(self, error: StepError) -> None:
+        """End the listing with an entry that has the reason."""
+        discovering.fail_listing(self.db, self.lease, self.listing, str(error))
+
+    def fail_remaining(self, _step: str, error: Retryable) -> None:
+        """End the listing with an entry that has the reason."""
+        self.fail_all(error)
+
+    def read_outcome(self, _step: str, _error: StepError | None) -> StepOutcome:
+        """Read which entries were listed, and which could not be."""
+        return step_outcomes.read_listing_outcome(self.db, self.listing.job_run_id)
 
     def list_documents(self) -> None:
         """Store the source's list page by page."""
@@ -162,31 +228,56 @@ class Discovery(Work):
         discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """Outcome of a step. The next step takes it, so that Prefect draws an edge between the two tasks."""
-
-    step: str
-    documents: int
-
-
-Predecessors = StepResult | Sequence[StepResult] | None
-
-
 @contextmanager
-def record_step(step: str, work: Work) -> Iterator[None]:
-    """Record duration and trace of a step on a window."""
-    started = time.monotonic()
+def record_step(step: str, work: Work) -> Iterator[StepReport]:
+    """Record duration, trace and outcome of a step; in a flow run, settle the documents that it could not process."""
+    report, started = StepReport(step, len(work.window)), time.monotonic()
     origin.work_for(work.lease.scope.organization)
-    runs = [key.job_run_id for key in work.window]
-    with tracing.trace_step(step, runs, documents=len(work.window)), explain_errors():
-        yield
-        seconds = time.monotonic() - started
-        run_documents.add_timing(work.db, work.lease, work.window, step, seconds)
-    counts.observe_seconds(catalog.STAGE, seconds, step, times=len(set(runs)))
-    if step in ("upsert", "shadow"):
-        # Last step of the pipeline; its counters are final.
-        counts.write_counts(work.db)
+    runs = work.job_runs
+    try:
+        with tracing.trace_step(step, runs, documents=len(work.window)), explain_errors():
+            yield report
+            if work.window:
+                run_documents.add_timing(work.db, work.lease, work.window, step, time.monotonic() - started)
+    except StepError as error:
+        if not work.is_in_flow_run:
+            raise
+        settle_error(work, error, report)
+    else:
+        counts.observe_seconds(catalog.STAGE, time.monotonic() - started, step, times=len(set(runs)))
+        if step in ("upsert", "shadow"):
+            # Last step of the pipeline; its counters are final.
+            counts.write_counts(work.db)
+    if work.is_in_flow_run:
+        report.outcome = work.read_outcome(step, report.error)
+        report.write_log(time.monotonic() - started)
+
+
+def settle_error(work: Work, error: StepError, report: StepReport) -> None:
+    """Fail the documents that a step's error concerns, or let them wait; raise what Prefect or the flow handles."""
+    is_listing = isinstance(work, Discovery)
+    if isinstance(error, Superseded) or not (is_listing or isinstance(error, Retryable | Fatal)):
+        raise error
+    if isinstance(error, Unavailable):
+        report.wait_after(error)
+        return
+    if isinstance(error, Retryable):
+        if is_soon(error) and 0 < task_run.run_count <= RETRIES:
+            # Prefect retries the task, and stores and logs the error.
+            raise Retryable(without_query(str(error)), after=error.after) from None
+        if seconds := work.long_waits.take_seconds(report.step, error):
+            report.wait_after(error, seconds)
+            return
+        work.fail_remaining(report.step, error)
+    else:
+        work.fail_all(error)
+    report.error, report.is_cut_short = error, is_listing
+
+
+def _exhausted_message(step: str, error: Retryable) -> str:
+    attempts = f"It was tried {RETRIES + 1} times; retry when the cause is gone."
+    later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
+    return f"{step}: {error} {attempts if is_soon(error) else later}"
 
 
 @contextmanager
@@ -210,24 +301,21 @@ def _full(error: Exception) -> Retryable | None:
     return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
 
 
-def discover(discovery: Discovery) -> StepResult:
+def discover(discovery: Discovery, _after: Predecessors = None) -> TaskResult:
     """List the documents of a source."""
-    started = time.monotonic()
-    origin.work_for(discovery.lease.scope.organization)
-    with tracing.trace_step("discover", [discovery.listing.job_run_id]), explain_errors():
+    with record_step("discover", discovery) as report:
         discovery.list_documents()
-    counts.observe_seconds(catalog.STAGE, time.monotonic() - started, "discover")
-    return StepResult("discover", len(discovery.window))
+    return report.task_result()
 
 
-def fetch(work: Work, _after: Predecessors = None) -> StepResult:
+def fetch(work: Work, _after: Predecessors = None) -> TaskResult:
     """Download new content into the file store and finish unchanged documents."""
-    with record_step("fetch", work):
+    with record_step("fetch", work) as report:
         run_documents.start_window(work.db, work.lease, work.window)
         fetching.fetch_documents(
             work.db, work.lease, work.window, work.files, work.identity, work.source, goes_on=work.goes_on
         )
-    return StepResult("fetch", len(work.window))
+    return report.task_result()
 
 
 def prepare_parser(work: Work) -> None:
@@ -239,39 +327,39 @@ def prepare_parser(work: Work) -> None:
         for stage in items.BEFORE["parse"]
         for item in run_documents.at_stage(work.db, work.lease, work.window, stage)
     ]
-    with suppress(Retryable):  # parse tries again and reports the reason
+    with suppress(Retryable, Fatal):  # a step meets the error again and reports it
         work.parser.warm((item.name, item.media_type) for item in unparsed)
 
 
-def parse(work: Work, _after: Predecessors = None) -> StepResult:
+def parse(work: Work, _after: Predecessors = None) -> TaskResult:
     """Convert raw files to Markdown."""
-    with record_step("parse", work):
+    with record_step("parse", work) as report:
         parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on, ring=work.ring)
-    return StepResult("parse", len(work.window))
+    return report.task_result()
 
 
-def chunk(work: Work, _after: Predecessors = None) -> StepResult:
+def chunk(work: Work, _after: Predecessors = None) -> TaskResult:
     """Split Markdown into chunks by the model's tokens."""
-    with record_step("chunk", work):
+    with record_step("chunk", work) as report:
         work.choose_model()
         embedder = work.embedder
         tokenizer = tokenizer_for(embedder.provider, embedder.model)
         run_documents.take_back(work.db, work.lease, work.window, work.epoch)
         chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
-    return StepResult("chunk", len(work.window))
+    return report.task_result()
 
 
-def embed(work: Work, _after: Predecessors = None) -> StepResult:
+def embed(work: Work, _after: Predecessors = None) -> TaskResult:
     """Compute the missing vectors of chunks."""
-    with record_step("embed", work):
+    with record_step("embed", work) as report:
         embedding.embed_documents(work.db, work.lease, work.window, work.embedder)
-    return StepResult("embed", len(work.window))
+    return report.task_result()
 
 
-def upsert(work: Work, _after: Predecessors = None) -> StepResult:
+def upsert(work: Work, _after: Predecessors = None) -> TaskResult:
     """Store the vectors and make the new generation of each document visible."""
     options = settings.load_settings()
-    with record_step("upsert", work):
+    with record_step("upsert", work) as report:
         upserting.upsert_documents(
             work.db,
             work.lease,
@@ -281,19 +369,12 @@ def upsert(work: Work, _after: Predecessors = None) -> StepResult:
             timeout=options.readback_seconds,
             epoch=work.epoch,
         )
-    return StepResult("upsert", len(work.window))
+    return report.task_result()
 
 
-def shadow(work: Work, _after: Predecessors = None) -> StepResult:
+def shadow(work: Work, _after: Predecessors = None) -> TaskResult:
     """Store the vectors of the next model next to the visible ones."""
     timeout = settings.load_settings().readback_seconds
-    with record_step("shadow", work):
+    with record_step("shadow", work) as report:
         upserting.upsert_shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
-    return StepResult("shadow", len(work.window))
-
-
-def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:
-    try:
-        return namespaces.load(db, ring, lease.scope.namespace)
-    except ServiceError as error:
-        raise Fatal("The namespace was deleted.") from error
+    return report.task_result()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
+
+from flows import prefect_errors
 
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = [
@@ -95,3 +98,23 @@ def test_it_is_seen_where_it_is_used():
         "prefect.flows:_private",
         "self._submitting_flow_run_ids",
     }
+
+
+def given_names(path, states_of_prefect):
+    """Names of the states that a module of the flows makes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in states_of_prefect:
+            for value in [keyword.value for keyword in node.keywords if keyword.arg == "name"]:
+                yield value.value if isinstance(value, ast.Constant) else getattr(prefect_errors, value.id)
+
+
+def test_the_guide_has_each_state_of_prefect_and_of_the_flows():
+    from prefect import states
+
+    of_prefect = {name for name, _ in inspect.getmembers(states, inspect.isfunction) if name[0].isupper()}
+    own = {name for path in (PROJECT / "flows").rglob("*.py") for name in given_names(path, of_prefect)}
+    assert {"Interrupted", "CompletedWithFailures", "Waiting"} <= own
+    guide = (PROJECT / "docs" / "guides" / "prefect.md").read_text(encoding="utf-8")
+    section = guide.partition("## States")[2].partition("\n## ")[0]
+    cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
+    assert of_prefect | own <= set(re.findall(r"[A-Za-z]+", cells))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
-from flows import context, pipeline, reembed, report, run_context, tasks
+from flows import context, pipeline, reembed, report, run_context, step_outcome, tasks
 
 
 class _NoBar:
@@ -33,5 +33,5 @@ def without_prefect(monkeypatch, db, ring, *, before=lambda _step, _work: None):
     monkeypatch.setattr(tasks, "name_task", plain)
     monkeypatch.setattr(report, "ProgressBar", lambda _namespace, _total: _NoBar())
     monkeypatch.setattr(report, "report_listing", _no_listing)
-    for module in (pipeline, reembed, run_context, tasks):
+    for module in (pipeline, reembed, run_context, step_outcome):
         monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("flow run"))

@@ -11,7 +11,7 @@ from prefect.states import Failed
 
 from connectors import registry
 from connectors.http.retries import ServicePolicy
-from flows import steps, tasks
+from flows import long_waits, steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.queries import listings
@@ -24,8 +24,8 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(tasks, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(tasks, "CANCEL_CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(long_waits, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(long_waits, "CANCEL_CHECK_SECONDS", 0.05)
     with memory.serving("BOX") as made:
         yield made
 
@@ -75,7 +75,7 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
 
 
 def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
-    monkeypatch.setattr(tasks, "FULL_DISK_SECONDS", 0.2)
+    monkeypatch.setattr(long_waits, "FULL_DISK_SECONDS", 0.2)
     space.request()
     lease, _ = listing(space)
     left = [OSError(errno.ENOSPC, "full")] * 2
