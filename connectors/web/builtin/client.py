@@ -163,7 +163,7 @@ class Bounds:
 
     bytes: int
     seconds: float
-    redirects: int = 5
+    redirects: int = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import idna
-
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.http.html import About
 from retrieval.errors import Skippable
+from retrieval.network.page_identity import ascii_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,16 +97,8 @@ def host_of(url: str) -> str:
     except ValueError:
         return ""
     standard = {80, 443}
-    name = _ascii((parts.hostname or "").removesuffix("."))
+    name = ascii_host(parts.hostname or "")
     return name if port in standard else f"{name}:{port}"
-
-
-def _ascii(name: str) -> str:
-    """A host in any script as it is dialled, so that both spellings are one."""
-    try:
-        return name if name.isascii() else idna.encode(name, uts46=True).decode()
-    except idna.IDNAError:
-        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
-from connectors.web.crawl.website import page_key
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Skippable
+from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
 MAX_BYTES = 64 * 1024 * 1024

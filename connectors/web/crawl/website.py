@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from connectors.http import html
 from connectors.web.builtin import robots as robots_files
@@ -25,6 +24,7 @@ from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion.queries import frontier
 from retrieval.ingestion.queries.frontier import Change, Seen
 from retrieval.jobs import web_pages
+from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
 
 
@@ -207,19 +207,6 @@ class Walk:
 
     def _is_ours(self, url: str) -> bool:
         return self._rules.refusal(url) in ("", NOT_INCLUDED)
-
-
-def page_key(url: str) -> str:
-    """One spelling of a page: without its fragment, with a path, its host in small letters, no port that is usual."""
-    address = html.absolute_link(url, url)
-    if not address:
-        return url.partition("#")[0]
-    parts = urlsplit(address)
-    if "@" in parts.netloc:
-        return address
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    usual = parts.port in (None, {"http": 80, "https": 443}[parts.scheme])
-    return parts._replace(netloc=f"{host}" if usual else f"{host}:{parts.port}").geturl()
 
 
 def _read(data: bytes, url: str, media_type: str) -> page.Page | None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from connectors.http import html
 from connectors.web import scraping_api
 from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
-from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece, page_key
+from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ingestion.queries.frontier import Seen
 from retrieval.jobs import web_pages
 from retrieval.network.fetch_guard import Guard
+from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, SourceItem
 from retrieval.settings import Settings
 
@@ -197,4 +198,5 @@ class Pages:
 def _address(told: object) -> str:
     """One spelling, without its fragment; "" if it is none."""
     text = told.encode("utf-8", "replace").decode() if isinstance(told, str) else ""
-    return html.absolute_link(text, text) if text else ""
+    address = html.absolute_link(text, text) if text else ""
+    return page_key(address) if address else ""

@@ -143,15 +143,15 @@ def test_no_redirect_leads_to_an_attack(url, make):
         assert server.requests
 
 
-def test_five_redirects_are_followed_and_no_sixth(make):
+def test_ten_redirects_are_followed_and_no_eleventh(make):
     def play(path, _):
         left = int(path[1:])
         return answer(b"end") if left == 0 else answer(status="301 Moved", location=f"/{left - 1}")
 
     with serving(play) as server:
-        assert make().get(f"{server.url}/5", io.BytesIO()).url == f"{server.url}/0"
-        with pytest.raises(Skippable, match="more than 5 redirects"):
-            make().get(f"{server.url}/6", io.BytesIO())
+        assert make().get(f"{server.url}/10", io.BytesIO()).url == f"{server.url}/0"
+        with pytest.raises(Skippable, match="more than 10 redirects"):
+            make().get(f"{server.url}/11", io.BytesIO())
 
 
 @pytest.mark.parametrize("location", ["/the page?a=b c", "/the%20page?a=b%20c"])

@@ -2,12 +2,12 @@
 
 import pytest
 
-from connectors.web.crawl.website import page_key
 from flows import steps
 from retrieval.errors import Retryable
 from retrieval.ingestion import discover
 from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import garbage
+from retrieval.network.page_identity import page_key
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer
@@ -164,10 +164,34 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
         ("https://example.org:80/", "https://example.org:80/"),
         ("http://[::FFFF]:80/", "http://[::ffff]/"),
         ("http://example.org:/x", "http://example.org/x"),
+        ("http://größe.example./", "http://xn--gre-6ka8i.example/"),
+        ("http://example.org/größe", "http://example.org/gr%C3%B6%C3%9Fe"),
+        ("http://example.org/%67r%c3%b6%c3%9fe", "http://example.org/gr%C3%B6%C3%9Fe"),
+        ("http://example.org/a/%2E%2e/b/./", "http://example.org/b/"),
+        ("http://example.org/a%2fb|c", "http://example.org/a%2Fb%7Cc"),
+        ("http://example.org/?b=2&a=%7e1&a=0", "http://example.org/?a=~1&a=0&b=2"),
+        ("http://example.org/a;jsessionid=1A2B.node1/b;v=1", "http://example.org/a/b;v=1"),
+        ("http://example.org/(S(lit3py55t21z5v55vlm25s55))/a", "http://example.org/a"),
+        ("http://example.org/?PHPSESSID=x&id=1&sid=9f3c2ab81d", "http://example.org/?id=1"),
+        ("http://example.org/?sid=12&session=spring", "http://example.org/?session=spring&sid=12"),
+        ("http://example.org/?utm_source=a&UTM_Medium=b&gclid=c&fbclid=d", "http://example.org/"),
+        ("http://example.org/?ref=main&source=press", "http://example.org/?ref=main&source=press"),
     ],
 )
 def test_one_page_has_one_spelling(url, key):
     assert page_key(url) == page_key(key) == key
+
+
+def test_spellings_of_one_page_are_one_document(space, site):
+    spellings = ["/größe", "/gr%C3%B6%C3%9Fe", "/%67r%c3%b6%c3%9fe", "/x/../gr%C3%B6%C3%9Fe?utm_source=news"]
+    sessions = ["/owls;jsessionid=1A2B", "/owls?PHPSESSID=0f1e2d3c", "/owls?gclid=7#top"]
+    orders = ["/list?page=2&sort=name", "/list?sort=name&page=2"]
+    tree = {"/": [*spellings, *sessions, *orders], "/gr%C3%B6%C3%9Fe": [], "/owls": [], "/list?page=2&sort=name": []}
+    grow(site, tree)
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert sorted(paths(space, site, run)) == sorted(tree)
+    assert sorted(site.paths()) == sorted(tree)
+    assert reasons(space, run) == {}
 
 
 def wide(site, pages):
