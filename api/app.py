@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -18,7 +17,7 @@ from api.audit import AuditLog
 from api.auth import Authenticator
 from api.cors import CrossOrigin
 from api.errors import to_service_error
-from api.links import Links, ServerSecret
+from api.links import ServerSecret
 from api.mcp_hosts import Hosts
 from api.middleware import RequestMiddleware, rendered_error
 from api.oidc.issuer_keys import IssuerKeys
@@ -51,17 +50,11 @@ from api.routes import (
     webhooks,
 )
 from api.server import announce_on_sigterm
-from api.services import PROBES, THREADS, ConcurrencyLimit, ProbeThreads, Services
+from api.services import make_services
 from retrieval import tracing
-from retrieval.accounts.audit import Writer
-from retrieval.database import cursors
 from retrieval.database.database import Database
-from retrieval.documents import receipts
 from retrieval.errors import ErrorCode
-from retrieval.jobs.activity import SearchTimes
-from retrieval.jobs.notifications import Notifications
 from retrieval.metrics import catalog, counts
-from retrieval.metrics.figures import Figures
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -99,43 +92,21 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     """The application. It opens the database on the first request, so it starts while the database is away."""
     authenticator = Authenticator(database, ring, _tokens(settings), Roles(settings.oidc_roles))
     access = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
-    links = Links(database, ring, settings.base_url, settings.link_seconds)
-    times = SearchTimes(database)
-    drawings, conversions = ConcurrencyLimit(), ConcurrencyLimit("files are being converted")
-    cursor_secret = ServerSecret(database, ring, cursors.SECRET)
-    receipt_secret = ServerSecret(database, ring, receipts.SECRET)
-    probing = ProbeThreads(PROBES)
-    services = Services(
-        database,
-        ring,
-        settings,
-        Notifications(database),
-        threads,
-        links,
-        probing,
-        times,
-        drawings,
-        conversions,
-        cursor_secret,
-        receipt_secret,
-        Writer(database),
-        Figures(database),
-    )
+    services = make_services(settings, database, ring)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         background = [
-            asyncio.create_task(times.keep()),
+            asyncio.create_task(services.times.keep()),
             asyncio.create_task(services.weak_searches.keep()),
             asyncio.create_task(_keep_counts(database, served.counts)),
-            asyncio.create_task(_make_secrets(cursor_secret, receipt_secret)),
+            asyncio.create_task(_make_secrets(services.cursor_secret, services.receipt_secret)),
         ]
         announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
         for task in background:
             task.cancel()
-        await times.write()
+        await services.times.write()
         await services.weak_searches.write()
         await _write_counts(database, served.counts)
         await authenticator.close()
@@ -143,12 +114,12 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
             access.write()
         await database.async_close()
         database.close()
-        threads.shutdown(wait=False, cancel_futures=True)
+        services.threads.shutdown(wait=False, cancel_futures=True)
         services.reranking.shutdown(wait=False, cancel_futures=True)
         services.asking.shutdown(wait=False, cancel_futures=True)
         services.counting.shutdown(wait=False, cancel_futures=True)
-        drawings.close()
-        conversions.close()
+        services.drawings.close()
+        services.conversions.close()
         await asyncio.to_thread(tracing.end_tracing)
 
     router = Litestar(

@@ -39,7 +39,7 @@ class AuditLog:
         await self._writer.write(
             Entry(
                 organization_id=caller.organization,
-                key_id=None if person else caller.key_id,
+                key_id=None if person or context.source is not Source.API else caller.key_id,
                 key_name=None if person else caller.key_name,
                 principal=context.principal or (person.principal if person else None),
                 subject=person.subject if person else None,
@@ -53,7 +53,7 @@ class AuditLog:
                 object_ids=context.details.object_ids or None,
                 object_count=context.details.count or None,
                 changes=context.details.changes or None,
-                source=Source.API,
+                source=context.source,
             )
         )
 

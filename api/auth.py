@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
 from api import rates
@@ -337,6 +337,16 @@ def _caller(row: CallerRow, tenant: str | None) -> Caller:
         tenant_required=row.tenant_required,
         counted=row.counted,
     )
+
+
+async def find_service_caller(db: Database, name: str, organization: str, tenant: str | None) -> Caller | None:
+    """Return the caller for ingestion that a part of this service requests; None without the organization."""
+    parameters = {"organization": organization, "tenant": tenant}
+    row = await db.async_fetch_one(CallerRow, BY_ORGANIZATION[0], parameters)
+    if row is None:
+        return None
+    scopes = frozenset({"ingest:write"})
+    return replace(_caller(row, tenant), key_id=name.lower(), key_name=name, scopes=scopes)
 
 
 def _signed_in(row: CallerRow, tenant: str | None, person: Person, assignment: Place) -> Caller:

@@ -225,7 +225,10 @@ class ApiRequest(Request[Caller, None, State]):
             return await act()
 
         async def encode() -> bytes:
-            return msgspec.json.encode(await act())
+            answer = await act()
+            if self.context.follow_up is not None:
+                await self.context.follow_up(answer)
+            return msgspec.json.encode(answer)
 
         return await idempotency.answer_once(self.services.db, self.services.ring, idempotent, encode)
 

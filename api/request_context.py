@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
@@ -14,6 +14,7 @@ from litestar.utils.path import normalize_path
 from api.auth import Caller, Rate, require_permission
 from api.links import Bearer
 from api.permissions import PERMISSIONS, Reach
+from retrieval.accounts.audit import Source
 from retrieval.errors import ServiceError
 from retrieval.origin import Origin
 from retrieval.write_details import Details
@@ -46,6 +47,9 @@ class RequestContext:
     reach: Reach | None = None
     origin: Origin | None = None
     """What this request tells the work that comes of it."""
+    source: Source = Source.API
+    follow_up: Callable[[Any], Awaitable[None]] | None = None
+    """Receives the answer of an idempotent write, within its transaction."""
 
 
 def attach_context(scope: AsgiScope, context: RequestContext) -> None:

@@ -19,7 +19,9 @@ import structlog
 
 from api.links import Links, ServerSecret
 from retrieval.accounts.audit import Writer
+from retrieval.database import cursors
 from retrieval.database.database import AWAY, Database
+from retrieval.documents import receipts
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
@@ -113,6 +115,26 @@ class Services:
         """Call something that blocks; waits while all threads are busy."""
         loop, context = asyncio.get_running_loop(), copy_context()
         return await loop.run_in_executor(self.threads, lambda: context.run(function, *args, **kwargs))
+
+
+def make_services(settings: Settings, database: Database, ring: KeyRing) -> Services:
+    """Make the services of one process; none of them opens the database yet."""
+    return Services(
+        database,
+        ring,
+        settings,
+        Notifications(database),
+        ThreadPoolExecutor(THREADS, thread_name_prefix="port"),
+        Links(database, ring, settings.base_url, settings.link_seconds),
+        ProbeThreads(PROBES),
+        SearchTimes(database),
+        ConcurrencyLimit(),
+        ConcurrencyLimit("files are being converted"),
+        ServerSecret(database, ring, cursors.SECRET),
+        ServerSecret(database, ring, receipts.SECRET),
+        Writer(database),
+        Figures(database),
+    )
 
 
 STORAGE_PROBE_SECONDS: Final = 5.0

@@ -32,7 +32,7 @@ class ProgressBar:
     """A progress bar that counts documents, of what is not over in a moment."""
 
     def __init__(self, namespace: str, total: int) -> None:
-        self._key = _key("progress", namespace)
+        self._key = artifact_key("progress", namespace)
         self._artifact: UUID | None = None
         self._total = total
         self._done = 0
@@ -56,7 +56,7 @@ async def _bar(key: str, description: str) -> UUID:
     return await acreate_progress_artifact(progress=0.0, key=key, description=description)
 
 
-def _key(kind: str, namespace: str) -> str:
+def artifact_key(kind: str, namespace: str) -> str:
     """The key under which Prefect's Artifacts page shows the newest of this kind and namespace, with its history."""
     return f"{kind}-{namespace.lower().replace('_', '-')}"
 
@@ -64,7 +64,7 @@ def _key(kind: str, namespace: str) -> str:
 @contextlib.asynccontextmanager
 async def report_listing(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
     """Show the progress of a listing. `look`: reads the job run's progress, called in a thread."""
-    artifact = await _bar(_key("listing", namespace), "Finding out what to ingest.")
+    artifact = await _bar(artifact_key("listing", namespace), "Finding out what to ingest.")
     ended, bar = asyncio.Event(), 0.0
     watching = asyncio.create_task(_watch(artifact, look, ended))
     try:
@@ -102,11 +102,17 @@ def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
 
     Empty where the app's address is not known.
     """
-    options, runs = settings.load_settings(), {row.job_run_id for row in rows}
+    runs = {row.job_run_id for row in rows}
+    return link_to_run(namespace, runs.pop() if len(runs) == 1 else None)
+
+
+def link_to_run(namespace: str, job_run_id: str | None) -> str:
+    """Link to a job run in the admin app, or to all of the namespace; "" where the app's address is unknown."""
+    options = settings.load_settings()
     if not (options.ui_public_url or options.ui_port):
         return ""
     address = (options.ui_public_url or f"http://{options.ui_host}:{options.ui_port}").rstrip("/")
-    query = {"namespace": namespace} | ({"run": runs.pop()} if len(runs) == 1 else {})
+    query = {"namespace": namespace} | ({"run": job_run_id} if job_run_id else {})
     return f" [Open in the admin app]({address}/runs?{urlencode(query)})"
 
 
@@ -143,7 +149,7 @@ async def report_results(
         get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
     link = in_the_app(namespace, rows)
     description = f"Documents of this run: {total}{omission}{out}{removal}{link}"
-    await acreate_table_artifact(table=table, key=_key("results", namespace), description=description)
+    await acreate_table_artifact(table=table, key=artifact_key("results", namespace), description=description)
 
 
 def describe_failures(rows: Sequence[Outcome]) -> str:

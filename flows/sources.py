@@ -5,15 +5,16 @@ from __future__ import annotations
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from flows.parameters import Sitemap, Text, Urls, Website, flat_parameters
 from flows.pipeline import run_ingestion
-
-# Prefect shows and keeps parameters in the clear: they are ids only.
+from flows.requests import run_source
 
 
 @flow(name="ingest-text", persist_result=False)
-async def ingest_text(batch_id: str, attempt: int) -> State[None]:
+@flat_parameters
+async def ingest_text(parameters: Text) -> State[None]:
     """Ingest texts sent in the request."""
-    return await run_ingestion(batch_id, attempt)
+    return await run_source(parameters)
 
 
 @flow(name="ingest-file", persist_result=False)
@@ -23,21 +24,24 @@ async def ingest_file(batch_id: str, attempt: int) -> State[None]:
 
 
 @flow(name="ingest-urls", persist_result=False)
-async def ingest_urls(batch_id: str, attempt: int) -> State[None]:
+@flat_parameters
+async def ingest_urls(parameters: Urls) -> State[None]:
     """Ingest the pages of a list of URLs."""
-    return await run_ingestion(batch_id, attempt)
+    return await run_source(parameters)
 
 
 @flow(name="ingest-sitemap", persist_result=False)
-async def ingest_sitemap(batch_id: str, attempt: int) -> State[None]:
+@flat_parameters
+async def ingest_sitemap(parameters: Sitemap) -> State[None]:
     """Ingest the pages of a sitemap."""
-    return await run_ingestion(batch_id, attempt)
+    return await run_source(parameters)
 
 
 @flow(name="ingest-website", persist_result=False)
-async def ingest_website(batch_id: str, attempt: int) -> State[None]:
+@flat_parameters
+async def ingest_website(parameters: Website) -> State[None]:
     """Ingest the pages of a website by following its links."""
-    return await run_ingestion(batch_id, attempt)
+    return await run_source(parameters)
 
 
 @flow(name="ingest-notion", persist_result=False)

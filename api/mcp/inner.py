@@ -12,12 +12,13 @@ from urllib.parse import urlencode
 
 import msgspec
 from litestar import Litestar
-from litestar.types import HTTPScope, Message
+from litestar.types import HTTPScope
 
 from api import auth, on_behalf, permissions, request_context
 from api.audit import AuditLog, audited_operation
 from api.auth import Caller
 from api.errors import render_error, to_service_error
+from api.in_process import answer_of
 from api.links import Kind
 from api.request_context import RequestContext
 from api.services import Services
@@ -86,7 +87,7 @@ class Inner:
         scope = self._scope(method, path, query or {}, content)
         context = replace(self.context, status=0, code=None, tenant="", reach=None, namespace=None)
         request_context.attach_context(scope, context)
-        status, answered = await _answer_of(self.app, scope, content)
+        status, answered = await answer_of(self.app, scope, content)
         context.status = status
         self.context.rate, self.context.principal = context.rate, context.principal
         self.context.groups = context.groups
@@ -109,21 +110,3 @@ class Inner:
         inner |= {"method": method, "path": path, "raw_path": path.encode(), "headers": headers}
         inner |= {"query_string": urlencode(parameters).encode(), "extensions": {}}
         return cast("HTTPScope", inner)
-
-
-async def _answer_of(app: Litestar, scope: HTTPScope, content: bytes) -> tuple[int, bytes]:
-    messages = [{"type": "http.request", "body": content, "more_body": False}]
-    status, parts = 0, []
-
-    async def receive() -> Any:
-        return messages.pop() if messages else {"type": "http.disconnect"}
-
-    async def send(message: Message) -> None:
-        nonlocal status
-        if message["type"] == "http.response.start":
-            status = message["status"]
-        elif message["type"] == "http.response.body":
-            parts.append(message["body"])
-
-    await app(scope, receive, send)
-    return status, b"".join(parts)

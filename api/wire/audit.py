@@ -69,7 +69,7 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     object_id: Annotated[str | None, Meta(description="Id of the object; null if unknown.")]
     status: Annotated[int, Meta(description="Status code of the response.")]
     request_id: Annotated[str | None, Meta(description="Id of the request as returned in X-Request-Id.")]
-    source: Annotated[Literal["API", "CLI"], Meta(description="The interface of the write.")]
+    source: Annotated[Source, Meta(description="The interface of the write.")]
     subject: Annotated[str | UnsetType, Meta(description="Subject of the token if a person made the request.")] = UNSET
     object_ids: Annotated[list[str] | UnsetType, Meta(description="The first 100 documents that were changed.")] = UNSET
     object_count: Annotated[int, Meta(ge=0, description="Number of changed documents.")] | UnsetType = UNSET
@@ -93,7 +93,7 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
             object_id=entry.object_id,
             status=entry.status,
             request_id=entry.request_id,
-            source="API" if entry.source is Source.API else "CLI",
+            source=entry.source,
             subject=UNSET if entry.subject is None else entry.subject,
             object_ids=UNSET if entry.object_ids is None else entry.object_ids,
             object_count=UNSET if entry.object_count is None else entry.object_count,

@@ -40,6 +40,7 @@ class Source(StrEnum):
 
     API = "API"
     CLI = "CLI"
+    PREFECT = "PREFECT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

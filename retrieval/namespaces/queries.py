@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, LiteralString, TypeVar
+from typing import Literal, LiteralString, NamedTuple, TypeVar
 
 from retrieval.database import pagination
 from retrieval.database.pagination import Aged, Page, Part
@@ -91,3 +91,20 @@ async def count_namespaces(db: AsyncExecutor, organization: str, listing: Listin
 
 def _parameters(organization: str, listing: Listing) -> Params:
     return {"organization": organization, "only": listing.only, "name": listing.name, "tenant": listing.tenant}
+
+
+class NamespaceOwner(NamedTuple):
+    """A namespace with its organization."""
+
+    id: str
+    organization_id: str
+
+
+async def find_owners(db: AsyncExecutor, id_or_name: str) -> list[NamespaceOwner]:
+    """Return the namespace with this id, else those with this name, of all organizations."""
+    statement: LiteralString = (
+        "select id, organization_id from namespaces where deleted_at is null and (id = %(text)s or name = %(text)s)"
+        " order by id = %(text)s desc, id"
+    )
+    found = await db.async_fetch(NamespaceOwner, statement, {"text": id_or_name.replace("\x00", "\ufffd")})
+    return found[:1] if found and found[0].id == id_or_name else found

@@ -16,7 +16,8 @@ CONTRACTS = [
 ]
 PLANTED = [
     ("Imports go down only", "retrieval.jobs.runs", "connectors.registry"),
-    ("Imports go down only", "flows.dispatch.dispatcher", "api.auth"),
+    ("Imports go down only", "api.auth", "flows.context"),
+    ("Flows know of the API how it accepts a request", "flows.dispatch.dispatcher", "api.auth"),
     ("Imports go down only", "connectors.registry", "local.cli"),
     ("The admin app knows the API by HTTP alone", "ui.client", "retrieval.errors"),
     (

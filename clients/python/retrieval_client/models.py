@@ -97,7 +97,7 @@ class AuditEntry(Record):
     object_id: str | None
     status: int
     request_id: str | None
-    source: Literal["API", "CLI"]
+    source: Literal["API", "CLI", "PREFECT"]
     subject: str | None
     object_ids: list[str] | None
     object_count: int | None

@@ -214,15 +214,15 @@ class TokenUsage(SQLModel, table=True):
 class AuditEntry(SQLModel, table=True):
     """One requested write, done or refused. No foreign keys: an entry outlives its objects.
 
-    `status`: the HTTP status of the answer. `source`: API or CLI. `object_ids`: the first documents that were changed,
-    `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's own id of
-    the request, `client_request_id`: the client's.
+    `status`: the HTTP status of the answer. `source`: API, CLI or PREFECT. `object_ids`: the first documents that were
+    changed, `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's
+    own id of the request, `client_request_id`: the client's.
     """
 
     __tablename__ = "audit_entries"
     __table_args__ = (
         Index("audit_entries_by_age", "created_at", postgresql_using="brin"),
-        CheckConstraint("source in ('API','CLI')", name="audit_source"),
+        CheckConstraint("source in ('API','CLI','PREFECT')", name="audit_source"),
     )
     organization_id: str = text_column(primary_key=True)
     created_at: datetime = Field(

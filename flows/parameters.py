@@ -1,0 +1,153 @@
+"""Parameters of the ingestion deployments: the fields of Prefect's form, and the request that they make."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
+
+# Prefect shows and keeps parameters in the clear: they hold no secrets. Namespaces and connections do.
+
+T = TypeVar("T")
+
+
+class Ingestion(BaseModel):
+    """Parameters of every ingestion. They have types only: the API checks the values."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    path: ClassVar[str]
+    """Last segment of the operation's path in the API."""
+    source: ClassVar[str]
+
+    batch_id: SkipJsonSchema[str | None] = Field(None, exclude=True)
+    """Set by the dispatcher, for content that the service has accepted."""
+    attempt: SkipJsonSchema[int] = Field(1, exclude=True)
+    namespace: str | None = Field(
+        None,
+        exclude=True,
+        description="Namespace to ingest into: its id, or its name if no other namespace has it.",
+        examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"],
+    )
+    tenant: str | None = Field(None, exclude=True, description="Tenant that the documents belong to.")
+
+    def make_body(self, namespace_id: str) -> dict[str, Any]:
+        """Return the body of the API's request; parameters without a value are left out."""
+        config = self.model_dump(by_alias=True, exclude_none=True)
+        chunks = {name: config.pop(name) for name in ("chunkSize", "chunkOverlap") if name in config}
+        scrape = {name: config.pop(name) for name in ("includeSelectors", "excludeSelectors") if name in config}
+        if scrape:
+            config["scrapeOptions"] = scrape
+        request: dict[str, Any] = {"source": self.source, "config": config}
+        if chunks:
+            request["chunkConfig"] = chunks
+        return {"namespaceId": namespace_id, "ingestConfig": request}
+
+
+class Documents(Ingestion):
+    """Options of documents, for every source."""
+
+    metadata: dict[str, Any] | None = Field(
+        None, description="Metadata of the documents: up to 50 keys, which searches can filter by."
+    )
+    access: dict[str, Any] | None = Field(
+        None, description="Access list of the documents: users, groups, denied and public, as in the API."
+    )
+    chunk_size: int | None = Field(
+        None, description="Maximum number of tokens of a chunk. Default: 1000; needs chunk_overlap."
+    )
+    chunk_overlap: int | None = Field(
+        None, description="Number of tokens shared with the previous chunk. Default: 200; needs chunk_size."
+    )
+
+
+class Text(Documents):
+    """A text."""
+
+    path: ClassVar[str] = "text"
+    source: ClassVar[str] = "TEXT"
+
+    text: str | None = Field(None, description="Text to ingest. Prefect stores and shows it.")
+    name: str | None = Field(None, description="Name of the document; its external id if none is given.")
+    external_id: str | None = Field(None, description="External id. The same id again replaces the document.")
+    modified_at: str | None = Field(None, description="Time of the text's last modification, ISO 8601.")
+
+
+class Pages(Documents):
+    """Options of web pages."""
+
+    include_selectors: list[str] | None = Field(None, description="CSS selectors of the elements to include.")
+    exclude_selectors: list[str] | None = Field(None, description="CSS selectors of the elements to exclude.")
+
+
+class Urls(Pages):
+    """A list of URLs."""
+
+    path: ClassVar[str] = "urls"
+    source: ClassVar[str] = "URLS_LIST"
+
+    urls: list[str] | None = Field(None, description="URLs of the pages, up to 1000.")
+
+
+class Site(Pages):
+    """Limits of a listing of pages."""
+
+    include_paths: list[str] | None = Field(None, description="Substrings of URLs to include, such as /guide/.")
+    exclude_paths: list[str] | None = Field(None, description="Substrings of URLs to exclude, such as /login.")
+
+
+class Sitemap(Site):
+    """A sitemap."""
+
+    path: ClassVar[str] = "sitemap"
+    source: ClassVar[str] = "SITEMAP"
+
+    url: str | None = Field(None, description="URL of the sitemap.")
+    max_links: int = Field(1000, description="Maximum number of pages, up to 10,000.")
+
+
+class Website(Site):
+    """A website."""
+
+    path: ClassVar[str] = "website"
+    source: ClassVar[str] = "WEBSITE"
+
+    url: str | None = Field(None, description="URL of the start page.")
+    max_depth: int = Field(3, description="Maximum number of links between the start page and a page, up to 5.")
+    max_links: int = Field(100, description="Maximum number of pages, up to 10,000.")
+
+
+def flat_parameters(flow: Callable[[Any], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Give a flow the fields of its model as parameters, which Prefect shows one by one and `-p` sets."""
+    (model,) = (kind for name, kind in get_type_hints(flow).items() if name != "return")
+
+    @wraps(flow)
+    async def run(*args: Any, **parameters: Any) -> T:
+        return await flow(model(**signature.bind(*args, **parameters).arguments))
+
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=field.default,
+                annotation=_annotate(field),
+            )
+            for name, field in model.model_fields.items()
+        ],
+        return_annotation=Any,
+    )
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return run
+
+
+def _annotate(field: FieldInfo) -> Any:
+    # Prefect overrides the description of an annotation, but keeps further keys of its schema.
+    schema: dict[str, Any] = {"description": field.description, "examples": field.examples}
+    extra = Field(json_schema_extra={key: value for key, value in schema.items() if value is not None})
+    return Annotated[field.annotation, *field.metadata, extra]

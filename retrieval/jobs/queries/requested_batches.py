@@ -1,0 +1,49 @@
+"""Batches that a flow run makes itself: a person or a schedule in Prefect started it, not the dispatcher."""
+
+from __future__ import annotations
+
+from typing import LiteralString, NamedTuple
+
+from retrieval import ids
+from retrieval.database.database import Database
+
+
+class RequestedBatch(NamedTuple):
+    """A batch with its first job run."""
+
+    id: str
+    attempt: int
+    job_run_id: str
+    namespace: str
+
+
+async def make_batch(db: Database, job_run_id: str, flow_run_id: str, *, size: int) -> None:
+    """Make the batch of an accepted job run, dispatched to this flow run already. Joins the caller's transaction.
+
+    `size`: counted job runs of the batch; at the limit of a batch, no other job run joins it.
+    """
+    values = {"run": job_run_id, "batch": ids.batch_id(), "size": size, "flow_run": flow_run_id}
+    await db.async_execute(
+        "insert into batches (id, partition_id, source, size, flow_run_id, dispatched_at)"
+        " select %(batch)s, partition_id, source, %(size)s, %(flow_run)s, now() from job_runs where id = %(run)s",
+        values,
+    )
+    await db.async_execute("update job_runs set batch_id = %(batch)s where id = %(run)s", values)
+
+
+_FIND: LiteralString = (
+    "select b.id, b.attempt, r.id as job_run_id, p.namespace_id as namespace from batches b"
+    " join partitions p on p.id = b.partition_id"
+    " join job_runs r on coalesce(r.batch_id, r.resumes_batch) = b.id"
+)
+
+
+async def find_by_flow_run(db: Database, flow_run_id: str) -> RequestedBatch | None:
+    """Return the first batch of a flow run; None before its request is accepted."""
+    statement: LiteralString = _FIND + " where b.flow_run_id = %(flow_run)s order by b.created_at, r.number limit 1"
+    return await db.async_fetch_one(RequestedBatch, statement, {"flow_run": flow_run_id})
+
+
+async def find_by_job_run(db: Database, job_run_id: str) -> RequestedBatch | None:
+    """Return the batch of a job run; None if the job run was deleted."""
+    return await db.async_fetch_one(RequestedBatch, _FIND + " where r.id = %(run)s", {"run": job_run_id})
