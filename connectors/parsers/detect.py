@@ -10,6 +10,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from connectors.charsets import decoding
+from connectors.parsers import signatures
+from connectors.parsers.signatures import ForeignFormat
 from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
@@ -213,8 +215,9 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
     if re.search(rb"%PDF-\d", head[:1024]) and not (named_kind and named_kind.text):
         return PDF
     text = decode_start(head)
-    if text is None:
-        raise unknown_kind(name)
+    foreign = signatures.name_binary(head, name) if text is None else signatures.name_doubtful(head, name)
+    if text is None or foreign:
+        raise unknown_kind(name, foreign)
     if promised is MARKDOWN or (named_kind and not named_kind.text and promised and promised.text):
         named_kind = promised  # who names Markdown knows it, whatever the page's address ends in
     return _of_text(head, text, named_kind)
@@ -245,15 +248,20 @@ def _of_media_type(media_type: str) -> Kind | None:
     return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
 
 
-def unknown_kind(name: str) -> Skippable:
-    """The refusal of a kind that we do not take."""
+def unknown_kind(name: str, foreign: ForeignFormat | None = None) -> Skippable:
+    """The refusal of a kind that is not read. `foreign`: the format, where its bytes name one."""
     ending = PurePath(name).suffix.lower()
+    remedy = f" {foreign.remedy}" if foreign and foreign.remedy else ""
     if ending.removeprefix(".") in _BY_ENDING:
+        label = f": {foreign.name}" if foreign else ""
         return Skippable(
-            f"The file is named {ending}, but its content is of another kind. Kinds that are taken: {TAKEN}."
+            f"The file is named {ending}, but its content is of another kind{label}.{remedy} "
+            f"Kinds that are taken: {TAKEN}."
         )
-    subject = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
-    return Skippable(f"{subject} cannot be read. Kinds that are taken: {TAKEN}.")
+    hints = [ending if re.fullmatch(r"\.\w{1,8}", ending) else "", foreign.name if foreign else ""]
+    label = ", ".join(filter(None, hints))
+    subject = f"Files like this one ({label})" if label else "Files of this unknown kind"
+    return Skippable(f"{subject} cannot be read.{remedy} Kinds that are taken: {TAKEN}.")
 
 
 NOT_OPENED: Final = "It is protected in a way that no password opens here. Upload it without the protection."
@@ -284,27 +292,29 @@ _LOCKED_SLIDES: Final = b"\xdf\xc4\xd1\xf3"
 
 def kind_of_compound(data: bytes, name: str) -> Kind:
     """The kind by the names of the streams; Skippable if it is encrypted or of no kind we know."""
-    streams, locked = _seen(data)
+    streams, storages, locked = _list_streams(data)
     if locked:
         raise locked_file("The file")
     for stream, kind in _STREAMS.items():
         if stream in streams:
             return kind
-    raise unknown_kind(name)
+    raise unknown_kind(name, signatures.name_compound(streams | storages))
 
 
-def _seen(data: bytes) -> tuple[set[str], bool]:
-    """The file's own streams, not of what is embedded or attached, and if it is locked; if damaged, what shows."""
+def _list_streams(data: bytes) -> tuple[set[str], set[str], bool]:
+    """The file's own streams and storages, and if it is locked; of a damaged file, the streams that show."""
     import olefile
 
     try:
         with olefile.OleFileIO(io.BytesIO(data)) as file:
-            streams = {entry[0] for entry in file.listdir() if len(entry) == 1}
-            return streams, _PACKAGE in streams or _locked(file, streams)
+            entries = file.listdir()
+            streams = {entry[0] for entry in entries if len(entry) == 1}
+            storages = {entry[0] for entry in entries if len(entry) > 1}
+            return streams, storages, _PACKAGE in streams or _locked(file, streams)
     except (OSError, ValueError, IndexError):
         ends = {_PACKAGE: b"", **dict.fromkeys(_STREAMS, b"\0\0")}
         streams = {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
-        return streams, _PACKAGE in streams
+        return streams, set(), _PACKAGE in streams
 
 
 def _locked(file: olefile.OleFileIO, streams: set[str]) -> bool:

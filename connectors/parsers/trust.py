@@ -132,7 +132,15 @@ NOT_LAID_OUT = "Its columns and tables could not be made out: its text is in the
 NOTHING_RECOGNISED = "No text was recognised on the page."
 NO_LETTERS = "Its fonts do not say which letters they show."
 STRANGE_LETTERS = "Letters follow each other as in no language, in part of the text at least."
-_WITHOUT_MEANING = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f]")
+NO_LANGUAGE = "Its letters follow each other as in no language."
+NO_TEXT = "Its characters are bytes that are no text."
+_WORDY = 0.6
+_FEWEST_FOREIGN = 20
+_MIXED_SCRIPTS, _ACCENTED = 0.3, 0.6
+_EAST_ASIAN = frozenset(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"))
+_WITHOUT_MEANING = re.compile(
+    "[\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\uffff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 
 
 def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
@@ -156,13 +164,18 @@ def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuali
 def judge_whole(text: str) -> PageQuality:
     """Return the quality of a text without pages, such as that of an Office file.
 
-    Unlikely letters alone are only reported, and the text is kept: no font stood between the author's letters and
-    these.
+    Unlikely letters in a part of the text are only reported. The text is unread where all of its parts have them, or
+    where bytes of no text were decoded as one.
     """
     lost = _lost(text)
     if lost > _LOST:
         return unreadable_page(None, f"{lost:.0%} of its characters have no meaning.")
-    judged = [plausible for part in _parts(text) if (plausible := rate_plausibility(part)) is not None]
+    parts = list(_parts(text))
+    if parts and all(map(_is_decoded_binary, parts)):
+        return unreadable_page(None, NO_TEXT)
+    judged = [plausible for part in parts if (plausible := rate_plausibility(part)) is not None]
+    if judged and max(judged) < LIMIT and all(map(_is_wordy, parts)):
+        return unreadable_page(None, NO_LANGUAGE)
     plausible = min(judged, default=1.0)
     reasons = [*_reasons(lost), *([STRANGE_LETTERS] if plausible < LIMIT else [])]
     return PageQuality(None, round(min(1 - lost, plausible), 3), tuple(reasons))
@@ -189,3 +202,36 @@ def _parts(text: str) -> Iterator[str]:
     step = max(len(text) // _SAMPLES, _SAMPLE_LETTERS)
     for start in range(0, len(text), step):
         yield text[start : start + _SAMPLE_LETTERS]
+
+
+def _is_wordy(text: str) -> bool:
+    """Letters are most of it: tables of numbers and hexadecimal digits are not judged by their letters."""
+    solid = "".join(text.split())
+    return sum(map(str.isalpha, solid)) > _WORDY * len(solid)
+
+
+def _is_decoded_binary(text: str) -> bool:
+    """Characters of scripts that change from one to the next, unassigned ones, or hardly a letter without an accent."""
+    foreign = [character for character in text if character > "\x7f"]
+    if len(foreign) < _FEWEST_FOREIGN or 2 * len(foreign) < len("".join(text.split())):
+        return False
+    # ASCII as UTF-16 of the other byte order leads to characters beyond U+3400 whose second byte is zero.
+    swapped = sum(character >= "\u3400" and not ord(character) % 256 for character in foreign)
+    unassigned = sum(unicodedata.category(character) == "Cn" for character in foreign)
+    if swapped + unassigned > _MIXED_SCRIPTS * len(foreign):
+        return True
+    letters = list(filter(str.isalpha, text))
+    accented = sum("\xc0" <= letter < "\u0250" for letter in letters)
+    pairs = [pair for pair in pairwise(map(_script, text)) if all(pair)]
+    changes = sum(script != following for script, following in pairs)
+    is_mixed = len(pairs) >= _FEWEST_FOREIGN and changes > _MIXED_SCRIPTS * len(pairs)
+    return is_mixed or accented > _ACCENTED * len(letters) > 0
+
+
+@lru_cache(maxsize=8192)
+def _script(character: str) -> str:
+    """The script of a letter beyond ASCII; "" for other characters, and for letters that are written as marks."""
+    if character < "\x80" or unicodedata.category(character) not in ("Lo", "Ll", "Lu"):
+        return ""
+    name = unicodedata.name(character, "").partition(" ")[0]
+    return "CJK" if name in _EAST_ASIAN else name
