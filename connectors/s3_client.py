@@ -8,16 +8,35 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
-from botocore.awsrequest import AWSHTTPConnection, AWSHTTPConnectionPool, AWSHTTPSConnection, AWSHTTPSConnectionPool
+from botocore.awsrequest import (
+    AWSHTTPConnection,
+    AWSHTTPConnectionPool,
+    AWSHTTPSConnection,
+    AWSHTTPSConnectionPool,
+    AWSPreparedRequest,
+    AWSResponse,
+)
 from botocore.config import Config
-from botocore.httpsession import URLLib3Session
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    ReadTimeoutError,
+    SSLError,
+)
 from botocore.session import Session
-from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+from urllib3 import PoolManager, Retry, Timeout
+from urllib3 import exceptions as urllib3_errors
 
+from connectors.http.sessions import trusted_certificates
 from retrieval.metrics import catalog, counts
 from retrieval.network.fetch_guard import Guard
 
@@ -41,7 +60,7 @@ def make_client(
         verify=ca_bundle or True,
         config=_config(addressing),
     )
-    sender = _Sender(guarded, verify=ca_bundle or True)
+    sender = _Sender(guarded, ca_bundle)
     client.meta.events.register_first("before-send.s3", lambda request, **_: sender.send(request))
     client.meta.events.register_first("before-call.s3", _stay)
     client.meta.events.register("response-received.s3", _count)
@@ -84,25 +103,62 @@ def _bare() -> Session:
     return Session(session_vars=nothing)
 
 
-class _Sender(URLLib3Session):  # type: ignore[misc]
+class _Sender:
     """HTTP sender of the client: the guard dials each of its connections."""
 
-    def __init__(self, guarded: Guard | None, *, verify: str | bool) -> None:
-        super().__init__(
-            verify=verify, timeout=(CONNECT_SECONDS, READ_SECONDS), max_pool_connections=CONNECTIONS, proxies={}
-        )
-        if guarded is not None:
-            self._manager.pool_classes_by_scheme = _pools(guarded)
+    # botocore's own sender keeps its pools to itself.
+    def __init__(self, guarded: Guard | None, ca_bundle: str | None) -> None:
+        trusted = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else trusted_certificates(None, "S3")
+        timeout = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+        self._pools = PoolManager(maxsize=CONNECTIONS, timeout=timeout, ssl_context=trusted)
+        self._pools.pool_classes_by_scheme = _pool_classes(guarded or Guard(trusting=True))
+
+    def send(self, request: AWSPreparedRequest) -> AWSResponse:
+        """Send the request once. An error of botocore, which decides whether it is sent again."""
+        url = urlsplit(request.url)
+        # The path is sent as it was signed: `PoolManager.urlopen` would remove the dots of a key such as `a/../b`.
+        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        try:
+            answer = self._pools.connection_from_url(request.url).urlopen(
+                request.method,
+                target,
+                request.body,
+                request.headers,
+                retries=Retry(total=False),
+                assert_same_host=False,
+                preload_content=False,
+                decode_content=False,
+                enforce_content_length=False,
+            )
+            response = AWSResponse(request.url, answer.status, answer.headers, answer)
+            if not request.stream_output:
+                response.content  # noqa: B018 - reads the body, and frees the connection
+        except Exception as error:
+            raise _botocore_error(error, request) from error
+        return response
 
 
-def _pools(guarded: Guard) -> dict[str, type[Any]]:
+def _botocore_error(error: Exception, request: AWSPreparedRequest) -> BotoCoreError:
+    kinds: dict[type, type[BotoCoreError]] = {
+        urllib3_errors.SSLError: SSLError,
+        urllib3_errors.NewConnectionError: EndpointConnectionError,
+        urllib3_errors.ConnectTimeoutError: ConnectTimeoutError,
+        urllib3_errors.ReadTimeoutError: ReadTimeoutError,
+        urllib3_errors.ProtocolError: ConnectionClosedError,
+    }
+    kind = next((kinds[each] for each in type(error).__mro__ if each in kinds), HTTPClientError)
+    return kind(endpoint_url=request.url, error=error, request=request)
+
+
+def _pool_classes(guarded: Guard) -> dict[str, type[Any]]:
     class Plain(AWSHTTPConnection):  # type: ignore[misc]
-        def _new_conn(self) -> socket.socket:
-            return _dial(guarded, self)
+        def connect(self) -> None:
+            self.sock = _dial(guarded, self)
 
     class Secure(AWSHTTPSConnection):  # type: ignore[misc]
-        def _new_conn(self) -> socket.socket:
-            return _dial(guarded, self)
+        def connect(self) -> None:
+            self.sock = self.ssl_context.wrap_socket(_dial(guarded, self), server_hostname=self.host)
+            self.is_verified = True
 
     class PlainPool(AWSHTTPConnectionPool):  # type: ignore[misc]
         ConnectionCls = Plain
@@ -117,9 +173,9 @@ def _dial(guarded: Guard, connection: Any) -> socket.socket:
     try:
         dialled = guarded.connect(connection.host, connection.port, connection.timeout)
     except TimeoutError as error:
-        raise ConnectTimeoutError(connection, "The connection was not made in time.") from error
+        raise urllib3_errors.ConnectTimeoutError(connection, "The connection was not made in time.") from error
     except OSError as error:
-        raise NewConnectionError(connection, "The connection was not made.") from error
+        raise urllib3_errors.NewConnectionError(connection, "The connection was not made.") from error
     for option in connection.socket_options or ():
         dialled.setsockopt(*option)
     return dialled

@@ -91,7 +91,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
             {"region": region, "credentials": location.credentials},
             endpoint,
             addressing=settings.s3_addressing if location.endpoint or is_google else "virtual",
-            guarded=None if trusted else fetch_guard.make_guard(settings),
+            guarded=fetch_guard.make_trusting_guard(settings) if trusted else fetch_guard.make_guard(settings),
             ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )
     except fetch_guard.Blocked as error:
