@@ -92,10 +92,10 @@ class KeptTokens(local_embedder.MiniLM):
 
     kept: dict[tuple[int, ...], Any]
 
-    def _tokens(self, network: Any, rows: list[list[int]]) -> Any:
+    def token_vectors(self, network: Any, rows: list[list[int]]) -> Any:
         for row in rows:
             if tuple(row) not in self.kept:
-                self.kept[tuple(row)] = super()._tokens(network, [row])[0].astype(np.float16)
+                self.kept[tuple(row)] = super().token_vectors(network, [row])[0].astype(np.float16)
         tokens = np.zeros((len(rows), max(map(len, rows)), self.dimensions), np.float32)
         for at, row in enumerate(rows):
             tokens[at, : len(row)] = self.kept[tuple(row)]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic_settings import DotEnvSettingsSource
 
@@ -19,6 +19,9 @@ from local import LocalError
 from local.processes import TOKEN
 from retrieval.setting_values import WrongSetting
 from retrieval.settings import ENV_FILE, HOME, PROJECT, SECRETS, Settings, load_settings
+
+if TYPE_CHECKING:
+    from retrieval_client.cli.parsers import Commands
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 _ROLES = {
@@ -153,14 +156,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     command = arguments[0] if arguments else ""
     if command in (*_COMMANDS, *_ROLES, *_VERBS):
         with suppress(_WrongUsage):
-            return _parser(_OwnParser, with_client=False).parse_args(arguments)
+            return make_parser(_OwnParser, with_client=False).parse_args(arguments)
     # Loads the HTTP client, which the commands above do without.
     from retrieval_client.cli.parsers import CommandParser
 
-    return _parser(CommandParser).parse_args(arguments)
+    return make_parser(CommandParser).parse_args(arguments)
 
 
-def _parser(
+def make_parser(
     parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser, *, with_client: bool = True
 ) -> argparse.ArgumentParser:
     """Build the parser of all commands; those of a server's users only `with_client`."""
@@ -187,7 +190,7 @@ def _parser(
     return parser
 
 
-def _add_client_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_client_commands(commands: Commands) -> None:
     from retrieval_client.cli import parsers
 
     parsers.add_commands(commands)

@@ -169,7 +169,7 @@ class MiniLM(_Transformer):
         ids = self._ids([well_formed(text) for text in (query, *texts)], "query")
         network = _network(self.model, self._home, self.runtime(), self._precision, self._threads)
         end = time.monotonic() + seconds
-        query_tokens = late_interaction.scale_tokens(self._tokens(network, ids[:1])[0, 1:-1])
+        query_tokens = late_interaction.scale_tokens(self.token_vectors(network, ids[:1])[0, 1:-1])
         cosines = np.zeros((len(texts), len(query_tokens)), np.float32)
         order = sorted(range(len(texts)), key=lambda index: len(ids[index + 1]))
         for number in range(0, len(order), self._batch):
@@ -177,11 +177,11 @@ class MiniLM(_Transformer):
                 raise Retryable("The local reranker did not come to its end in time.")
             members = order[number : number + self._batch]
             rows = [ids[index + 1] for index in members]
-            tokens = self._tokens(network, rows)
+            tokens = self.token_vectors(network, rows)
             cosines[members] = late_interaction.find_cosines(query_tokens, tokens, [len(row) for row in rows])
         return late_interaction.weigh_cosines(ids[0][1:-1], cosines)
 
-    def _tokens(self, network: Network, rows: list[list[int]]) -> Embeddings:
+    def token_vectors(self, network: Network, rows: list[list[int]]) -> Embeddings:
         """The last layer's vectors of each text's tokens, padded: (texts, tokens, 384)."""
         return network.run(self._feeds(rows), minilm.TOKENS)
 

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 PROJECT = Path(__file__).resolve().parents[2]
 if str(PROJECT) not in sys.path:
@@ -151,25 +151,44 @@ def render_settings() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def list_commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield each command that can be called, with its parser; those with verbs by verb."""
-    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not any(action.required for action in nested):
-        yield name, parser
-    for action in nested:
-        for verb, subparser in action.choices.items():
-            yield from list_commands(subparser, f"{name} {verb}")
+class RecordingParser(argparse.ArgumentParser):
+    """Parser that keeps its arguments and its commands, which argparse does not list."""
+
+    def __init__(self, **options: Any) -> None:
+        self.arguments: list[argparse.Action] = []
+        self.commands: RecordedCommands | None = None
+        super().__init__(**options)
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        self.arguments.append(super().add_argument(*names, **options))
+        return self.arguments[-1]
+
+    def add_subparsers(self, **options: Any) -> Any:
+        self.commands = RecordedCommands(super().add_subparsers(**options), required=options.get("required", False))
+        return self.commands
 
 
-def describe_commands(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, str]:
-    """Return the one-line description of each command by its name."""
-    descriptions: dict[str, str] = {}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            descriptions |= {f"{prefix}{choice.dest}": choice.help for choice in action._choices_actions if choice.help}
-            for verb, subparser in action.choices.items():
-                descriptions |= describe_commands(subparser, f"{prefix}{verb} ")
-    return descriptions
+class RecordedCommands:
+    """Commands of a parser by name, each with its description and its parser."""
+
+    def __init__(self, commands: Any, *, required: bool) -> None:
+        self.required = required
+        self.by_name: dict[str, tuple[str, RecordingParser]] = {}
+        self._commands = commands
+
+    def add_parser(self, name: str, *, help: str) -> RecordingParser:  # noqa: A002 - argparse's name
+        parser: RecordingParser = self._commands.add_parser(name, help=help)
+        self.by_name[name] = (help, parser)
+        return parser
+
+
+def list_commands(parser: RecordingParser, name: str, summary: str = "") -> Iterator[tuple[str, str, RecordingParser]]:
+    """Yield name, description and parser of each command that can be called; those with verbs by verb."""
+    if not parser.commands or not parser.commands.required:
+        yield name, summary, parser
+    if parser.commands:
+        for verb, (description, subparser) in parser.commands.by_name.items():
+            yield from list_commands(subparser, f"{name} {verb}", description)
 
 
 def format_value(action: argparse.Action) -> str:
@@ -188,19 +207,14 @@ def format_argument(action: argparse.Action) -> str:
 
 def render_commands() -> str:
     """Return the Markdown of the page of commands."""
-    parser = cli._parser()
-    descriptions = describe_commands(parser)
+    parser = cast("RecordingParser", cli.make_parser(RecordingParser))
     lines = [COMMANDS_HEAD]
-    for name, command in list_commands(parser, parser.prog):
-        hidden = (argparse._HelpAction, argparse._SubParsersAction)
-        actions = [
-            action for action in command._actions if action.help != argparse.SUPPRESS and not isinstance(action, hidden)
-        ]
+    for name, summary, command in list_commands(parser, parser.prog):
+        actions = [action for action in command.arguments if action.help != argparse.SUPPRESS and action.dest != "help"]
         arguments = [action for action in actions if not action.option_strings]
         options = [action for action in actions if action.option_strings]
         usage = [name, *(format_argument(action) for action in arguments)]
         usage += [format_option(action) if action.required else f"[{format_option(action)}]" for action in options]
-        summary = descriptions[name.removeprefix("retrieval ")]
         lines += [f"## {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", "```text", " ".join(usage), "```", ""]
         rows = [
             "| `{}` | {} |".format(format_argument(action).replace("|", "\\|"), action.help) for action in arguments

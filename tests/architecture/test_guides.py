@@ -55,7 +55,7 @@ def test_a_request_of_the_guides_is_one_that_the_service_takes(path, body):
 
 @pytest.mark.parametrize("arguments", list(commands()))
 def test_a_command_of_the_guides_is_one_that_the_program_knows(arguments):
-    cli._parser().parse_args(arguments)
+    cli.make_parser().parse_args(arguments)
 
 
 def test_the_guides_show_requests_and_commands():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from connectors.http import responses
@@ -21,7 +21,6 @@ from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
-    from lxml.etree import _Element
 
 TITLE: Final = "Azure Blob Storage"
 VERSION: Final = "2021-12-02"
@@ -84,7 +83,7 @@ class Container:
         blobs = [stored for stored in objects if is_folder or not stored.key.endswith("/")]
         return Batch(blobs, root.findtext("NextMarker") or None)
 
-    def _stored(self, entry: _Element) -> StoredObject:
+    def _stored(self, entry: Any) -> StoredObject:
         name = entry.find("Name")
         text = (name.text or "") if name is not None else ""
         key = f"{self._name}/{unquote(text) if name is not None and name.get('Encoded') == 'true' else text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from connectors.http import responses, sessions
 from retrieval.errors import Fatal, Skippable
@@ -15,7 +15,6 @@ from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
-    from lxml.etree import _Element
 
 SECONDS: Final = 30.0
 """Seconds without a byte."""
@@ -111,7 +110,7 @@ class _Body:
         return next(self._pieces, b"")
 
 
-def parse_xml(body: bytes, tag: str, title: str) -> _Element:
+def parse_xml(body: bytes, tag: str, title: str) -> Any:  # lxml has no public name for the type of an element
     """The root of an answer in XML. TransientError for anything but a `tag`."""
     from lxml import etree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from connectors.http import responses
@@ -14,9 +14,6 @@ from connectors.sources.objects.tree import Tree
 from connectors.sources.objects.web import NotReadable, WebClient, parse_xml
 from retrieval.errors import Fatal
 from retrieval.settings import Settings
-
-if TYPE_CHECKING:
-    from lxml.etree import _Element
 
 TITLE: Final = "The WebDAV server"
 _NAMES: Final = ("resourcetype", "getcontentlength", "getlastmodified", "getetag")
@@ -81,7 +78,7 @@ def explain_refusals() -> Iterator[None]:
         raise Fatal("A folder below that of the connection may not be read with these credentials.") from error
 
 
-def _entry(element: _Element) -> dict[str, Any]:
+def _entry(element: Any) -> dict[str, Any]:
     """A resource in the words of fsspec. TransientError without a path."""
     properties = {
         name: part

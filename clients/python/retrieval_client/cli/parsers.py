@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -43,7 +43,13 @@ def _suggest(word: str, known: Sequence[str]) -> str:
     return f" Did you mean `{nearest[0]}`?" if nearest else ""
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+class Commands(Protocol):
+    """What `ArgumentParser.add_subparsers` returns."""
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser: ...  # noqa: A002 - argparse's name
+
+
+def add_commands(commands: Commands) -> None:
     """Add the parsers of all commands."""
     _add_eval(commands)
     ingest = commands.add_parser(
@@ -130,7 +136,7 @@ def add_server_options(command: argparse.ArgumentParser, default: str | None = N
     command.add_argument("--tenant", default=default, help=_TENANT)
 
 
-def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_eval(commands: Commands) -> None:
     measure = commands.add_parser("eval", help="measure searches of a running instance over judged questions")
     measure.add_argument(
         "file",
