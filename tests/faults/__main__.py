@@ -31,6 +31,9 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=60)
     options.add_argument("--seconds", type=float, default=60, help="in which the faults of a round happen")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    options.add_argument(
+        "--each", action="append", default=[], choices=sorted(faults.ACTIONS), help="a fault of every round; repeatable"
+    )
     options.add_argument("--processes", type=int, default=2, help="of the API")
     options.add_argument(
         "--prefect", choices=("own", "bundled"), default="own", help="own: of the operator, behind a network that fails"
@@ -48,7 +51,7 @@ def main() -> int:
         try:
             ends = time.monotonic() + 60 * chosen.minutes
             while not results or time.monotonic() < ends:
-                names = _names(chosen.seed, len(results), faults.able(place))
+                names = _names(chosen.seed, len(results), faults.able(place), chosen.each)
                 results.append(rounds.run(place, chosen.seed, len(results), chosen.seconds, names, chosen.patience))
                 print(results[-1], flush=True)
                 if chosen.logs and results[-1].wrong:
@@ -62,8 +65,9 @@ def main() -> int:
     return 1 if any(one.wrong for one in results) else 0
 
 
-def _names(seed: int, number: int, able: list[str]) -> list[str]:
-    return random.Random(f"{seed}/{number}/names").sample(able, EACH)
+def _names(seed: int, number: int, able: list[str], each: list[str]) -> list[str]:
+    others = [name for name in able if name not in each]
+    return each + random.Random(f"{seed}/{number}/names").sample(others, max(0, EACH - len(each)))
 
 
 def _table(results: list[Result], *, disk: bool) -> str:

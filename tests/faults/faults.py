@@ -9,13 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
+from prefect.states import Cancelling, Suspended
 
 from local import postgres
 from tests.faults.place import LEASE, Place
 
 KILLED = ("api", "worker", "fork server", "embedder", "child", "dispatcher", "prefect")
+RUNNING_SECONDS = 60.0
+"""In which a flow run is looked for that runs."""
 STOPPED = ("api", "worker", "embedder", "child", "dispatcher", "prefect")
 
 
@@ -163,6 +167,37 @@ def _refused(place: Place, seconds: float) -> None:
         place.sources.refuse(seconds)
 
 
+def _suspended(place: Place, seconds: float) -> None:
+    """A person suspends a flow run in Prefect, and resumes it later."""
+    if run := _set_running(place, Suspended(timeout_seconds=3600).model_dump(mode="json")):
+        place.suspended += 1
+        time.sleep(seconds)
+        path = f"/flow_runs/{run['id']}"
+        while (kept := place.call_prefect("GET", path)) and kept["state"]["type"] == "PAUSED":
+            place.call_prefect("POST", f"{path}/resume", {})
+            time.sleep(0.2)
+
+
+def _cancelled(place: Place, _seconds: float) -> None:
+    """A person cancels a flow run in Prefect."""
+    if run := _set_running(place, Cancelling().model_dump(mode="json")):
+        place.cancelled_batches.add(run["parameters"]["batch_id"])
+
+
+def _set_running(place: Place, state: dict[str, Any]) -> dict[str, Any] | None:
+    """A flow run that was running when its state was set; None if none was for a while."""
+    deadline, seen = time.monotonic() + RUNNING_SECONDS, {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
+    change = {"state": {key: state[key] for key in ("type", "name", "state_details")}}
+    while time.monotonic() < deadline:
+        for run in place.call_prefect("POST", "/flow_runs/filter", seen) or ():
+            if "batch_id" in run["parameters"]:
+                result = place.call_prefect("POST", f"/flow_runs/{run['id']}/set_state", change)
+                if result and result["status"] == "ACCEPT":
+                    return run
+        time.sleep(0.1)
+    return None
+
+
 ACTIONS: dict[str, Callable[[Place, float], None]] = {
     **{f"SIGKILL {role}": _prefect_killed if role == "prefect" else kill(role) for role in KILLED},
     **{f"SIGSTOP {role}": stop(role) for role in STOPPED},
@@ -182,6 +217,8 @@ ACTIONS: dict[str, Callable[[Place, float], None]] = {
     },
     "account refuses": _refused,
     "disk for the database full": _database_full,
+    "suspend and resume in Prefect": _suspended,
+    "cancel in Prefect": _cancelled,
 }
 LASTS = {
     **{f"SIGSTOP {role}": (1.0, 2.0 * LEASE) for role in STOPPED},
@@ -200,6 +237,7 @@ LASTS = {
     },
     "account refuses": (1.0, 5.0),
     "disk for the database full": (2.0, 6.0),
+    "suspend and resume in Prefect": (0.0, 15.0),
 }
 """Seconds, at least and at most."""
 

@@ -26,8 +26,8 @@ CHECKED = 6
 """Documents that are looked for by search."""
 
 _ENDED = """
-    select r.id, r.status, count(*) filter (where m.status = 'SUCCESS') as done, count(m) as documents,
-           string_agg(m.error, '; ') as errors
+    select r.id, r.status, r.cancel_requested, r.batch_id, count(*) filter (where m.status = 'SUCCESS') as done,
+           count(m) as documents, string_agg(m.error, '; ') as errors
     from job_runs r left join run_documents m on m.job_run_id = r.id where r.id = any(%s) group by r.id
 """
 _SO_FAR = """
@@ -48,9 +48,10 @@ _DOUBLE = {
 }
 
 
-def judge(place: Place, stream: Stream, dice: random.Random, patience: float) -> tuple[float, list[str]]:
-    """Seconds until the last job run ended, and what is wrong; call it when nothing fails any more.
+def judge(place: Place, stream: Stream, dice: random.Random, patience: float) -> tuple[float, int, list[str]]:
+    """Seconds until the last job run ended, number of cancelled ones, and what is wrong.
 
+    Call it when nothing fails any more.
     patience: how many times as long as is promised may be taken, on a machine that has other things to do.
     """
     began = time.monotonic()
@@ -58,9 +59,11 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
     with psycopg.connect(place.postgres.url(), autocommit=True, row_factory=dict_row) as connection:
         wrong += _until_ended(connection, patience)
         took = time.monotonic() - began
-        wrong += _lost(connection, stream)
+        excused = _cancelled(connection, place, stream)
+        cancelled = len(excused)
+        wrong += _lost(connection, stream, excused)
         if place.sources is not None:
-            wrong += _of_sources(connection, place, place.sources, stream, OPEN_SECONDS * patience)
+            wrong += _of_sources(connection, place, place.sources, stream, OPEN_SECONDS * patience, excused)
         connection.execute("update sweeps set due_at = least(due_at, now())")
         while (
             left := _count(connection, "select count(*) from sweeps")
@@ -71,11 +74,11 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
         for what, statement in _DOUBLE.items():
             if found := connection.execute(statement.encode()).fetchall():
                 wrong.append(f"{len(found)} times {what}: {found[:3]}")
-    wrong += _not_found(place, stream, dice)
+    wrong += _not_found(place, stream, dice, excused)
     wrong += _by_fsck(place)
     errors = place.service.unexpected_errors()
     place.service.told.update(errors)
-    return took, [*wrong, *(f"an error in a log: {line}" for line in errors)]
+    return took, cancelled, [*wrong, *(f"an error in a log: {line}" for line in errors)]
 
 
 def _until_ended(connection: psycopg.Connection[dict[str, Any]], patience: float) -> list[str]:
@@ -103,21 +106,33 @@ def _open(connection: psycopg.Connection[dict[str, Any]]) -> list[dict[str, Any]
     ).fetchall()
 
 
-def _lost(connection: psycopg.Connection[dict[str, Any]], stream: Stream) -> list[str]:
-    """Acknowledged job runs that are not there, or have not ingested their document."""
+def _cancelled(connection: psycopg.Connection[dict[str, Any]], place: Place, stream: Stream) -> set[str]:
+    """Job runs that a client cancelled, or that were cancelled with their flow run."""
+    statement = "select id from job_runs where cancel_requested and coalesce(batch_id, resumes_batch) = any(%s)"
+    rows = connection.execute(statement, [sorted(place.cancelled_batches)]).fetchall()
+    return {*stream.cancelled, *(row["id"] for row in rows)}
+
+
+def _lost(connection: psycopg.Connection[dict[str, Any]], stream: Stream, excused: set[str]) -> list[str]:
+    """Acknowledged job runs that are not there, or have not ingested their document though nobody cancelled them."""
     runs = {run: word for word, (run, _) in stream.runs.items()}
-    rows = {row["id"]: row for row in connection.execute(_ENDED.encode(), [[*runs, *stream.replaced]]).fetchall()}
-    wrong = [f"acknowledged and gone: {word} ({run})" for run, word in runs.items() if run not in rows]
-    wrong += [f"acknowledged and gone: {run}" for run in stream.replaced if run not in rows]
+    kept = [*runs, *stream.replaced, *stream.cancelled]
+    rows = {row["id"]: row for row in connection.execute(_ENDED.encode(), [kept]).fetchall()}
+    wrong = [f"acknowledged and gone: {runs.get(run, '')} ({run})" for run in kept if run not in rows]
     return wrong + [
         f"acknowledged and not ingested: {row}"
         for run, row in rows.items()
-        if run in runs and (row["status"], row["done"], row["documents"]) != ("COMPLETED", 1, 1)
+        if run in runs and run not in excused and (row["status"], row["done"], row["documents"]) != ("COMPLETED", 1, 1)
     ]
 
 
 def _of_sources(
-    connection: psycopg.Connection[dict[str, Any]], place: Place, kept: Sources, stream: Stream, seconds: float
+    connection: psycopg.Connection[dict[str, Any]],
+    place: Place,
+    kept: Sources,
+    stream: Stream,
+    seconds: float,
+    excused: set[str],
 ) -> list[str]:
     """Crawls that lack a page, and where the namespace is not what the account holds after another synchronization."""
     asked = [*stream.crawls, *stream.syncs]
@@ -129,17 +144,19 @@ def _of_sources(
             " and starts_with(external_id, %s)",
             [f"{kept.site.url}/{name}/"],
         ).fetchall()
-        if missing := kept.site.pages(name) - {row["external_id"] for row in pages}:
+        missing = kept.site.pages(name) - {row["external_id"] for row in pages}
+        if missing and run not in excused:
             wrong.append(f"crawled and not ingested: {sorted(missing)}, {rows.get(run)}")
     if refused := sources.synchronized(kept, place.service, seconds):
         wrong.append(refused)
     return wrong + kept.wrong(connection, place.service)
 
 
-def _not_found(place: Place, stream: Stream, dice: random.Random) -> list[str]:
+def _not_found(place: Place, stream: Stream, dice: random.Random, excused: set[str]) -> list[str]:
     """Some documents by the word that stands in each alone."""
     wrong = []
-    for word in dice.sample(sorted(stream.runs), min(CHECKED, len(stream.runs))):
+    words = sorted(word for word, (run, _) in stream.runs.items() if run not in excused)
+    for word in dice.sample(words, min(CHECKED, len(words))):
         keywords = {"semanticWeight": 0, "keywordWeight": 1}
         names = [hit["document"]["name"] for hit in place.service.search(word, topK=3, hybridConfig=keywords)]
         if names != [word]:

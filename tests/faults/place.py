@@ -14,7 +14,11 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from local import instance
 from local.processes import Process
@@ -46,6 +50,10 @@ class Place:
         self.sources = sources
         self.turn = threading.Lock()
         """Held by a fault that waits for roles to be up again."""
+        self.cancelled_batches: set[str] = set()
+        """Batches whose flow runs were cancelled in Prefect."""
+        self.suspended = 0
+        """Flow runs that were suspended in Prefect."""
         with ExitStack() as stack:
             self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
@@ -95,6 +103,28 @@ class Place:
             "prefect_api_url": f"http://127.0.0.1:{self.prefect_network.port}/api",
             "prefect_login": LOGIN,
         }
+
+    def call_prefect(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The answer of Prefect's API to a person, whose network works; None for 404, and if none came for a while."""
+        info = self.service.info
+        url, login = (
+            (f"http://127.0.0.1:{self.prefect.port}/api", LOGIN)
+            if self.prefect
+            else (info["prefect"], info["prefectLogin"])
+        )
+        user, _, password = login.partition(":")
+        deadline = time.monotonic() + UP_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                answer = httpx.request(method, url + path, json=body, auth=(user, password), timeout=10)
+                if answer.status_code == HTTPStatus.NOT_FOUND:
+                    return None
+                if answer.is_success:
+                    return answer.json()
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.5)
+        return None
 
     @property
     def networks(self) -> dict[str, Network]:

@@ -31,12 +31,15 @@ class Result:
     ended: float
     crawls: int = 0
     syncs: int = 0
+    suspended: int = 0
+    cancelled: int = 0
     wrong: Sequence[str] = field(default=())
 
     def __str__(self) -> str:
         head = (
             f"seed {self.seed}, round {self.number}: {self.acknowledged} documents and {self.replaced} replacements"
             f" acknowledged, {self.crawls} crawls, {self.syncs} synchronizations,"
+            f" {self.suspended} flow runs suspended, {self.cancelled} job runs cancelled,"
             f" {self.reads} whole versions read, all job runs ended {self.ended:.1f} s after the faults"
         )
         told = [f"  {fault}" for fault in self.plan] + [f"  WRONG: {one}" for one in self.wrong[:20]]
@@ -53,6 +56,8 @@ class Result:
             "replaced": self.replaced,
             "crawls": self.crawls,
             "syncs": self.syncs,
+            "suspended": self.suspended,
+            "cancelled": self.cancelled,
             "reads": self.reads,
             "endedSeconds": round(self.ended, 1),
             "wrong": list(self.wrong),
@@ -63,6 +68,7 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
     """One round on a place that is well; `patience` as the judge has it."""
     planned = faults.plan(seed, number, seconds, list(names))
     errors: list[str] = []
+    suspended = place.suspended
     with Stream(place, seed, number) as stream:
         began = time.monotonic()
         acting = [threading.Thread(target=_act, args=(place, fault, began, errors)) for fault in planned]
@@ -77,7 +83,7 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
         except AssertionError as error:
             errors.append(str(error))
         stream.until_read(READS, seconds=10 * patience)
-    took, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"), patience)
+    took, cancelled, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"), patience)
     return Result(
         seed,
         number,
@@ -88,6 +94,8 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
         took,
         len(stream.crawls),
         len(stream.syncs),
+        place.suspended - suspended,
+        cancelled,
         [*errors, *wrong],
     )
 

@@ -19,7 +19,7 @@ GIVES_UP = 120.0
 PAUSE = 0.4
 WORDS = 300
 """Of a document that is replaced: several chunks."""
-CRAWL_EVERY, SYNC_EVERY = 10.0, 4.0
+CRAWL_EVERY, SYNC_EVERY, CANCEL_EVERY = 10.0, 4.0, 3.0
 AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 507})
 
 
@@ -31,9 +31,17 @@ class Stream:
         self._dice = random.Random(f"{seed}/{number}/stream")
         self._label = f"s{seed}r{number}"
         self._stopped = threading.Event()
-        works = [self._send, self._replace, self._read, *([self._crawl, self._synchronize] if place.sources else [])]
+        works = [
+            self._send,
+            self._cancel,
+            self._replace,
+            self._read,
+            *([self._crawl, self._synchronize] if place.sources else []),
+        ]
         self._threads = [threading.Thread(target=self._kept, args=(one,)) for one in works]
         self.runs: dict[str, tuple[str, str]] = {}
+        self.cancelled: list[str] = []
+        """Job runs whose cancellation was acknowledged."""
         self.replaced: list[str] = []
         self.refused: list[str] = []
         self.crawls: dict[str, str] = {}
@@ -91,6 +99,18 @@ class Stream:
             self.runs[word] = (run, word)
         self._stopped.wait(self._dice.uniform(0, PAUSE))
 
+    def _cancel(self, client: httpx.Client) -> None:
+        """A text that is cancelled some moments later."""
+        config = {"text": "This document is not needed. " * 200, "name": f"{self._label}z{len(self.cancelled)}"}
+        body = {"namespaceId": self._place.service.namespace, "ingestConfig": {"source": "TEXT", "config": config}}
+        run = self._posted(client, "/v1/ingest/text", {"json": body})
+        if run is not None:
+            self._stopped.wait(self._dice.uniform(0, 1))
+            path, namespace = f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": self._place.service.namespace}
+            if self._answer(client, path, {"json": namespace}) is not None:
+                self.cancelled.append(run)
+        self._stopped.wait(CANCEL_EVERY)
+
     def _replace(self, client: httpx.Client) -> None:
         """The next version of the one document."""
         version = len(self.replaced)
@@ -122,7 +142,12 @@ class Stream:
         self._stopped.wait(SYNC_EVERY)
 
     def _posted(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> str | None:
-        """The acknowledged job run. The same request is sent again, by its key, for as long as nobody knows of it."""
+        """The acknowledged job run."""
+        answer = self._answer(client, path, sent)
+        return None if answer is None else str(answer["ingestJobRunId"])
+
+    def _answer(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> dict[str, Any] | None:
+        """The data of the answer. The same request is sent again, by its key, for as long as nobody knows of it."""
         key, deadline = str(uuid.UUID(int=self._dice.getrandbits(128), version=4)), time.monotonic() + GIVES_UP
         while time.monotonic() < deadline:
             info = self._place.service.info
@@ -133,7 +158,7 @@ class Stream:
                 time.sleep(0.3)
                 continue
             if answer.status_code == 200:
-                return str(answer.json()["data"]["ingestJobRunId"])
+                return dict(answer.json()["data"])
             if answer.status_code not in AGAIN or "error" not in answer.json():
                 self.wrong.append(f"{path}: {answer.status_code} {answer.text[:300]}")
                 return None
