@@ -80,7 +80,17 @@ def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
     return Permission(scope, bound, bound, on_behalf=True)
 
 
-_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(source_slug, CONNECTORS), "source")
+_INGESTIONS = (
+    "text",
+    "file",
+    "files",
+    "uploads",
+    "urls",
+    "sitemap",
+    "website",
+    *map(source_slug, CONNECTORS),
+    "source",
+)
 
 PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _unbound("namespaces:write"),

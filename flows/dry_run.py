@@ -136,7 +136,9 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
         estimator.text(request["externalId"], request["name"], trial.content or "")
         return
     if tools.source == "LOCAL_FILE":
-        _file(request, estimator)
+        for file in request.get("files", [request]):
+            estimator.goes_on()
+            _file(file, estimator)
         return
     source = registry.make_source(tools.source, config, tools.db, context.load_keys())
     if tools.source == "URLS_LIST":

@@ -3,6 +3,7 @@
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
      "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 if given
      "access": {…},                                                                            if given
+     "name": "handbook",                                                                       if given
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
      "dryRun": "WEBSITE",                                                                      tried only
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
@@ -51,6 +52,8 @@ class JobConfig:
     """When the request was made that a schedule repeats; None: the job is as old as its row."""
     dry_run: str | None = None
     """The source of which it is only to be found out what it would bring."""
+    name: str | None = None
+    """Name that the request gave to its job run."""
 
     def dump(self) -> str:
         """Serialize as JSON for `jobs.config`."""
@@ -70,6 +73,8 @@ class JobConfig:
             stored |= {"scheduled": True, "acceptedAt": self.accepted_at and self.accepted_at.isoformat()}
         if self.dry_run is not None:
             stored["dryRun"] = self.dry_run
+        if self.name is not None:
+            stored["name"] = self.name
         return json.dumps(stored)
 
     @classmethod
@@ -91,6 +96,7 @@ class JobConfig:
             scheduled="scheduled" in stored,
             accepted_at=accepted_at and datetime.fromisoformat(accepted_at),
             dry_run=stored.get("dryRun"),
+            name=stored.get("name"),
         )
 
 
@@ -99,6 +105,8 @@ def connection_of(job: LiteralString = "j") -> LiteralString:
     return f"({job}.config ->> 'connectionId')"
 
 
+NAME: LiteralString = "(j.config ->> 'name')"
+"""Name that was given to the job run of a job `j`, null without one."""
 URL: LiteralString = "j.config -> 'request' ->> 'url'"
 """What a job `j` of the web starts at."""
 REQUEST: LiteralString = "j.config -> 'request'"

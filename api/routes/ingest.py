@@ -7,7 +7,7 @@ import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
@@ -19,6 +19,7 @@ from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.uploads import ABSENT, Form
 from api.wire import ingest as wire
+from api.wire import ingest_files as files_wire
 from api.wire.access import Access
 from api.wire.common import Answer
 from connectors import registry
@@ -28,10 +29,13 @@ from retrieval.ingestion import convert
 from retrieval.ingestion.convert import Converted
 from retrieval.job_config import Ingestion
 from retrieval.jobs import dry_runs, runs
-from retrieval.jobs.runs import Upload
+from retrieval.jobs import uploads as job_uploads
+from retrieval.jobs.runs import NewFile
+from retrieval.jobs.uploads import StoredUpload, Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import OcrStrategy, RawContent, Scope
 
+F = TypeVar("F", bound=msgspec.Struct)
 INVALID = ErrorCode.INVALID_INGEST_CONFIG
 
 JSON_FIELDS: Mapping[str, Callable[[bytes], Any]] = {
@@ -41,6 +45,8 @@ JSON_FIELDS: Mapping[str, Callable[[bytes], Any]] = {
     "access": decode.json_reader(Access, INVALID, at="access"),
 }
 """Form fields that hold JSON as text."""
+_FILE_OPTIONS = frozenset({*JSON_FIELDS, "externalId", "modifiedAt", "dryRun"})
+"""Form fields of a file that is ingested at once."""
 
 
 def ingestion_operation(
@@ -129,7 +135,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     """Ingest a file. Send a multipart form with fields in any order. The limit is 50 MiB."""
     services = request.services
     async with uploads.read_form(request, services) as form:
-        fields = _fields(form)
+        fields = _fields(form, wire.FileForm)
         scope = request.scope_of(fields.namespace_id)
         if fields.metadata is not None:
             fields.metadata = metadata.accept_metadata(fields.metadata, services.settings, INVALID, "metadata")
@@ -149,8 +155,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
         external_id = fields.external_id or form.identity()
         name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
         if fields.dry_run:
-            upload_fields = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
-            job = {"externalId": external_id, "name": name, **upload_fields}
+            job = _describe(NewFile(external_id, name, form.media_type, form.size, form.sha256, {}, upload))
             return await dry_run(request, scope, "file", source="LOCAL_FILE", how=options, config=job)
         accepted = await runs.accept_file(
             services.db,
@@ -169,6 +174,112 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     return await request.once(accept, form.content())
 
 
+@operation(
+    "POST",
+    "/v1/ingest/uploads",
+    tag="Ingestion",
+    form=files_wire.FileUploadForm,
+    tenant=TenantUse.MADE,
+    invalid=INVALID,
+    failed=ErrorCode.INGESTION_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    creates=True,
+)
+async def create_upload(request: ApiRequest) -> files_wire.FileUploadAnswer | bytes:
+    """Store a file for an ingestion of several. `POST /v1/ingest/files` ingests it within a day; then it is deleted."""
+    services = request.services
+    async with uploads.read_form(request, services) as form:
+        for name in sorted(_FILE_OPTIONS.intersection(form.fields)):
+            message = f"{name} is not a field of an upload: send it with POST /v1/ingest/files."
+            raise ServiceError(INVALID, message, field=name, reason="not_allowed")
+        fields = _fields(form, files_wire.FileUploadForm)
+        scope = request.scope_of(fields.namespace_id)
+        if (previous := await request.recall(form.content())) is not None:
+            return previous
+        upload = await _store(services, scope, form)
+
+    async def keep() -> files_wire.FileUploadAnswer:
+        await job_uploads.keep_upload(
+            services.db, StoredUpload(upload, form.name, form.media_type, form.size, form.sha256)
+        )
+        await request.save_tenant()
+        return files_wire.FileUploadAnswer(
+            message="File stored", data=files_wire.FileUploadData(upload.id, form.name, form.size)
+        )
+
+    return await request.once(keep, form.content())
+
+
+@ingestion_operation(
+    "/v1/ingest/files",
+    example={
+        "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+        "ingestConfig": {
+            "source": "FILE",
+            "config": {
+                "name": "handbook",
+                "files": [
+                    {"uploadId": "up_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0", "externalId": "handbook/cover.pdf"},
+                    {"uploadId": "up_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r1", "externalId": "handbook/index.pdf"},
+                ],
+            },
+        },
+    },
+)
+@idempotent
+async def ingest_files(request: ApiRequest, data: JSONBody[files_wire.IngestFiles]) -> wire.IngestAnswer:
+    """Ingest several uploaded files by one job run. `POST /v1/ingest/uploads` stores each of them first."""
+    services, scope = request.services, request.scope_of(data.namespace_id)
+    config, at = data.ingest_config.config, "ingestConfig.config"
+    if config.metadata is not None:
+        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{at}.metadata")
+    chunks = data.ingest_config.chunk_config or config.chunk_config
+    options = wire.as_ingestion(
+        config.metadata,
+        chunks,
+        chunks_at="ingestConfig.chunkConfig",
+        ocr=config.ocr_config,
+        access=(f"{at}.access", config.access),
+    )
+    async with services.db.async_together():
+        files = await _take_uploads(services, scope, config)
+        if data.dry_run:
+            request_files = [_describe(file) for file in files]
+            job = {"name": config.name or f"{len(files)} files", "files": request_files}
+            return await dry_run(request, scope, "files", source="LOCAL_FILE", how=options, config=job)
+        receipt, _ = await runs.accept_files(services.db, scope, files, options, config.name)
+        await request.save_tenant()
+    return wire.IngestAnswer.of_several(receipt, "files")
+
+
+async def _take_uploads(services: Services, scope: Scope, config: files_wire.FilesConfig) -> list[NewFile]:
+    """Return the files of the request. Raises INVALID_INGEST_CONFIG for one that is not there, or is named twice."""
+    stored = await job_uploads.take_uploads(services.db, scope, [file.upload_id for file in config.files])
+    files: list[NewFile] = []
+    external_ids: set[str] = set()
+    for index, file in enumerate(config.files):
+        field = f"ingestConfig.config.files[{index}]"
+        upload = stored.pop(file.upload_id, None)
+        if upload is None:
+            message = f"There is no upload {file.upload_id} to ingest: it was ingested, or is older than a day."
+            raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="no_such_upload")
+        external_id = file.external_id or upload.name or upload.sha256.hex()
+        if external_id in external_ids:
+            message = f"{external_id} is the identity of two files: give each an externalId of its own."
+            raise ServiceError(INVALID, message, field=f"{field}.externalId", reason="repeated")
+        external_ids.add(external_id)
+        name = upload.name or file.external_id or f"{uploads.FILE} {external_id[:12]}"
+        content = upload.media_type, upload.size, upload.sha256
+        files.append(NewFile(external_id, name, *content, config.metadata or {}, upload.upload))
+    return files
+
+
+def _describe(file: NewFile) -> dict[str, Any]:
+    """Return what a dry run needs to know of a file."""
+    upload_fields = {"rawKey": file.upload.key, "mediaType": file.media_type, "size": file.size}
+    return {"externalId": file.external_id, "name": file.name, **upload_fields}
+
+
 def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
     config, field = ingest_config.config, "ingestConfig.config"
     if not config.text.strip():
@@ -185,10 +296,10 @@ def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
         config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{field}.metadata")
 
 
-def _fields(form: Form) -> wire.FileForm:
+def _fields(form: Form, form_type: type[F]) -> F:
     """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
     members: dict[str, Any] = {}
-    form.require_single({member.encode_name for member in msgspec.structs.fields(wire.FileForm)})
+    form.require_single({member.encode_name for member in msgspec.structs.fields(form_type)})
     for name, content in form.fields.items():
         value = content.removeprefix(codecs.BOM_UTF8)
         if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
@@ -200,7 +311,7 @@ def _fields(form: Form) -> wire.FileForm:
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     form.require_file()
-    return decode.convert_members(members, wire.FileForm, INVALID)
+    return decode.convert_members(members, form_type, INVALID)
 
 
 def _flag(value: bytes) -> bool:
@@ -219,7 +330,7 @@ def _text(config: wire.TextConfig) -> dict[str, str]:
 async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     """Store the file in the namespace's file store before anything is recorded: an accepted file is a stored one."""
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    upload = await runs.begin_upload(services.db, scope)
+    upload = await job_uploads.begin_upload(services.db, scope)
     await services.in_thread(lambda: registry.file_store(config).put(upload.key, form.pieces()))
     return upload
 
@@ -277,5 +388,7 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
 HANDLERS = (
     ingest_text,
     ingest_file,
+    create_upload,
+    ingest_files,
     convert_file,
 )

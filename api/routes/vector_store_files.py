@@ -25,7 +25,9 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, runs
+from retrieval.jobs import uploads as job_uploads
 from retrieval.jobs.runs import JobRun, NewFile
+from retrieval.jobs.uploads import Upload
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
@@ -87,14 +89,14 @@ async def _copy(
     uploads, store = await find_uploads(request, files), registry.file_store(namespace)
     for file in files:
         source = uploads[file.file_id]
-        copies.append(_new_file(source, file, await runs.begin_upload(services.db, scope)))
+        copies.append(_new_file(source, file, await job_uploads.begin_upload(services.db, scope)))
         pieces = file_uploads.read_pieces(services.db, source.id)
         if await services.in_thread(store.put, copies[-1].upload.key, pieces) != source.size:
             raise file_not_found()
     return copies
 
 
-def _new_file(source: UploadedFile, file: wire.AddFile, target: runs.Upload) -> NewFile:
+def _new_file(source: UploadedFile, file: wire.AddFile, target: Upload) -> NewFile:
     attributes = dict(file.attributes or {})
     return NewFile(source.id, source.name, source.media_type, source.size, source.sha256, attributes, target)
 

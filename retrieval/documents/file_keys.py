@@ -38,6 +38,11 @@ def of_upload(scope: Scope, upload_id: str) -> str:
     return f"{_root(scope)}/{upload_id}/{RAW}"
 
 
+def upload_id(key: str) -> str:
+    """Return the id of the upload that has this key."""
+    return key.rsplit("/", 2)[1]
+
+
 def member_name(number: int) -> str:
     """The name of a file that was packed into a document."""
     return f"members/{number}"

@@ -13,13 +13,13 @@ from retrieval.logs import without_query
 CHARACTERS = 100
 
 _ABOUT: LiteralString = f"""
-    {job_config.URL} as url,
+    {job_config.NAME} as given, {job_config.URL} as url,
     coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
              {job_config.TRIED_NAME}) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
 ABOUT: LiteralString = "(select " + _ABOUT + ") named"
-"""The words that job run `r` with its job `j` is found by: `url`, `first`, `account`. Nothing is counted for them."""
+"""Words by which job run `r` of job `j` is found: `given`, `url`, `first`, `account`. Nothing is counted for them."""
 COLUMNS: LiteralString = f"""
     r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_ABOUT}
 """
@@ -29,12 +29,13 @@ COLUMNS: LiteralString = f"""
 @dataclass(frozen=True, slots=True)
 class About:
     """Parts of a job run's name. `tried`: the source of a dry run; `whole`, `hosts`: numbers of documents and hosts;
-    `first`: name of the first document; `account`: name of the connection."""
+    `given`: name in the request; `first`: name of the first document; `account`: name of the connection."""
 
     source: str
     tried: str | None
     whole: int
     hosts: int
+    given: str | None
     url: str | None
     first: str | None
     account: str | None
@@ -54,6 +55,8 @@ _QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
 def run_name(run: About) -> str:
     """Return the name of a job run."""
     source, several = run.tried or run.source, run.whole > 1
+    if run.given:
+        return plain_name(run.given)
     if source == "REEMBED":
         return counted_noun(run.whole, "document")
     documents = counted_noun(run.whole, _WORDS.get(run.source, "document"))

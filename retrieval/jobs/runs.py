@@ -12,28 +12,19 @@ from typing import Any, LiteralString
 from retrieval import ids, job_config, origin, principals
 from retrieval.database import partitions
 from retrieval.database.database import Database
-from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import levers, names, run_outcome
 from retrieval.jobs.queries import acceptance, breakers
 from retrieval.jobs.queries import progress as run_progress
 from retrieval.jobs.run_outcome import Notice
+from retrieval.jobs.uploads import Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.statuses import WAITING, DocumentStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
 """NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs seconds, no job run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file that is being written to the file store. If no request is accepted for it, garbage collection deletes it
-    after a day."""
-
-    key: str
-    sweep: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +168,6 @@ async def accept_urls(
     return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
 
 
-async def begin_upload(db: Database, scope: Scope) -> Upload:
-    """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
-    partition = await partitions.ensure_partition(db, scope)
-    if partition is None:
-        raise namespaces.not_found()
-    key = file_keys.of_upload(scope, ids.new_id("up_"))
-    sweep = await db.async_fetch_one(
-        int,
-        "insert into sweeps (partition_id, kind, file_key, due_at)"
-        " values (%(partition)s, 'file', %(key)s, now() + interval '1 day') returning id",
-        {"partition": partition, "key": key},
-    )
-    if sweep is None:
-        raise RuntimeError("insert … returning gave no row")
-    return Upload(key, sweep)
-
-
 async def accept_file(
     db: Database,
     scope: Scope,
@@ -239,17 +213,21 @@ class NewFile:
 
 
 async def accept_files(
-    db: Database, scope: Scope, files: Sequence[NewFile], ingestion: Ingestion
+    db: Database, scope: Scope, files: Sequence[NewFile], ingestion: Ingestion, name: str | None = None
 ) -> tuple[Receipt, list[str]]:
-    """Accept the ingestion of several files as one job run. Returns the ids of documents that had a version, too."""
+    """Accept the ingestion of several files as one job run. Returns the ids of documents that had a version, too.
+
+    `name`: of the job run; without it the number of its files.
+    """
     run = ids.job_run_id()
     values: dict[str, Any] = {
         **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
         "source": "LOCAL_FILE",
-        "config": JobConfig(ingestion).dump(),
+        "config": JobConfig(ingestion, name=name).dump(),
         **origin.origin_params(),
+        "access": principals.stored_access(ingestion.access),
         "documents": [ids.document_id() for _ in files],
         "external_ids": [file.external_id for file in files],
         "names": [file.name for file in files],

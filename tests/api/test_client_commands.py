@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -12,13 +14,14 @@ from local import LocalError, client
 from retrieval.accounts import api_keys
 from retrieval.settings import Settings
 from retrieval_client import cli
+from retrieval_client.cli import ingest as ingest_command
 
 
 @pytest.fixture
 def ingest(base, org, tmp_path, capsys):
     """A function that runs the command without waiting; its exit code and its lines."""
 
-    def run(space, *what, ocr=False, dry_run=False, config=None):
+    def run(space, *what, ocr=False, dry_run=False, config=None, no_wait=True):
         options = argparse.Namespace(
             command="ingest",
             what=list(what),
@@ -27,7 +30,7 @@ def ingest(base, org, tmp_path, capsys):
             ocr=ocr,
             config=config,
             dry_run=dry_run,
-            no_wait=True,
+            no_wait=no_wait,
             namespace=space,
             url=base,
             key=org.api_key,
@@ -47,6 +50,90 @@ def test_more_urls_than_a_request_may_name_are_sent_in_parts(ingest, org):
     assert code == 0
     assert [line["what"] for line in lines] == ["1000 URLs", "https://docs.example.com/1000"]
     assert len({line["ingestJobRunId"] for line in lines}) == 2
+
+
+def external_ids(org, space):
+    body = {"namespaceId": space, "filterConfig": {}}
+    return {
+        document["externalId"] for document in org.client.post("/v1/documents", json=body).json()["data"]["documents"]
+    }
+
+
+def list_runs(org, space):
+    return org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
+
+
+def test_a_folder_is_one_job_run_under_its_name_without_the_files_that_are_refused(ingest, org, tmp_path):
+    (tmp_path / "handbook" / "old").mkdir(parents=True)
+    for name in ("a.txt", "b.txt", "old/a.txt"):
+        (tmp_path / "handbook" / name).write_text(f"Seals dive, says {name}.")
+    (tmp_path / "handbook" / "empty.txt").touch()
+    space = org.namespace()
+    code, (refused, line) = ingest(space, "handbook", "handbook/a.txt")
+    assert code == 1
+    assert refused["what"] == "handbook/empty.txt"
+    assert "The file is empty" in refused["error"]
+    (run,) = list_runs(org, space)
+    assert (run["id"], run["name"], run["progress"]["found"]) == (line["ingestJobRunId"], "handbook, a.txt", 3)
+    assert external_ids(org, space) == {"handbook/a.txt", "handbook/b.txt", "handbook/old/a.txt"}
+    code, (refused, line) = ingest(space, "handbook", dry_run=True)
+    assert (code, line["what"]) == (1, "handbook")
+    assert len(external_ids(org, space)) == 3
+
+
+def test_a_folder_of_more_files_than_a_request_may_name_is_several_job_runs_of_one_name(
+    ingest, org, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ingest_command, "FILES", 2)
+    (tmp_path / "handbook").mkdir()
+    for number in range(5):
+        (tmp_path / "handbook" / f"{number}.txt").write_text(f"Seal {number}.")
+    space = org.namespace()
+    code, lines = ingest(space, "handbook")
+    names = ["handbook (1 of 3)", "handbook (2 of 3)", "handbook (3 of 3)"]
+    assert (code, [line["what"] for line in lines]) == (0, names)
+    assert [run["name"] for run in list_runs(org, space)] == names[::-1]
+    assert [run["progress"]["found"] for run in list_runs(org, space)] == [1, 2, 2]
+
+
+def finish(org, run, *names):
+    """End these documents of a job run; the run itself where none is left."""
+    org.db.rows(
+        "update run_documents set status = 'SUCCESS' where job_run_id = %(run)s and name = any(%(names)s)",
+        {"run": run, "names": [*names]},
+    )
+    org.db.rows(
+        "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now() where id = %(run)s"
+        " and not exists (select from run_documents where job_run_id = %(run)s and status <> 'SUCCESS')",
+        {"run": run},
+    )
+
+
+def test_results_are_printed_as_documents_and_job_runs_end(base, org, tmp_path):
+    """In any order, while others of the same invocation are still at work."""
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"Seals dive, says {name}.")
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    page = "https://docs.example.com/start"
+    command = [sys.executable, "-m", "local.cli", "ingest", str(tmp_path), page, "--namespace", space]
+    environment = os.environ | {"RETRIEVAL_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        [*command, "--url", base, "--key", org.api_key], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            while len(runs := list_runs(org, space)) < 2:
+                assert process.poll() is None
+            by_source = {run["source"]: run["id"] for run in runs}
+            finish(org, by_source["LOCAL_FILE"], "b.txt")
+            assert process.stdout.readline().endswith("b.txt\n")
+            finish(org, by_source["URLS_LIST"], page)
+            assert process.stdout.readline() == f"ok  {page}\n"
+            finish(org, by_source["LOCAL_FILE"], "a.txt")
+            assert process.stdout.readline().endswith("a.txt\n")
+            assert process.stdout.readline() == f"ok  {tmp_path.name}: 2 ingested, 0 failed\n"
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
 def test_what_is_refused_is_told_and_the_rest_is_sent(ingest, org, tmp_path):
@@ -78,8 +165,10 @@ def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, 
     (tmp_path / "old").mkdir()
     for name in (b"\xfc.txt", b"\xff.txt"):
         (tmp_path / "old" / os.fsdecode(name)).write_text("Kept all the same.")
-    code, lines = ingest(org.namespace(), "old")
-    assert (code, [line["what"] for line in lines]) == (0, ["old/\\xfc.txt", "old/\\xff.txt"])
+    space = org.namespace()
+    code, lines = ingest(space, "old")
+    assert (code, [line["what"] for line in lines]) == (0, ["old"])
+    assert external_ids(org, space) == {"old/\\xfc.txt", "old/\\xff.txt"}
 
 
 def test_a_bucket_is_connected_once_and_ingested_by_its_url_or_its_id(ingest, org, monkeypatch):

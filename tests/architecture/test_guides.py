@@ -15,6 +15,7 @@ PAGES = [PROJECT / "README.md", PROJECT / "docs" / "quickstart.md", PROJECT / "d
 PAGES += [PROJECT / "docs" / "connectors.md", PROJECT / "docs" / "connectors" / "website.md"]
 PAGES += sorted((PROJECT / "docs" / "guides").glob("*.md"))
 NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
+UPLOAD = "up_06gzpnn6z30k9qdmrw54faz30g"
 
 
 def blocks():
@@ -32,7 +33,9 @@ def requests():
             block,
             re.DOTALL | re.MULTILINE,
         ):
-            yield pytest.param(path, body.replace("'$NAMESPACE'", NAMESPACE), id=f"{page}: {path}")
+            yield pytest.param(
+                path, body.replace("'$NAMESPACE'", NAMESPACE).replace("'$UPLOAD'", UPLOAD), id=f"{page}: {path}"
+            )
 
 
 def commands():

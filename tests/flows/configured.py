@@ -16,7 +16,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ingestion import reembedding
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs
+from retrieval.jobs import runs, uploads
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
 from retrieval.namespaces import namespaces
@@ -66,7 +66,7 @@ class Configured:
 
     def file(self, name, content, media_type="", **ingestion):
         async def accept():
-            upload = await runs.begin_upload(self.db, self.scope)
+            upload = await uploads.begin_upload(self.db, self.scope)
             size = registry.file_store(self.config).put(upload.key, [content])
             return await runs.accept_file(
                 self.db,

@@ -347,6 +347,25 @@ class FetchDocuments(TypedDict):
     facets: NotRequired[list[str] | None]
 
 
+class FilesConfig(TypedDict):
+    """Files that are ingested by one job run, with settings for all of them."""
+
+    files: list[UploadedFile]
+    name: NotRequired[str | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    ocrConfig: NotRequired[OcrConfig | None]
+    access: NotRequired[Access | None]
+
+
+class FilesIngestion(TypedDict):
+    """Files with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+
+    source: Literal["FILE", "LOCAL_FILE"]
+    config: FilesConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
 class FilterConfig(TypedDict):
     """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
 
@@ -477,6 +496,14 @@ class IngestDropbox(TypedDict):
     namespaceId: str
     dryRun: NotRequired[bool | None]
     ingestConfig: DropboxIngestion
+
+
+class IngestFiles(TypedDict):
+    """Uploaded files to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: FilesIngestion
+    dryRun: NotRequired[bool | None]
 
 
 class IngestGoogleDrive(TypedDict):
@@ -1132,6 +1159,13 @@ class UpdateWebhook(TypedDict):
     ]
     description: NotRequired[str | None]
     status: NotRequired[Literal["ACTIVE", "DISABLED"]]
+
+
+class UploadedFile(TypedDict):
+    """A stored file, and the identity of its document: `externalId`, else its name, else its content."""
+
+    uploadId: str
+    externalId: NotRequired[str | None]
 
 
 class UrlsConfig(TypedDict):

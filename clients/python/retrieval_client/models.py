@@ -1222,6 +1222,25 @@ class FileStorageView(Record):
     _fields = frozenset(["bucket", "endpoint", "region", "type"])
 
 
+class FileUploadAnswer(Record):
+    """The file is stored."""
+
+    success: Literal[True]
+    message: str
+    data: FileUploadData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "FileUploadData"}
+
+
+class FileUploadData(Record):
+    """A stored file that is not ingested yet."""
+
+    upload_id: str
+    name: str
+    size: int
+    _fields = frozenset(["name", "size", "uploadId"])
+
+
 class FilterConfig(Record):
     """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
 

@@ -49,6 +49,13 @@ class FileOptions(Options, total=False):
     ocr_strategy: str | None
 
 
+class FilesOptions(Options, total=False):
+    """For several files. name: of the job run. ocr_strategy: BASIC_PARSER or STANDARD_OCR."""
+
+    name: str | None
+    ocr_strategy: str | None
+
+
 class WebOptions(Options, total=False):
     """For web pages. scrape_options: {"includeSelectors", "excludeSelectors"}."""
 

@@ -176,7 +176,7 @@ class Sweep(SQLModel, table=True):
     """Something that is deleted for clients but still in a store; garbage collection removes it from `due_at` on.
 
     `deletion_id`: whose receipt (`deletions`) waits for it; `removed`: what it has found so far, as
-    `retrieval.documents.receipts` counts it.
+    `retrieval.documents.receipts` counts it. `upload`: name, mediaType, size and sha256 of a file to ingest.
     """
 
     __tablename__ = "sweeps"
@@ -184,6 +184,7 @@ class Sweep(SQLModel, table=True):
         Index("sweeps_due", "due_at"),
         Index("sweeps_of_partition", "partition_id", "due_at"),
         Index("sweeps_of_deletion", "deletion_id", postgresql_where=text("deletion_id is not null")),
+        Index("sweeps_uploads", "file_key", postgresql_where=text("upload is not null")),
     )
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     partition_id: int = partition_column()
@@ -195,6 +196,7 @@ class Sweep(SQLModel, table=True):
     removed: dict[str, Any] = json_column()
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
     due_at: datetime = time_column()
+    upload: dict[str, Any] | None = json_column(default=None)
 
 
 class CrawlPage(SQLModel, table=True):

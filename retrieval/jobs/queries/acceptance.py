@@ -136,9 +136,9 @@ FILES: LiteralString = (
     ),
     document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               accepted_bytes)
+                               accepted_bytes, access)
         select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.external_id, 'FILE', listed.name,
-               listed.metadata::jsonb, listed.raw_size
+               listed.metadata::jsonb, listed.raw_size, %(access)s::jsonb
         from partition, listed order by listed.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
@@ -152,7 +152,7 @@ FILES: LiteralString = (
         select %(run)s, document.id, listed.position - 1, run.number, listed.name, listed.media_type, listed.raw_key,
                listed.raw_size, listed.raw_hash,
                """
-    + lists.new_version_access("null::jsonb", "document")
+    + lists.new_version_access("%(access)s::jsonb", "document")
     + """
         from document join listed using (external_id), run
     ),

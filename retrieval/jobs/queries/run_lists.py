@@ -41,7 +41,7 @@ _MATCHES: LiteralString = (
     + run_progress.COUNTED
     + r"""))
     and (%(about)s::text is null or strpos(lower((
-        select concat_ws(' ', r.id, split_part(split_part(url, '?', 1), '#', 1),
+        select concat_ws(' ', r.id, given, split_part(split_part(url, '?', 1), '#', 1),
                          regexp_replace(
                              case when strpos(first, '://') > 0 then split_part(split_part(first, '?', 1), '#', 1)
                                   else first end, '[?#&][^\s?#&=]+=\S*', '', 'g'), account)
@@ -51,7 +51,7 @@ _MATCHES: LiteralString = (
     )), lower(%(about)s)) > 0)
 """
 )
-"""Condition on run `r` of job `j`: its outcome, and a piece of its id, address, account or first name."""
+"""Condition on run `r` of job `j`: its outcome, and a piece of its id, given name, address, account or first name."""
 
 _OFFSET: LiteralString = " offset coalesce(%(after)s, 0)"
 _OF_SCOPE: LiteralString = (

@@ -314,6 +314,33 @@ ROWS: dict[str, list[Row]] = {
         ({"data": {"namespaceId": ""}, "files": {"file": ("a.txt", b"a")}}, 404, "NAMESPACE_NOT_FOUND"),
         ({"data": IN_SPACE, "files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
     ],
+    "POST /v1/ingest/uploads": [
+        body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ({"data": IN_SPACE, "files": {"other": ("a.txt", b"a")}}, 400, INGEST),
+        ({"data": IN_SPACE, "files": {"file": ("a.txt", b"")}}, 400, INGEST),
+        ({"data": {**IN_SPACE, "externalId": "a"}, "files": {"file": ("a.txt", b"a")}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"a")}}, 400, INGEST),
+        ({"data": {"namespaceId": ""}, "files": {"file": ("a.txt", b"a")}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"data": IN_SPACE, "files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
+    "POST /v1/ingest/files": [
+        *(
+            body(ingest("FILE", config), 400, INGEST)
+            for config in (
+                {},
+                {"files": []},
+                {"files": [{}]},
+                {"files": [{"uploadId": "up_unknown"}]},
+                {"files": [{"uploadId": "../up_1"}]},
+                {"files": [{"uploadId": "up_1"}] * 501},
+                {"files": [{"uploadId": "up_1"}], "name": ""},
+                {"files": [{"uploadId": "up_1"}], "metadata": [1]},
+                {"files": [{"uploadId": "up_1"}], "ocrConfig": {"strategy": "MAGIC"}},
+            )
+        ),
+        body(ingest("TEXT", {"files": [{"uploadId": "up_1"}]}), 400, INGEST),
+        body(ingest("FILE", {"files": [{"uploadId": "up_1"}]}, chunkConfig={"chunkSize": 10}), 400, CHUNKS),
+    ],
     "POST /v1/convert/file": [
         body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
         ({"files": {"other": ("a.txt", b"a")}}, 400, INGEST),

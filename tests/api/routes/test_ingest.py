@@ -228,3 +228,107 @@ def test_whole_numbers_are_integers_over_the_wire(org):
         assert answer.json()["error"]["code"] == "INVALID_FILTER_CONFIG"
     form = {"namespaceId": space, "chunkConfig": '{"chunkSize": 100.0, "chunkOverlap": 1e1}'}
     assert org.client.post("/v1/ingest/file", data=form, files={"file": ("a.txt", b"Text.")}).status_code == 200
+
+
+def store(org, space, name, content=b"A seal dives.", **fields):
+    data = {"namespaceId": space, **fields}
+    return org.client.post("/v1/ingest/uploads", data=data, files={"file": (name, content, "text/plain")})
+
+
+def ingest_files(org, space, files, headers=None, **config):
+    dry_run = {"dryRun": True} if config.pop("dry_run", False) else {}
+    body = {"namespaceId": space, "ingestConfig": {"source": "FILE", "config": {"files": files, **config}}}
+    return org.client.post("/v1/ingest/files", json=body | dry_run, headers=headers)
+
+
+def uploaded(org, space, *names):
+    return [{"uploadId": store(org, space, name).json()["data"]["uploadId"]} for name in names]
+
+
+def list_runs(org, space):
+    return org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
+
+
+def list_documents(org, space):
+    body = {"namespaceId": space, "filterConfig": {}}
+    return org.client.post("/v1/documents", json=body).json()["data"]["documents"]
+
+
+def test_several_files_are_one_job_run_under_the_name_of_the_request(org):
+    space = org.namespace()
+    first, second = uploaded(org, space, "a.txt", "b.txt")
+    files = [first | {"externalId": "handbook/a.txt"}, second]
+    answer = ingest_files(org, space, files, name="handbook", metadata={"team": "docs"})
+    assert answer.status_code == 200, answer.text
+    (run,) = list_runs(org, space)
+    assert (run["id"], run["name"], run["progress"]["found"]) == (
+        answer.json()["data"]["ingestJobRunId"],
+        "handbook",
+        2,
+    )
+    documents = list_documents(org, space)
+    assert {(document["externalId"], document["name"]) for document in documents} == {
+        ("handbook/a.txt", "a.txt"),
+        ("b.txt", "b.txt"),
+    }
+    assert all(document["metadata"] == {"team": "docs"} for document in documents)
+    received = [document["id"] for document in answer.json()["data"]["documents"]]
+    by_id = {document["id"]: document["externalId"] for document in documents}
+    assert [by_id[document] for document in received] == ["handbook/a.txt", "b.txt"], "in the order of the request"
+    found = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "q": "handbo"})
+    assert [listed["name"] for listed in found.json()["data"]["ingestJobRuns"]] == ["handbook"]
+    # A file sent by itself has the same identity as one of a request for several.
+    assert upload(org, space, name="b.txt").json()["data"]["documents"][0]["id"] == received[1]
+    again = ingest_files(org, space, uploaded(org, space, "b.txt", "c.txt")).json()
+    assert again["data"]["documents"][0]["id"] == received[1]
+    assert {run["name"] for run in list_runs(org, space)} == {"handbook", "b.txt", "2 files"}
+    assert len(list_documents(org, space)) == 3
+
+
+def test_an_upload_is_ingested_once_and_only_in_its_namespace_and_tenant(org):
+    space, other = org.namespace(), org.namespace()
+    (file,) = uploaded(org, space, "a.txt")
+    assert_error(ingest_files(org, other, [file]), 400, "INVALID_INGEST_CONFIG")
+    assert_error(ingest_files(org, space, [file], headers={"X-Tenant-ID": "seals"}), 400, "INVALID_INGEST_CONFIG")
+    key = {"Idempotency-Key": "once"}
+    answer = ingest_files(org, space, [file], headers=key)
+    assert answer.status_code == 200
+    assert ingest_files(org, space, [file], headers=key).json() == answer.json()
+    refused = assert_error(ingest_files(org, space, [file]), 400, "INVALID_INGEST_CONFIG")
+    assert "it was ingested" in refused["message"]
+    assert len(list_runs(org, space)) == 1
+
+
+def test_an_upload_that_garbage_collection_has_begun_to_delete_is_refused(org):
+    space = org.namespace()
+    (file,) = uploaded(org, space, "a.txt")
+    taken = "update sweeps set tries = 1, due_at = now() + interval '1 minute' where file_key like %(key)s"
+    org.db.rows(taken, {"key": f"%{file['uploadId']}%"})
+    assert_error(ingest_files(org, space, [file]), 400, "INVALID_INGEST_CONFIG")
+    assert list_runs(org, space) == []
+
+
+def test_two_files_of_one_identity_are_refused_and_nothing_is_recorded(org):
+    space = org.namespace()
+    files = uploaded(org, space, "a.txt", "a.txt")
+    refused = assert_error(ingest_files(org, space, files), 400, "INVALID_INGEST_CONFIG")
+    assert refused["error"]["details"]["field"] == "ingestConfig.config.files[1].externalId"
+    assert list_runs(org, space) == []
+    files[1]["externalId"] = "other/a.txt"
+    assert ingest_files(org, space, files).status_code == 200, "the uploads are still there"
+
+
+def test_an_empty_file_and_options_of_an_ingestion_are_refused_at_the_upload(org):
+    space = org.namespace()
+    assert_error(store(org, space, "a.txt", b""), 400, "INVALID_INGEST_CONFIG")
+    refused = assert_error(store(org, space, "a.txt", metadata="{}"), 400, "INVALID_INGEST_CONFIG")
+    assert "POST /v1/ingest/files" in refused["message"]
+
+
+def test_a_dry_run_of_several_files_records_no_document_and_leaves_the_uploads(org):
+    space = org.namespace()
+    files = uploaded(org, space, "a.txt", "b.txt")
+    assert ingest_files(org, space, files, dry_run=True, name="handbook").status_code == 200
+    (run,) = list_runs(org, space)
+    assert (run["name"], list_documents(org, space)) == ("handbook", [])
+    assert ingest_files(org, space, files).status_code == 200

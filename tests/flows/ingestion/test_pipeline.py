@@ -16,7 +16,7 @@ from retrieval.ingestion import chunk, embed, fetch, parse, poison_detection, up
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs
+from retrieval.jobs import runs, uploads
 from retrieval.jobs.queries import batches
 from retrieval.maintenance import garbage as sweep
 from retrieval.security.secrets import KeyRing
@@ -229,7 +229,7 @@ def test_one_unreadable_file_fails_alone_with_its_reason(house):
 
     accepted = {}
     for name in ("good.pdf", "bad.pdf", "fine.pdf"):
-        upload = house.run_async(runs.begin_upload(house.db, house.scope))
+        upload = house.run_async(uploads.begin_upload(house.db, house.scope))
         house.files.put(upload.key, [b"bytes of " + name.encode()])
         accepted[name] = house.run_async(
             runs.accept_file(

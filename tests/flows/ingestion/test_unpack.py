@@ -19,7 +19,7 @@ from retrieval.ingestion.queries import results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import resync, runs
 from retrieval.jobs.queries import batches
-from retrieval.jobs.runs import Upload
+from retrieval.jobs.uploads import Upload
 from tests.flows.configured import STEPS, Configured
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Unpack, overload
 
-from retrieval_client import models
+from retrieval_client import bodies, models
 from retrieval_client._async.operations import AsyncOperations
 from retrieval_client._async.runs import Runs
-from retrieval_client.options import FileOptions, Options, SiteOptions, TextOptions, WebOptions
+from retrieval_client.options import FileOptions, FilesOptions, Options, SiteOptions, TextOptions, WebOptions
 from retrieval_client.wire import body_of, close_upload, given, upload_of
 
 Accepted = models.IngestData
@@ -162,6 +162,56 @@ class Ingest:
         finally:
             close_upload(file, upload)
         return await self._ended(namespace_id, accepted, wait, options)
+
+    async def upload(
+        self,
+        namespace_id: str,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        name: str | None = None,
+        media_type: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> models.FileUploadData:
+        """Store a file, by its path, its bytes, or opened for reading bytes. `files` ingests it within a day."""
+        upload = upload_of(file, name, media_type)
+        try:
+            form = {"namespaceId": namespace_id}
+            return await self._api.create_upload(form, upload, idempotency_key=idempotency_key)
+        finally:
+            close_upload(file, upload)
+
+    @overload
+    async def files(
+        self,
+        namespace_id: str,
+        files: Sequence[bodies.UploadedFile],
+        *,
+        wait: Literal[True],
+        **options: Unpack[FilesOptions],
+    ) -> Ended: ...
+
+    @overload
+    async def files(
+        self,
+        namespace_id: str,
+        files: Sequence[bodies.UploadedFile],
+        *,
+        wait: Literal[False] = False,
+        **options: Unpack[FilesOptions],
+    ) -> Accepted: ...
+
+    async def files(
+        self,
+        namespace_id: str,
+        files: Sequence[bodies.UploadedFile],
+        *,
+        wait: bool = False,
+        **options: Unpack[FilesOptions],
+    ) -> Accepted | Ended:
+        """Up to 500 files by one job run, each by its `uploadId` of `upload`, with an `externalId` if it has one."""
+        ocr = options.pop("ocr_strategy", None)
+        content = {"files": [*files]} | given(ocrConfig={"strategy": ocr} if ocr else None)
+        return await self._ingest("files", "FILE", namespace_id, content, wait, options)
 
     async def _ingest(
         self,

@@ -95,6 +95,28 @@ class AsyncOperations:
         )
         return models.IngestData(answer["data"])
 
+    async def create_upload(
+        self, form: dict[str, str], file: Upload, *, idempotency_key: str | None = None
+    ) -> models.FileUploadData:
+        """Store a file for an ingestion of several: `POST /v1/ingest/uploads`."""
+        answer = await self._transport.json(
+            "POST",
+            "/v1/ingest/uploads",
+            form=form,
+            file=file,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.FileUploadData(answer["data"])
+
+    async def ingest_files(self, body: bodies.IngestFiles, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest several uploaded files by one job run: `POST /v1/ingest/files`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/files", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     async def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
         """Convert a file to Markdown: `POST /v1/convert/file`."""
         answer = await self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)

@@ -91,6 +91,28 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def create_upload(
+        self, form: dict[str, str], file: Upload, *, idempotency_key: str | None = None
+    ) -> models.FileUploadData:
+        """Store a file for an ingestion of several: `POST /v1/ingest/uploads`."""
+        answer = self._transport.json(
+            "POST",
+            "/v1/ingest/uploads",
+            form=form,
+            file=file,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.FileUploadData(answer["data"])
+
+    def ingest_files(self, body: bodies.IngestFiles, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest several uploaded files by one job run: `POST /v1/ingest/files`."""
+        answer = self._transport.json(
+            "POST", "/v1/ingest/files", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
     def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
         """Convert a file to Markdown: `POST /v1/convert/file`."""
         answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
