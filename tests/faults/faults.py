@@ -180,8 +180,7 @@ def _suspended(place: Place, seconds: float) -> None:
 
 def _cancelled(place: Place, _seconds: float) -> None:
     """A person cancels a flow run in Prefect."""
-    if run := _set_running(place, Cancelling().model_dump(mode="json")):
-        place.cancelled_batches.add(run["parameters"]["batch_id"])
+    _set_running(place, Cancelling().model_dump(mode="json"))
 
 
 def _set_running(place: Place, state: dict[str, Any]) -> dict[str, Any] | None:
@@ -191,8 +190,11 @@ def _set_running(place: Place, state: dict[str, Any]) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
         for run in place.call_prefect("POST", "/flow_runs/filter", seen) or ():
             if "batch_id" in run["parameters"]:
+                if state["type"] == "CANCELLING":  # before an answer that may be lost
+                    place.cancelled_batches.add(run["parameters"]["batch_id"])
                 result = place.call_prefect("POST", f"/flow_runs/{run['id']}/set_state", change)
-                if result and result["status"] == "ACCEPT":
+                # Prefect sets a run without a process, as one just suspended, to Cancelled at once, and says REJECT.
+                if result and (result["status"] == "ACCEPT" or result["state"]["type"] == "CANCELLED"):
                     return run
         time.sleep(0.1)
     return None
