@@ -155,7 +155,7 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
 def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
     key = wanted.item.file_key(lease.scope, file_keys.RAW)
-    size = files.put(key, listed_content.read_pieces(raw, digest))
+    size = files.put(key, listed_content.read_pieces(raw, digest.update))
     return listed_content.content_columns(raw, key, size, digest.digest(), _listed_properties(wanted.before))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from retrieval import ids
@@ -63,11 +63,11 @@ def content_columns(raw: RawContent, key: str, size: int, digest: bytes, listed:
     }
 
 
-def read_pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:
+def read_pieces(raw: RawContent, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
     """The content for a file store, hashed on its way."""
     with raw.path.open("rb") as file:
         while piece := file.read(PIECE):
-            digest.update(piece)
+            update_hash(piece)
             yield piece
 
 
@@ -75,7 +75,7 @@ def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[st
     raw, digest = item.content, hashlib.sha256()
     if raw is None:
         raise ValueError("no content")
-    size = files.put(key, read_pieces(raw, digest))
+    size = files.put(key, read_pieces(raw, digest.update))
     properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
     return {"document": document, **content_columns(raw, key, size, digest.digest(), properties)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -59,14 +59,14 @@ def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileSt
     if member.reason:
         return Stored(member)
     key, digest = item.file_key(scope, file_keys.member_name(number)), hashlib.sha256()
-    files.put(key, _pieces(member.file, digest))
+    files.put(key, _pieces(member.file, digest.update))
     return Stored(member, key, digest.digest())
 
 
-def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
+def _pieces(path: Path, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            digest.update(piece)
+            update_hash(piece)
             yield piece
 
 

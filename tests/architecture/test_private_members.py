@@ -1,0 +1,190 @@
+"""Libraries are used by their public names: no private member is read, overridden or replaced.
+
+`ruff` refuses `other._member` (SLF001). This file refuses what that lets through: private names in imports, annotations
+and strings, members that a class takes from a library's class by `self._member`, and attributes of a library's modules
+and classes that are set.
+"""
+
+import ast
+import dis
+import functools
+import importlib
+import inspect
+import re
+import tomllib
+
+import pytest
+
+from retrieval.settings import PROJECT
+from tests.architecture.test_budget import list_files
+
+OWN = {
+    *("api", "bench", "connectors", "deploy", "docs", "examples", "flows", "local", "migrations", "retrieval"),
+    *("retrieval_client", "retrieval_service", "tests", "ui", "api_reference", "settings_reference"),
+}
+PUBLIC = {"_asdict", "_exit", "_field_defaults", "_fields", "_make", "_replace"}
+"""Documented: of named tuples, whose fields have the other names, and `os._exit`."""
+SETTABLE = {"os.environ", "sys.argv", "sys.stderr", "sys.stdout"}
+FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT).parts[0] != "tests"]
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("_") and name not in PUBLIC
+
+
+def is_own(module):
+    return module.partition(".")[0] in OWN
+
+
+class Source:
+    """A module as text, with what its names are imported from."""
+
+    def __init__(self, text):
+        self.nodes = list(ast.walk(ast.parse(text)))
+        self.classes = {node.name: node for node in self.nodes if isinstance(node, ast.ClassDef)}
+        self.imports = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    root = alias.name.partition(".")[0]
+                    self.imports[alias.asname or root] = alias.name if alias.asname else root
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                self.imports |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+
+    def dotted(self, node):
+        """The full name of an expression that begins with an imported name, or ""."""
+        if isinstance(node, ast.Subscript):
+            return self.dotted(node.value)
+        if isinstance(node, ast.Attribute):
+            parent = self.dotted(node.value)
+            return parent and f"{parent}.{node.attr}"
+        return self.imports.get(node.id, "") if isinstance(node, ast.Name) else ""
+
+    def library_bases(self, node):
+        """Classes of libraries from which a class inherits, by way of own classes too."""
+        for base in node.bases:
+            if isinstance(base, ast.Name) and base.id in self.classes and base.id != node.name:
+                yield from self.library_bases(self.classes[base.id])
+            elif isinstance(kind := find_object(self.dotted(base)), type):
+                yield from (each for each in kind.__mro__ if each is not object and not is_own(each.__module__))
+
+
+@functools.cache
+def find_object(dotted):
+    """The object of a full name, or None."""
+    module, _, name = dotted.rpartition(".")
+    try:
+        return importlib.import_module(dotted) if dotted else None
+    except ImportError:
+        return getattr(find_object(module), name, None)
+
+
+@functools.cache
+def private_members(kind):
+    """Private members of a class: those of its body, and those that its functions set."""
+    functions = [member for member in vars(kind).values() if inspect.isfunction(member)]
+    stored = [
+        step.argval for function in functions for step in dis.get_instructions(function) if step.opname == "STORE_ATTR"
+    ]
+    return {name for name in (*vars(kind), *stored) if is_private(name)}
+
+
+def private_uses(text):
+    """Each private name of a library in the text of a module, with its line."""
+    source = Source(text)
+    uses = [*_named(source), *_named_by_strings(source), *_inherited(source), *_replaced(source)]
+    return [f"{line}: {use}" for line, use in sorted(set(uses))]
+
+
+def _named(source):
+    for node in source.nodes:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            names = [source.dotted(node)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            quoted = re.findall(r"\b[a-z][\w.]*\._[a-z]\w*\b", node.value, re.IGNORECASE)
+            names = [name for name in quoted if name.partition(".")[0] in source.imports and " " not in node.value]
+        for name in names:
+            if not is_own(name) and any(map(is_private, name.split("."))):
+                yield node.lineno, name
+
+
+def _named_by_strings(source):
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "setattr", "hasattr", "delattr"}:
+            is_of_self = isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
+            if not is_of_self and isinstance(name := node.args[1], ast.Constant) and is_private(str(name.value)):
+                yield node.lineno, ast.unparse(node)
+
+
+def _inherited(source):
+    for node in source.classes.values():
+        inherited = {name: kind for kind in source.library_bases(node) for name in private_members(kind)}
+        for inner in ast.walk(node) if inherited else ():
+            name = getattr(inner, "attr", "")
+            if name and not re.fullmatch(r"self|cls|super\(.*\)", ast.unparse(inner.value)):
+                continue
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = inner.name
+            if name in inherited:
+                yield inner.lineno, f"{inherited[name].__module__}.{inherited[name].__qualname__}.{name}"
+
+
+def _replaced(source):
+    for node in source.nodes:
+        target = None
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            target = node.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"setattr", "delattr"}:
+            target = node.args[0]
+        owner = find_object(source.dotted(target)) if target else None
+        of_library = (inspect.ismodule(owner) or isinstance(owner, type)) and not is_own(source.dotted(target))
+        if of_library and source.dotted(node) not in SETTABLE:
+            yield node.lineno, f"sets {ast.unparse(node)}"
+
+
+@pytest.mark.slow
+def test_no_private_name_of_a_library_is_used():
+    found = [f"{file.relative_to(PROJECT)}:{use}" for file in FILES for use in private_uses(file.read_text("utf-8"))]
+    assert not found, "Use the library's public names."
+
+
+PLANTED = {
+    "from httpx._models import Response": "httpx._models.Response",
+    "import lxml._elementpath": "lxml._elementpath",
+    "from lxml.etree import _Element": "lxml.etree._Element",
+    "import argparse\ndef f(x: argparse._SubParsersAction): pass": "argparse._SubParsersAction",
+    "import argparse\ndef f(x: 'argparse._SubParsersAction'): pass": "argparse._SubParsersAction",
+    "setattr(client, '_transport', 1)": "setattr(client, '_transport', 1)",
+    "getattr(index, '_http').close()": "getattr(index, '_http')",
+    "import httpx\nclass A(httpx.HTTPTransport):\n    def f(self): self._pool = 1": "HTTPTransport._pool",
+    "import httpx as h\nclass A(h.HTTPTransport): pass\nclass B(A):\n    def f(self): return self._pool": "._pool",
+    "from retrieval.network import transport\nclass A(transport.Transport):\n    def f(self): self._pool = 1": "",
+    "def f():\n    from urllib3.connection import HTTPConnection\n    class A(HTTPConnection):\n"
+    "        def _new_conn(self): pass": "urllib3.connection.HTTPConnection._new_conn",
+    "import httpx\nhttpx.Client = None": "sets httpx.Client",
+    "import httpx\nhttpx.Client.send = None": "sets httpx.Client.send",
+    "from httpx import Client\nsetattr(Client, 'send', None)": "sets setattr(Client, 'send', None)",
+    "from collections import namedtuple\nnamedtuple('A', 'x')(1)._replace(x=2)": "",
+    "import os\nos.environ['A'] = '1'": "",
+}
+
+
+@pytest.mark.parametrize("text", PLANTED)
+def test_a_planted_private_name_is_found(text):
+    found = private_uses(text)
+    assert len(found) == bool(PLANTED[text])
+    assert not found or found[0].endswith(PLANTED[text])
+
+
+def test_ruff_refuses_private_members_everywhere_but_in_tests():
+    lint = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    assert "SLF" in lint["select"]  # tests/architecture/test_lint.py sees it refuse a member
+    assert not [rule for rule in lint["ignore"] if rule.startswith("SLF")]
+    assert [glob for glob, rules in lint["per-file-ignores"].items() if "SLF001" in rules] == ["tests/**"]
+    mark = "# noqa: " + "SLF001"
+    assert not [file for file in FILES if mark in file.read_text(encoding="utf-8")]
