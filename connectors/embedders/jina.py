@@ -38,8 +38,11 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     api = EmbeddingsApi(TITLE, client, server, urls=[base + OPERATION], key=config["apiKey"], model=model)
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
-        fields = {"embedding_type": "float", "truncate": True, "task": TASKS[kind]}
-        return api.send(texts, SECONDS[kind], extra_fields=fields)
+        from openai import omit
+
+        # The SDK always sends `encoding_format`, which Jina refuses: "Extra inputs are not permitted".
+        extra_fields = {"encoding_format": omit, "embedding_type": "float", "truncate": True, "task": TASKS[kind]}
+        return api.send(texts, SECONDS[kind], extra_fields=extra_fields)
 
     return VendorEmbedder(
         provider=PROVIDER,

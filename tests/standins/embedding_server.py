@@ -3,8 +3,8 @@
 OpenAI's requests and answers are judged by the vendor's own description. Cohere and Jina publish none that may be
 copied: what they take is written down here, from the vendors' reference pages. Cohere counts inputs, 2,000 a minute
 (docs.cohere.com/docs/rate-limits), and refuses the request that goes beyond; `minute` is how long one lasts here.
-OpenAI's SDK always sends `encoding_format`, which Jina takes
-(docs.aurelio.ai/docs/semantic-router/client-reference/encoders/jina).
+OpenAI's SDK always sends `encoding_format`, which Jina refuses as an extra input
+(github.com/QuantumNous/new-api/issues/1941, github.com/1Panel-dev/MaxKB/issues/2639).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
 REQUEST_TOKENS, TEXT_TOKENS = 300_000, 8192
 OPENAI = Described(Path(__file__).with_name("contracts") / "openai-embeddings.json")
 _COHERE = {"model", "texts", "input_type", "embedding_types", "truncate", "output_dimension"}
-_JINA = {"model", "task", "dimensions", "embedding_type", "encoding_format", "truncate", "late_chunking", "input"}
+_JINA = {"model", "task", "dimensions", "embedding_type", "truncate", "late_chunking", "input"}
 
 
 class Refused(Exception):
