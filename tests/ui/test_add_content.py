@@ -29,11 +29,13 @@ def drop(app, *files: tuple[str, bytes]):
     return click(app, "Start")
 
 
-def fails(org, run: str, error: str) -> None:
+def fails(org, run: str, error: str, only: str | None = None) -> None:
+    """End a run whose documents failed, or `only` the one of this name."""
     for table in ("run_documents", "documents"):
         org.db.rows(
-            f"update {table} set status = 'FAILED', error = %(error)s where job_run_id = %(run)s",
-            {"run": run, "error": error},
+            f"update {table} set status = case when name = coalesce(%(only)s, name) then 'FAILED' else 'SUCCESS' end,"
+            " error = case when name = coalesce(%(only)s, name) then %(error)s end where job_run_id = %(run)s",
+            {"run": run, "error": error, "only": only},
         )
     org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", {"run": run})
 
@@ -55,23 +57,49 @@ def table(app):
     return app.dataframe[0].value
 
 
-def test_twenty_files_are_sent_each_as_a_run_of_its_own_and_a_bad_one_stops_none(app, org):
+def test_twenty_files_are_one_run_and_one_that_is_refused_does_not_hold_up_the_others(app, org):
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space)
     drop(seen, *[(f"notes {n:02}.txt", f"Seal {n} dives.".encode()) for n in range(19)], ("empty.txt", b""))
     assert not seen.exception
-    assert len(runs(org, space)) == 19
-    assert {run["name"] for run in runs(org, space)} == {f"notes {n:02}.txt" for n in range(19)}
-    assert table(seen)["Name"].iloc[0] == "empty.txt"
-    assert sum(list(status) == ["QUEUED"] for status in table(seen)["Status"]) == 19
-    assert "empty.txt" in told(seen)
+    (run,) = runs(org, space)
+    assert (run["name"], run["progress"]["found"]) == ("19 files", 19)
+    assert linked(seen) == [run["id"]]
+    assert list(table(seen)["Name"]) == ["empty.txt", "19 files"]
     assert "The file is empty" in told(seen)
-    assert len(linked(seen)) == 19
     seen.switch_page("views/runs.py").run()
     seen.query_params.clear()
     seen.switch_page("views/add_content.py").run()
-    assert "empty.txt" in told(seen), "what was not sent is still to be seen"
-    assert len(linked(seen)) == 19
+    assert "The file is empty" in told(seen), "what was not sent is still to be seen"
+    assert linked(seen) == [run["id"]]
+    click(seen, "Send again")
+    assert "The file is empty" in told(seen)
+    assert len(runs(org, space)) == 1, "nothing was accepted twice"
+    new_session = app(org.api_key, "add_content", namespace=space, runs=run["id"], of="20", sent="19")
+    assert "19 of 20 items reached the service" in told(new_session)
+
+
+def test_a_folder_with_a_damaged_file_is_one_run_that_names_the_failure(app, org):
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space)
+    next(toggle for toggle in seen.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
+    drop(seen, ("handbook/broken.pdf", b"%PDF-1.7 nothing follows"), ("handbook/a.txt", b"Seals dive."))
+    (run,) = runs(org, space)
+    assert run["name"] == "handbook"
+    fails(org, run["id"], "The PDF file is damaged.", only="broken.pdf")
+    seen.run()
+    assert list(table(seen)["Status"]) == [["COMPLETED_WITH_FAILURES"]]
+    assert "broken.pdf" in told(seen)
+    assert "The PDF file is damaged." in told(seen)
+    assert "a.txt" not in told(seen)
+
+
+def test_a_session_that_ended_before_the_files_were_accepted_tells_that_none_was(app, org):
+    seen = app(org.api_key, "add_content", namespace=org.namespace(), of="20", sent="0")
+    assert not seen.exception
+    assert "0 of 20 items reached the service" in told(seen)
+    click(seen, "Add more")
+    assert "of" not in seen.query_params
 
 
 def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
@@ -113,8 +141,8 @@ def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_one_click(app, 
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space)
     drop(seen, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
-    scan = next(run["id"] for run in runs(org, space) if run["name"] == "scan.pdf")
-    fails(org, scan, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).")
+    (scan,) = [run["id"] for run in runs(org, space)]
+    fails(org, scan, "Retry it with the OCR strategy STANDARD_OCR (ocrConfig).", only="scan.pdf")
     seen.run()
     assert "STANDARD" in told(seen)
     click(seen, "Retry with OCR")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -9,7 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import additions, frame, run_detail, widgets
-from ui.parts.additions import Addition, Item
+from ui.parts.additions import Addition, Item, Part
 from ui.parts.labels import MOVING, STAGES, format_cost, format_count, format_seconds
 from ui.parts.widgets import escape_markdown
 
@@ -31,9 +32,11 @@ def show_added(person: session.Person, namespace: str) -> None:
     fetch = partial(runs_of, person, namespace, ids)
     runs = fetch()
     _lost(added, len(ids))
+    if not added and not ids:
+        return
     frame.follow(runs, fetch, _is_moving, partial(_table, added, ids), LIVE_SECONDS)
-    if unsent := [item for item in (added.items if added else ()) if item.error]:
-        _unsent(unsent)
+    if added and (refused := _refused(added)):
+        _show_unsent(added, refused)
     if failed := [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]:
         _failed(person, namespace, failed)
 
@@ -61,12 +64,22 @@ def percent_done(run: Json) -> int:
     return min(99, int(100 * sum(progress[stage] for stage in _STAGES) / whole)) if whole else 0
 
 
+def _refused(added: Addition) -> list[Item | Part]:
+    """Return what was not accepted: the files of an item, or the item."""
+    refused: list[Item | Part] = []
+    for item in added.items:
+        parts = [part for part in item.parts if part.error]
+        refused += parts
+        if item.error and all(part.error is not item.error for part in parts):
+            refused.append(item)
+    return refused
+
+
 def _lost(added: Addition | None, reached: int) -> None:
     """The truth about what was chosen and has not reached the service: a session that ended took it along."""
-    parameter = session.read_parameter("of") or ""
-    expected = int(parameter) if parameter.isdecimal() and len(parameter) < 6 else reached
+    expected, reached = _read_count("of", reached), _read_count("sent", reached)
     missing = expected - reached
-    if added is None and missing > 0 and expected <= additions.LINKED:
+    if added is None and missing > 0:
         st.warning(
             f"{reached:,} of {format_count(expected, 'item')} reached the service before the session ended."
             f" The other {missing:,} were refused or not sent: add them again.",
@@ -74,9 +87,14 @@ def _lost(added: Addition | None, reached: int) -> None:
         )
 
 
+def _read_count(name: str, default: int) -> int:
+    value = session.read_parameter(name) or ""
+    return int(value) if value.isdecimal() and len(value) < 6 else default
+
+
 def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
     present_runs = [runs[run_id] for run_id in ids if run_id in runs]
-    refused = [item.name for item in (added.items if added else ()) if item.error]
+    refused = [entry.name for entry in (_refused(added) if added else ())]
     rows = [{"Status": ["FAILED"], "Name": name, "Progress": 0, "Documents": 0, "Failed": 0} for name in refused]
     rows += [
         {
@@ -104,19 +122,18 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
     )
 
 
-def _unsent(items: list[Item]) -> None:
+def _show_unsent(added: Addition, items: list[Item | Part]) -> None:
     with st.container(border=True):
         st.markdown(f"**Not accepted: {format_count(len(items), 'item')}**")
         _show_refused(items[:SHOWN])
         if len(items) > SHOWN:
             st.caption(f"And {format_count(len(items) - SHOWN, 'other')}.")
         if st.button("Send again", icon=":material/replay:"):
-            for item in items:
-                item.error = None
+            additions.send_again(added)
             st.rerun()
 
 
-def _show_refused(items: list[Item]) -> None:
+def _show_refused(items: Sequence[Item | Part]) -> None:
     for item in items:
         if item.error:
             _show_failure(item.name, frame.error_text(item.error))
@@ -167,7 +184,7 @@ COUNTS = {"create": "Created", "update": "Updated", "unchanged": "Unchanged", "r
 def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
     additions.send_dry(person, items)
     for item in items:
-        item.file = None  # it stays with the field that holds it
+        item.forget_files()  # they stay with the field that holds them
     st.session_state[_PREVIEWS] = (namespace, kind, items)
 
 
@@ -195,7 +212,7 @@ def show_previews(person: session.Person, namespace: str, kind: str) -> None:
 
 
 def _report(person: session.Person, namespace: str, items: list[Item], runs: dict[str, Json]) -> None:
-    _show_refused(items)
+    _show_refused(_refused(Addition(namespace, items)))
     reported = [run for run in runs.values() if run.get("report")]
     if waiting := sum(run["status"] in MOVING for run in runs.values()):
         done, whole = len(runs) - waiting, len(runs)

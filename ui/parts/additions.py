@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -24,18 +25,35 @@ AT_ONCE = 4
 """Requests beside each other: so many files are read into requests at a time."""
 LINKED = 100
 """Runs that the page's address names, and that are asked for together."""
+UPLOADS = "/v1/ingest/uploads"
 _KEPT = "additions"
 
 
 @dataclass(slots=True)
+class Part:
+    """One of several files of an item. It ends as an `upload`, or with an `error`."""
+
+    name: str
+    external_id: str
+    file: Any
+    once: str = field(default_factory=lambda: uuid.uuid4().hex)
+    upload: str = ""
+    error: ApiError | None = None
+
+
+@dataclass(slots=True)
 class Item:
-    """One ingestion: a JSON `body`, or a `form` with its `file`. It ends as a `run`, or with an `error`."""
+    """One ingestion: a JSON `body`, with several files as its `parts`, or a `form` with its `file`.
+
+    It ends as a `run`, or with an `error`.
+    """
 
     name: str
     path: str
     body: Json = field(default_factory=dict)
     form: dict[str, str] = field(default_factory=dict)
     file: Any = None
+    parts: list[Part] = field(default_factory=list)
     once: str = field(default_factory=lambda: uuid.uuid4().hex)
     run: str = ""
     error: ApiError | None = None
@@ -43,6 +61,22 @@ class Item:
     @property
     def waits(self) -> bool:
         return not self.run and self.error is None
+
+    @property
+    def size(self) -> int:
+        """Number of files, 1 for anything else."""
+        return len(self.parts) or 1
+
+    def forget_files(self) -> None:
+        """Let go of the files."""
+        self.file = None
+        for part in self.parts:
+            part.file = None
+
+    @property
+    def accepted(self) -> int:
+        """Number of files that the run has, 1 for anything else."""
+        return (sum(bool(part.upload) for part in self.parts) if self.parts else 1) if self.run else 0
 
 
 @dataclass(slots=True)
@@ -70,7 +104,7 @@ def forget_addition() -> None:
     if isinstance(added, Addition):
         for item in added.items:
             _let_go(item)
-    session.set_parameters(runs=None, of=None)
+    session.set_parameters(runs=None, of=None, sent=None)
 
 
 def replace_run(namespace: str, old: str, new: str) -> None:
@@ -85,11 +119,11 @@ def goes_on(namespace: str) -> bool:
     """Tell whether the page has an addition to show: its address names one, or some items are not sent yet."""
     added = current_addition(namespace)
     if added and not linked_runs():
-        if all(item.run for item in added.items):
+        if all(item.run and item.accepted == item.size for item in added.items):
             forget_addition()
             return False
         link_runs(added)
-    return bool(added or linked_runs())
+    return bool(added or linked_runs() or session.read_parameter("of"))
 
 
 def linked_runs() -> list[str]:
@@ -101,14 +135,16 @@ def send_items(person: session.Person, added: Addition) -> None:
     waiting = [item for item in added.items if item.waits]
     if not waiting:
         return
-    whole = len(added.items)
+    whole = sum(item.size for item in added.items)
     bar = st.progress(0.0, text=f"Sending {format_count(whole, 'item')} …")
     pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
+    uploads = [partial(_upload, person.api, item, part) for item in waiting for part in _unsent_parts(item)]
     try:
-        for _ in as_completed([pool.submit(_send, person.api, item) for item in waiting]):
-            link_runs(added)
-            sent_count = sum(not item.waits for item in added.items)
-            bar.progress(sent_count / whole, text=f"{sent_count:,} of {format_count(whole, 'item')} sent")
+        for tasks in (uploads, [partial(_send, person.api, item) for item in waiting]):
+            for _ in as_completed([pool.submit(task) for task in tasks]):
+                link_runs(added)
+                count = sum(_sent_count(item) for item in added.items)
+                bar.progress(count / whole, text=f"{count:,} of {format_count(whole, 'item')} sent")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     link_runs(added)
@@ -118,16 +154,60 @@ def send_items(person: session.Person, added: Addition) -> None:
             _let_go(item)
 
 
+def send_again(added: Addition) -> None:
+    """Send what was refused once more: items as they are, refused files of an item as an item of their own."""
+    for item in list(added.items):
+        refused = [part for part in item.parts if part.error]
+        for part in refused:
+            part.error = None
+        # The same Idempotency-Key names the same files: the item may have been accepted although its answer was lost.
+        if refused and len(refused) < len(item.parts):
+            item.parts = [part for part in item.parts if part not in refused]
+            added.items.append(Item(item.name, item.path, body=item.body, parts=refused))
+        item.error = None
+
+
+def _unsent_parts(item: Item) -> list[Part]:
+    return [part for part in item.parts if not part.upload and part.error is None]
+
+
+def _sent_count(item: Item) -> int:
+    return item.size - len(_unsent_parts(item)) if item.parts else int(not item.waits)
+
+
 def send_dry(person: session.Person, items: Sequence[Item]) -> None:
     """Ask what the items would do; each gets the run that finds it out, or an error. Files stay with their items."""
     with st.spinner("Sending for the preview …"), ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:
+        uploads = [(item, part) for item in items for part in _unsent_parts(item)]
+        list(pool.map(lambda pair: _upload(person.api, *pair), uploads))
         list(pool.map(lambda item: _send(person.api, item, dry=True), items))
 
 
+def _upload(api: Api, item: Item, part: Part) -> None:
+    try:
+        part.file.seek(0)
+        kind = part.file.type or "application/octet-stream"
+        form = {"namespaceId": item.body["namespaceId"]}
+        part.upload = api.upload(UPLOADS, form, part.file.name, part.file, kind, part.once).data["uploadId"]
+    except ApiError as error:
+        part.error = error
+
+
+def _with_files(item: Item) -> Json:
+    """Return the body of an item with the files that were uploaded."""
+    request = item.body["ingestConfig"]
+    files = [{"uploadId": part.upload, "externalId": part.external_id} for part in item.parts if part.upload]
+    return {**item.body, "ingestConfig": {**request, "config": {**request["config"], "files": files}}}
+
+
 def _send(api: Api, item: Item, *, dry: bool = False) -> None:
+    if item.parts and not any(part.upload for part in item.parts):
+        item.error = item.parts[0].error
+        return
     try:
         if item.file is None:
-            body = {**item.body, "dryRun": True} if dry else item.body
+            body = _with_files(item) if item.parts else item.body
+            body = {**body, "dryRun": True} if dry else body
             answer = api.post(item.path, body, once=item.once)
         else:
             item.file.seek(0)
@@ -140,14 +220,18 @@ def _send(api: Api, item: Item, *, dry: bool = False) -> None:
 
 
 def _let_go(item: Item) -> None:
-    """Drop the file of an accepted or discarded item from the app's memory."""
-    if item.file is not None and (context := get_script_run_ctx(suppress_warning=True)):
-        file_manager = context.uploaded_file_mgr
-        if isinstance(file_manager, MemoryUploadedFileManager):
-            file_manager.remove_file(context.session_id, item.file.file_id)
-    item.file = None
+    """Drop the files of an accepted or discarded item from the app's memory, without those that were refused."""
+    holders: list[Item | Part] = [item, *(part for part in item.parts if not part.error)]
+    context = get_script_run_ctx(suppress_warning=True)
+    for holder in holders:
+        if holder.file is not None and context:
+            file_manager = context.uploaded_file_mgr
+            if isinstance(file_manager, MemoryUploadedFileManager):
+                file_manager.remove_file(context.session_id, holder.file.file_id)
+        holder.file = None
 
 
 def link_runs(added: Addition) -> None:
     runs = [item.run for item in added.items if item.run]
-    session.set_parameters(runs=",".join(runs[:LINKED]), of=str(len(added.items)))
+    whole, accepted = (sum(item.size for item in added.items), sum(item.accepted for item in added.items))
+    session.set_parameters(runs=",".join(runs[:LINKED]), of=str(whole), sent=str(accepted))

@@ -12,7 +12,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import account_tree, added, additions, frame, url_state, widgets
-from ui.parts.additions import Item
+from ui.parts.additions import Item, Part
 from ui.parts.api_schema import known_services
 from ui.parts.labels import format_count, offered_sources, source_title
 from ui.parts.search_request import parse_object
@@ -128,12 +128,29 @@ def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, ex
                 f"{number} files are called {name}: one would replace the other. Rename one, or choose their folder"
                 " as a whole."
             )
+    if len(files) > 1:
+        return [_joint_item(namespace, files, typed, chosen, extra)]
     form = {"namespaceId": namespace, "source": "FILE", "chunkConfig": json.dumps(chosen.chunks)}
     form |= {"ocrConfig": json.dumps({"strategy": typed["parsing"]})}
     form |= {"metadata": json.dumps(extra["metadata"])} if extra else {}
+    (file,) = files
     # Within a folder a file's name is its path: two of one name in different folders are two documents.
-    forms = [form | ({"externalId": file.name} if "/" in file.name else {}) for file in files]
-    return [Item(file.name, path, form=file_form, file=file) for file, file_form in zip(files, forms, strict=True)]
+    form |= {"externalId": file.name} if "/" in file.name else {}
+    return [Item(file.name, path, form=form, file=file)]
+
+
+def _joint_item(namespace: str, files: list[Any], typed: dict[str, Any], chosen: Options, extra: Json) -> Item:
+    """Several files as one ingestion, called by their folder."""
+    folders = {file.name.partition("/")[0] if "/" in file.name else "" for file in files}
+    folder = folders.pop() if len(folders) == 1 else ""
+    config = {"ocrConfig": {"strategy": typed["parsing"]}, **({"name": folder} if folder else {}), **extra}
+    request = {"source": "FILE", "config": config, "chunkConfig": chosen.chunks}
+    return Item(
+        folder or format_count(len(files), "file"),
+        "/v1/ingest/files",
+        body={"namespaceId": namespace, "ingestConfig": request},
+        parts=[Part(file.name, file.name, file) for file in files],
+    )
 
 
 def choose_connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
