@@ -52,7 +52,7 @@ _HANDLERS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not all is up (`status`) or ready (`ready`)."""
+    """Exit codes: 0 done, 1 failed or wrong setting, 2 wrong usage, 3 not all is up (`status`) or ready (`ready`)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parse(arguments)
     os.umask(0o077)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LocalError as error:
         message, code = str(error), error.exit_code
     except WrongSetting as error:
-        message, code = error.sentence, 2
+        message, code = error.sentence, 1
     except KeyboardInterrupt:
         return 130
     print(f"retrieval: {message}", file=sys.stderr)

@@ -81,7 +81,6 @@ def secret_key(settings: Settings) -> str:
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set and RETRIEVAL_SECRET_KEY is not: stored secrets need a key that every "
             f"machine shares. Make one with: {_MAKE_A_KEY} - keep it safe, and set RETRIEVAL_SECRET_KEY to it.",
-            exit_code=2,
         )
     file = settings.home.resolve() / "secret.key"
     try:
@@ -103,7 +102,6 @@ def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Res
         raise LocalError(
             f"There is no database: nothing runs in {settings.home} (start it with `retrieval up`), "
             "and RETRIEVAL_DATABASE_URL is not set.",
-            exit_code=2,
         )
     prefect, login = _find_prefect(settings, running, needed=needs_prefect)
     return Resolved(database_url, secret_key(settings), prefect, login)
@@ -122,7 +120,6 @@ def _find_prefect(settings: Settings, running: Record | None, *, needed: bool) -
         raise LocalError(
             f"There is no Prefect server: nothing runs in {settings.home} (start it with `retrieval up`), "
             "and RETRIEVAL_PREFECT_API_URL is not set.",
-            exit_code=2,
         )
     is_bundled = running is not None and any(role.name == "prefect" for role in running.roles)
     return address, prefect_login(settings) if is_bundled else None
@@ -300,7 +297,7 @@ def prefect_database(url: str) -> dict[str, str]:
     """Variables of Prefect, whose driver is asyncpg, for a database as libpq names it. TLS is set by `sslmode` and
     `sslrootcert`, `sslcert`, `sslkey`; LocalError for another mode or another kind of database."""
     if not re.match(r"postgres(ql)?(\+\w+)?://", url):
-        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.", exit_code=2)
+        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.")
     parts = urlsplit(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", url))
     query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     mode, tls = query.pop("sslmode", None), {}
@@ -311,7 +308,7 @@ def prefect_database(url: str) -> dict[str, str]:
     elif mode in ("disable", "allow", "prefer", "require"):
         query["ssl"] = mode
     elif mode is not None:
-        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL names an sslmode that does not exist.", exit_code=2)
+        raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL names an sslmode that does not exist.")
     connection = {f"{_DATABASE}CONNECTION_URL": urlunsplit(parts._replace(query=urlencode(query)))}
     return connection | {f"{_DATABASE}SQLALCHEMY_CONNECT_ARGS_TLS_{name}": value for name, value in tls.items()}
 
@@ -335,7 +332,6 @@ def write_sign_in(settings: Settings, address: str) -> None:
         raise LocalError(
             "RETRIEVAL_OIDC_CLIENT_ID is set and RETRIEVAL_OIDC_CLIENT_SECRET is not: the admin app signs in as a "
             "confidential client. Set it, or RETRIEVAL_OIDC_CLIENT_SECRET_FILE.",
-            exit_code=2,
         )
     cookie_secret = reveal_secret(settings.oidc_cookie_secret)  # else a kept one: people stay signed in over a restart
     content = {

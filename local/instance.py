@@ -180,7 +180,7 @@ def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitSt
         }
         reason = reasons.get(error.errno or 0, f"cannot be opened ({error.strerror})")
         advice = f"set {name} to another port, or to 0 for any free one"
-        raise LocalError(f"Port {port} on {host} {reason}: {advice}.", exit_code=2) from error
+        raise LocalError(f"Port {port} on {host} {reason}: {advice}.") from error
     return bound
 
 

@@ -42,7 +42,6 @@ def require_a_token(configured: Settings) -> None:
         raise LocalError(
             f"RETRIEVAL_METRICS_HOST is {configured.metrics_host}, which other machines may reach, and "
             "RETRIEVAL_METRICS_TOKEN is not set: set it to a long random text, and as the bearer token in Prometheus.",
-            exit_code=2,
         )
 
 

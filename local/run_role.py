@@ -72,7 +72,7 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
         with closing(Database(resolved.database_url, size=1)) as db:
             reason = files_folder.claim_folder(db, settings)
     except poolers.SharedSessions as error:
-        raise LocalError(str(error), exit_code=2) from error
+        raise LocalError(str(error)) from error
     except AWAY:
         line = (
             "retrieval: the database does not answer yet (RETRIEVAL_DATABASE_URL); this role works as soon as it does."
@@ -100,7 +100,6 @@ def _prepare_prefect(settings: Settings) -> dict[str, str]:
         raise LocalError(
             "RETRIEVAL_PREFECT_DATABASE_URL is not set: a Prefect server that is started alone keeps its data in a"
             " PostgreSQL with the extension pg_trgm. Set it to that database, or run `retrieval up`, which brings one.",
-            exit_code=2,
         )
     alone = settings.model_copy(update={"prefect_api_url": None})
     own_url = f"{instance.build_url(settings.prefect_host, settings.prefect_port)}/api"

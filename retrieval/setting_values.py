@@ -366,5 +366,5 @@ def name_of(field: object = None) -> str:
 
 def problem_of(error: Mapping[str, Any]) -> str:
     """Describe a validation error of pydantic, and its position within the setting."""
-    inside = ".".join(map(str, error["loc"][1:]))
-    return f"{inside}: {error['msg']}" if inside else str(error["msg"])
+    inside, message = ".".join(map(str, error["loc"][1:])), str(error["msg"]).removeprefix("Value error, ")
+    return f"{inside}: {message}" if inside else message

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -195,6 +197,17 @@ def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypat
     given = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
     with pytest.raises(LocalError, match="start it with `retrieval up`"):
         client.run(given, Settings(home=tmp_path))
+
+
+def test_a_refused_connection_to_this_machine_is_reported_without_retries(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    options = argparse.Namespace(command="runs", namespace=None, url=url, key="k", tenant=None, json=False)
+    begin = time.monotonic()
+    with pytest.raises(LocalError, match=rf"{url} does not answer \(nothing listens there\)"):
+        client.run(options, Settings(home=tmp_path))
+    assert time.monotonic() - begin < 1
 
 
 def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):

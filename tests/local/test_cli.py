@@ -63,7 +63,7 @@ def test_a_taken_port_is_refused_with_the_setting_to_change(
         monkeypatch.setenv("RETRIEVAL_API_PORT", str(port))
         monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
         monkeypatch.setenv("RETRIEVAL_UI_PORT", "0")
-        assert cli.main(["up"]) == 2
+        assert cli.main(["up"]) == 1
     assert (
         capsys.readouterr().err == f"retrieval: Port {port} on 127.0.0.1 is taken by another program: "
         "set RETRIEVAL_API_PORT to another port, or to 0 for any free one.\n"
@@ -101,7 +101,7 @@ def test_a_setting_that_is_no_number_is_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RETRIEVAL_API_PORT", "eighty")
-    assert cli.main(["status"]) == 2
+    assert cli.main(["status"]) == 1
     assert "RETRIEVAL_API_PORT" in capsys.readouterr().err
 
 
@@ -122,7 +122,7 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
 ) -> None:
     monkeypatch.setenv("RETRIEVAL_METRICS_TOKEN", "known")
     monkeypatch.setenv(name, "3")
-    assert cli.main(["api"]) == 2, "there is no database"
+    assert cli.main(["api"]) == 1, "there is no database"
     told = capsys.readouterr().err
     assert said in told
     assert told.count("is no setting") + told.count("left aside: ") == 1
@@ -193,7 +193,7 @@ def test_another_database_without_a_key_does_not_start(
     monkeypatch.setenv("RETRIEVAL_API_PORT", "0")
     monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
     monkeypatch.setenv("RETRIEVAL_UI_PORT", "0")
-    assert cli.main(["up"]) == 2
+    assert cli.main(["up"]) == 1
     message = capsys.readouterr().err
     assert "RETRIEVAL_SECRET_KEY is not" in message
     assert "b64encode" in message
@@ -209,7 +209,7 @@ def test_the_embedded_key_is_made_once_and_private(home: Path) -> None:
 
 @pytest.mark.parametrize("role", ["api", "worker", "dispatcher", "migrate"])
 def test_a_role_alone_says_what_it_misses(role: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([role]) == 2
+    assert cli.main([role]) == 1
     message = capsys.readouterr().err
     assert "retrieval up" in message
     assert "RETRIEVAL_DATABASE_URL" in message
@@ -377,7 +377,7 @@ def test_prefects_server_gets_the_address_of_its_database_in_its_drivers_words(h
 
 
 def test_a_prefect_server_started_alone_asks_for_its_database(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["prefect"]) == 2
+    assert cli.main(["prefect"]) == 1
     assert "RETRIEVAL_PREFECT_DATABASE_URL is not set" in capsys.readouterr().err
 
 

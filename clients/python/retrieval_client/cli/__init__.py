@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from retrieval_client import RetrievalClient, RetrievalError
 from retrieval_client.cli import content, parsers
-from retrieval_client.cli.output import CommandError, explain_error
+from retrieval_client.cli.output import CommandError, explain_error, explain_silence
 
 
 def main() -> int:
@@ -37,6 +40,7 @@ def run(options: argparse.Namespace, url: str, key: str, namespace: str | None =
 
     `namespace`: taken where none is named and the key may not list them.
     """
+    _require_listener(url)
     try:
         with RetrievalClient(url, key, tenant=options.tenant) as client:
             if options.command == "namespaces":
@@ -48,3 +52,18 @@ def run(options: argparse.Namespace, url: str, key: str, namespace: str | None =
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _require_listener(url: str) -> None:
+    """Raise CommandError at once if nothing listens at an address of this machine, instead of after all retries."""
+    address = urlsplit(url)
+    if address.hostname not in _LOOPBACK or not address.port:
+        return
+    with suppress(TimeoutError):
+        try:
+            socket.create_connection((address.hostname, address.port), timeout=1).close()
+        except ConnectionRefusedError as error:
+            raise CommandError(explain_silence(url, "nothing listens there")) from error
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -74,7 +74,8 @@ class IngestCommand:
             return self._follow(sent)
         except KeyboardInterrupt:
             self._output.clear()
-            print(f"Interrupted. {self._accepted} of {self._total} were sent. {_GOES_ON}", file=sys.stderr)
+            outcome = _GOES_ON if self._accepted else "Nothing was ingested."
+            print(f"Interrupted. {self._accepted} of {self._total} were sent. {outcome}", file=sys.stderr)
             raise
 
     def retry(self) -> int:

@@ -41,10 +41,15 @@ def explain_error(error: RetrievalError, url: str) -> str:
     if error.code == "CONNECTION_FAILED":
         cause = error.__cause__
         reason = "nothing listens there" if "refused" in str(cause) or "Errno 111" in str(cause) else str(cause)
-        return f"{url} does not answer ({reason}): start it with `retrieval up`, or check --url and RETRIEVAL_API_URL."
+        return explain_silence(url, reason)
     if error.status == 401:
         return f"{url} refuses the key: it is wrong or revoked. Check --key and RETRIEVAL_API_KEY."
     return f"{error.code}: {translate_reason(error.message)}"
+
+
+def explain_silence(url: str, reason: str) -> str:
+    """A sentence for a server that does not answer."""
+    return f"{url} does not answer ({reason}): start it with `retrieval up`, or check --url and RETRIEVAL_API_URL."
 
 
 class CommandError(Exception):
