@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from connectors import registry
 from retrieval import settings
 from retrieval.sources import CONNECTED, source_slug
 
@@ -37,28 +35,16 @@ STOCK_TYPES: Final = ("process", "docker", "kubernetes")
 
 @lru_cache(maxsize=1)
 def read_plan() -> dict[str, Any]:
-    """Read the work pool and deployments of `prefect.yaml`, plus a deployment for each content service."""
+    """Read the work pool and deployments of `prefect.yaml`."""
     plan: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
-    return {**plan, "deployments": [*plan["deployments"], *_list_services(plan["work_pool"]["name"])]}
+    return plan
 
 
 @lru_cache(maxsize=1)
 def compute_version() -> str:
     """Hash the deployments and the code of the flows."""
     files = [settings.PROJECT / "prefect.yaml", *sorted((settings.PROJECT / "flows").rglob("*.py"))]
-    names = ",".join(deployment["name"] for deployment in read_plan()["deployments"])
-    return hashlib.sha256(b"".join([names.encode(), *(file.read_bytes() for file in files)])).hexdigest()[:12]
-
-
-def _list_services(pool: str) -> Iterator[dict[str, Any]]:
-    for name, info in registry.source_infos().items():
-        yield {
-            "name": FLOWS[name],
-            "entrypoint": f"flows.sources.ingest_{name.lower()}",
-            "description": f"{info.documents}. What there is to ingest is found out first.",
-            "tags": ["ingestion"],
-            "work_pool": {"name": pool},
-        }
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 async def find_registered_pool(client: PrefectClient) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
-from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
@@ -15,19 +15,22 @@ from pydantic.json_schema import SkipJsonSchema
 # Prefect shows and keeps parameters in the clear: they hold no secrets. Namespaces and connections do.
 
 T = TypeVar("T")
+FIRST = ("batch_id", "attempt", "namespace")
+"""Fields that come before those of the source."""
 
 
-class Ingestion(BaseModel):
-    """Parameters of every ingestion. They have types only: the API checks the values."""
+class Dispatched(BaseModel):
+    """Parameters that the dispatcher sets, for content that the service has accepted. Forms do not show them."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-    path: ClassVar[str]
-    """Last segment of the operation's path in the API."""
-    source: ClassVar[str]
+    model_config = ConfigDict(alias_generator=AliasGenerator(serialization_alias=to_camel))
 
     batch_id: SkipJsonSchema[str | None] = Field(None, exclude=True)
-    """Set by the dispatcher, for content that the service has accepted."""
     attempt: SkipJsonSchema[int] = Field(1, exclude=True)
+
+
+class Ingestion(Dispatched):
+    """Parameters of every ingestion. They have types only: the API checks the values."""
+
     namespace: str | None = Field(
         None,
         exclude=True,
@@ -36,14 +39,14 @@ class Ingestion(BaseModel):
     )
     tenant: str | None = Field(None, exclude=True, description="Tenant that the documents belong to.")
 
-    def make_body(self, namespace_id: str) -> dict[str, Any]:
+    def make_body(self, namespace_id: str, source: str) -> dict[str, Any]:
         """Return the body of the API's request; parameters without a value are left out."""
         config = self.model_dump(by_alias=True, exclude_none=True)
         chunks = {name: config.pop(name) for name in ("chunkSize", "chunkOverlap") if name in config}
         scrape = {name: config.pop(name) for name in ("includeSelectors", "excludeSelectors") if name in config}
         if scrape:
             config["scrapeOptions"] = scrape
-        request: dict[str, Any] = {"source": self.source, "config": config}
+        request: dict[str, Any] = {"source": source, "config": config}
         if chunks:
             request["chunkConfig"] = chunks
         return {"namespaceId": namespace_id, "ingestConfig": request}
@@ -69,9 +72,6 @@ class Documents(Ingestion):
 class Text(Documents):
     """A text."""
 
-    path: ClassVar[str] = "text"
-    source: ClassVar[str] = "TEXT"
-
     text: str | None = Field(None, description="Text to ingest. Prefect stores and shows it.")
     name: str | None = Field(None, description="Name of the document; its external id if none is given.")
     external_id: str | None = Field(None, description="External id. The same id again replaces the document.")
@@ -88,9 +88,6 @@ class Pages(Documents):
 class Urls(Pages):
     """A list of URLs."""
 
-    path: ClassVar[str] = "urls"
-    source: ClassVar[str] = "URLS_LIST"
-
     urls: list[str] | None = Field(None, description="URLs of the pages, up to 1000.")
 
 
@@ -104,9 +101,6 @@ class Site(Pages):
 class Sitemap(Site):
     """A sitemap."""
 
-    path: ClassVar[str] = "sitemap"
-    source: ClassVar[str] = "SITEMAP"
-
     url: str | None = Field(None, description="URL of the sitemap.")
     max_links: int = Field(1000, description="Maximum number of pages, up to 10,000.")
 
@@ -114,36 +108,59 @@ class Sitemap(Site):
 class Website(Site):
     """A website."""
 
-    path: ClassVar[str] = "website"
-    source: ClassVar[str] = "WEBSITE"
-
     url: str | None = Field(None, description="URL of the start page.")
     max_depth: int = Field(3, description="Maximum number of links between the start page and a page, up to 5.")
     max_links: int = Field(100, description="Maximum number of pages, up to 10,000.")
 
 
+class Connection(Documents):
+    """A connection, whose credentials stay in the service."""
+
+    connection: str | None = Field(
+        None,
+        serialization_alias="connectionId",
+        description="Id of an ACTIVE connection of the namespace and tenant.",
+        examples=["conn_06gzppa1c3e5g7j9m2p4r6t8w1"],
+    )
+    include: list[dict[str, Any]] | None = Field(
+        None, description='What to read, such as {"id": "…"} or {"path": "/Manuals"}. Default: everything.'
+    )
+    exclude: list[dict[str, Any]] | None = Field(
+        None, description="What to leave out, in the form of include; it wins over include."
+    )
+    pick: bool = Field(
+        default=False, description="List without ingesting: new documents wait until a resync chooses them."
+    )
+
+
 def flat_parameters(flow: Callable[[Any], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
     """Give a flow the fields of its model as parameters, which Prefect shows one by one and `-p` sets."""
     (model,) = (kind for name, kind in get_type_hints(flow).items() if name != "return")
+    fields = model.model_fields
 
     @wraps(flow)
-    async def run(*args: Any, **parameters: Any) -> T:
-        return await flow(model(**signature.bind(*args, **parameters).arguments))
+    async def run(*args: Any, **named: Any) -> T:
+        return await flow(model(**signature.bind(*args, **named).arguments))
 
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=field.default,
-                annotation=_annotate(field),
-            )
-            for name, field in model.model_fields.items()
-        ],
-        return_annotation=Any,
-    )
+    names = [*(name for name in FIRST if name in fields), *(name for name in _by_depth(model) if name not in FIRST)]
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=fields[name].default,
+            annotation=_annotate(fields[name]),
+        )
+        for name in names
+    ]
+    signature = inspect.Signature(parameters, return_annotation=Any)
     run.__signature__ = signature  # type: ignore[attr-defined]
     return run
+
+
+def _by_depth(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the names of the model's fields, its own before those of the classes above it."""
+    for kind in model.__mro__:
+        yield from (name for name in inspect.get_annotations(kind) if name in model.model_fields)
 
 
 def _annotate(field: FieldInfo) -> Any:

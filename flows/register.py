@@ -120,7 +120,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
     await client.create_deployment(
         flow_id=await client.create_flow(flow),
         name=deployment["name"],
-        description=deployment["description"],
+        description=flow.description,
         tags=deployment["tags"],
         entrypoint=deployment["entrypoint"],
         pull_steps=[],

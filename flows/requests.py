@@ -2,81 +2,118 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+import asyncio
+from typing import Final
 
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from flows import context, report
-from flows.parameters import Ingestion
+from flows.deployments import FLOWS
+from flows.parameters import Dispatched, Ingestion
 from flows.pipeline import run_ingestion
+from flows.prefect_errors import SILENT
 from retrieval import settings
 from retrieval.accounts.audit import Source
-from retrieval.database.database import Database
+from retrieval.database.database import AWAY, Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.queries import requested_batches
 from retrieval.jobs.queries.requested_batches import RequestedBatch
 from retrieval.namespaces import namespaces, queries
-from retrieval.sources import STORED
+from retrieval.sources import ENGINES, STORED
+
+RETRY_SECONDS: Final = (1, 2, 4, 8, 16)
+"""Pauses between the tries to accept a request while the database does not answer."""
+
+CLAIM_SECONDS: Final = 60.0
+"""Time in which a flow run claims the batch that it made."""
 
 
-async def run_source(parameters: Ingestion) -> State[None]:
+async def run_source(source: str, parameters: Ingestion) -> State[None]:
     """Ingest the batch that the dispatcher names, else the request that the parameters describe."""
     if parameters.batch_id is not None:
         return await run_ingestion(parameters.batch_id, parameters.attempt)
     flow_run = FlowRunContext.get()
     if flow_run is None or flow_run.flow_run is None:
-        return Failed(message="A request for ingestion needs a flow run.")
+        return Failed(message="Only a flow run can request an ingestion.")
     try:
-        batch = await _accept_once(parameters, flow_run.flow_run.id)
+        batch = await _accept_once(source, parameters, str(flow_run.flow_run.id))
     except ServiceError as error:
         return Failed(message=f"{error.code}: {error.message}")
-    state = await run_ingestion(batch.id, batch.attempt)
+    # Prefect may answer slowly, and the batch is to be claimed within CLAIM_SECONDS.
+    showing = asyncio.create_task(_show(flow_run.flow_run, batch))
+    try:
+        state = await run_ingestion(batch.id, batch.attempt)
+    finally:
+        await showing
     return state.model_copy(update={"message": f"Job run {batch.job_run_id}: {state.message}"})
 
 
-async def _accept_once(parameters: Ingestion, flow_run_id: UUID) -> RequestedBatch:
-    """Return the batch of this flow run, which keeps it when Prefect executes the flow run again."""
-    db, key = context.open_database(), str(flow_run_id)
-    if batch := await requested_batches.find_by_flow_run(db, key):
-        return batch
-    job_run_id = await _accept(db, parameters, key)
-    batch = await requested_batches.find_by_job_run(db, job_run_id)
-    if batch is None:
-        raise ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, f"The job run {job_run_id} was deleted.")
-    await _show(flow_run_id, batch)
-    return batch
+async def run_dispatched(parameters: Dispatched) -> State[None]:
+    """Ingest the batch that the dispatcher names; Failed without one."""
+    if parameters.batch_id is not None:
+        return await run_ingestion(parameters.batch_id, parameters.attempt)
+    return Failed(
+        message="Prefect's parameters hold no files. Upload files by the API, the app or the command line;"
+        " for a file with an address, run ingest-urls."
+    )
 
 
-async def _accept(db: Database, parameters: Ingestion, key: str) -> str:
+async def _accept_once(source: str, parameters: Ingestion, key: str) -> RequestedBatch:
+    """Return the batch of this flow run, which keeps it when Prefect executes the flow run again.
+
+    `key`: id of the flow run.
+    """
+    db = context.open_database()
+    for delay in RETRY_SECONDS:
+        try:
+            return await requested_batches.find_by_flow_run(db, key) or await _accept(db, source, parameters, key)
+        except AWAY as error:
+            reason = type(error).__name__
+        except ServiceError as error:
+            if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+                raise
+            reason = error.message
+        get_run_logger().warning("The request is not accepted yet: %s", reason)
+        await asyncio.sleep(delay)
+    message = "The database did not answer. Nothing was accepted; run the deployment again."
+    raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message)
+
+
+async def _accept(db: Database, source: str, parameters: Ingestion, key: str) -> RequestedBatch:
     """Accept the request as the API does, and make its batch in the same transaction."""
     from api import acceptance  # a dispatched flow run does without the API's modules
 
     options = settings.load_settings()
     namespace = await _find_namespace(db, parameters.namespace)
     # No other job run joins the flow run of a person, who may suspend or cancel it.
-    size = options.batch_limit if parameters.source in STORED else 1
+    size = options.batch_limit if source in STORED else 1
 
     async def make_batch(job_run_id: str) -> None:
-        await requested_batches.make_batch(db, job_run_id, key, size=size)
+        await requested_batches.make_batch(db, job_run_id, key, size=size, seconds=CLAIM_SECONDS)
 
-    return await acceptance.accept(
+    job_run_id = await acceptance.accept(
         options,
         db,
         context.load_keys(),
         acceptance.Submission(
             sender=Source.PREFECT,
-            path=parameters.path,
-            body=parameters.make_body(namespace.id),
+            path="source" if source in ENGINES else FLOWS[source].removeprefix("ingest-"),
+            body=parameters.make_body(namespace.id, source),
             organization=namespace.organization_id,
             tenant=parameters.tenant,
             key=key,
             on_accepted=make_batch,
         ),
     )
+    batch = await requested_batches.find_by_job_run(db, job_run_id, key)
+    if batch is None:
+        raise ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, f"The job run {job_run_id} was deleted.")
+    return batch
 
 
 async def _find_namespace(db: Database, id_or_name: str | None) -> queries.NamespaceOwner:
@@ -92,11 +129,16 @@ async def _find_namespace(db: Database, id_or_name: str | None) -> queries.Names
     return found[0]
 
 
-async def _show(flow_run_id: UUID, batch: RequestedBatch) -> None:
+async def _show(flow_run: FlowRun, batch: RequestedBatch) -> None:
     """Tag the flow run with its namespace and job run, and link the job run in an artifact."""
-    async with get_client() as client:
-        tags = {*(await client.read_flow_run(flow_run_id)).tags, batch.namespace, batch.job_run_id}
-        await client.update_flow_run(flow_run_id, tags=tags)
+    tags = {*flow_run.tags, batch.namespace, batch.job_run_id}
+    if tags == {*flow_run.tags}:
+        return
     link = report.link_to_run(batch.namespace, batch.job_run_id)
-    key = report.artifact_key("job-run", batch.namespace)
-    await acreate_markdown_artifact(markdown=f"Job run `{batch.job_run_id}`.{link}", key=key)
+    try:
+        async with get_client() as client:
+            await client.update_flow_run(flow_run.id, tags=tags)
+        key = report.artifact_key("job-run", batch.namespace)
+        await acreate_markdown_artifact(markdown=f"Job run `{batch.job_run_id}`.{link}", key=key)
+    except SILENT as error:  # the documents do not depend on it
+        get_run_logger().warning("The flow run does not show its job run: %s", type(error).__name__)

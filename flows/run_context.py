@@ -28,6 +28,7 @@ from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue, suspension
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.security.secrets import KeyRing
+from retrieval.sources import CONNECTED
 
 log = structlog.get_logger()
 
@@ -39,6 +40,7 @@ GRACE_SECONDS: Final = 2.0
 """Time in which a waiting batch may take a slot that is free anyway."""
 YIELDED_REASON: Final = "It gave its slot to work that waits, and continues by itself when it is its turn."
 BLOCKED_REASON: Final = "A service does not answer; the run continues by itself when the service is asked again."
+EARLY_REASON: Final = "An earlier job run of its connection is not finished; the run continues by itself after it."
 APPEND_SECONDS: Final = 0.5
 """Time between two appends: a pass over a few texts costs as much as one over many."""
 
@@ -51,6 +53,8 @@ class RunContext:
         self.circuits = Circuits(db, lease)
         self.time_slice = TimeSlice(db, lease)
         self.intake = Intake(db, lease)
+        # The dispatcher forms no such batch, but a flow run that requests its own may come too early.
+        self.is_early = lease.source in CONNECTED and job_queue.is_behind_its_connection(db, lease.batch_id)
         self.is_suspended = False
         """Whether the flow run is suspended in Prefect: its process ends, and the same flow run continues later."""
 
@@ -65,7 +69,7 @@ class RunContext:
 
     def should_continue(self) -> bool:
         """Check whether the batch may start another document, page or window: its time slice is not over."""
-        return not self.time_slice.is_over()
+        return not self.is_early and not self.time_slice.is_over()
 
     def make_work(self, window: Sequence[DocumentKey]) -> Work:
         """Prepare a window of documents for the steps."""
@@ -84,7 +88,7 @@ class RunContext:
             suspension.leave_suspended(self.db, self.lease)
             self.is_suspended = True
             return 0
-        reason = BLOCKED_REASON if self.is_blocked else YIELDED_REASON
+        reason = BLOCKED_REASON if self.is_blocked else EARLY_REASON if self.is_early else YIELDED_REASON
         # Suspended first: the dispatcher may resume the flow run as soon as its job runs are back in the queue.
         self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY}{self.lease.fence}", reason)
         waiting, held = self.circuits.waiting, self.circuits.held
@@ -95,7 +99,7 @@ class RunContext:
     async def close_batch(self) -> int:
         """Finish the batch, or hand back its rest; return the number of job runs handed back."""
         handed_back = 0
-        if self.time_slice.has_ended or self.is_blocked:
+        if self.time_slice.has_ended or self.is_blocked or self.is_early:
             handed_back = await self.hand_back()
         else:
             batches.finish_batch(self.db, self.lease)

@@ -258,7 +258,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
                 interrupted: State[None] = Scheduled(
                     name=INTERRUPTED, message="The worker was stopped; the run continues."
                 )
-                if not flow_run.parameters.get("batch_id"):
+                if not (flow_run.parameters.get("batch_id") or flow_run.parameters.get("namespace")):
                     interrupted = Crashed(name=INTERRUPTED, message="The worker was stopped before this run ended.")
                 await self.client.set_flow_run_state(flow_run.id, interrupted, force=True)
             except AWAY as error:  # the dispatcher takes its batch back when the lease has ended

@@ -1,8 +1,15 @@
 """`flows/sources.py` has a flow for each source of the registry."""
 
 import importlib
+import re
+import typing
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from api.wire.connectors import BODIES, SOURCE_BODY
+from api.wire.ingest import IngestSitemap, IngestText, IngestUrls, IngestWebsite
 from connectors import registry
 from flows import deployments, sources
 from retrieval.sources import FETCHED
@@ -13,9 +20,10 @@ SOURCE_FLOWS = Path(sources.__file__).read_text()
 def lines_to_add(name, documents):
     return (
         f'@flow(name="{deployments.FLOWS[name]}", persist_result=False)\n'
-        f"async def ingest_{name.lower()}(batch_id: str, attempt: int) -> State[None]:\n"
+        "@flat_parameters\n"
+        f"async def ingest_{name.lower()}(parameters: Connection) -> State[None]:\n"
         f'    """Ingest {documents[0].lower()}{documents[1:]}."""\n'
-        "    return await run_ingestion(batch_id, attempt)\n"
+        f'    return await run_source("{name}", parameters)\n'
     )
 
 
@@ -34,3 +42,56 @@ def test_the_entrypoint_of_every_deployment_is_the_flow_of_its_name():
     for name, entrypoint in entrypoints.items():
         module, _, function = entrypoint.rpartition(".")
         assert getattr(importlib.import_module(module), function).name == name
+
+
+def test_prefect_yaml_has_a_deployment_for_every_flow():
+    names = [entry["name"] for entry in deployments.read_plan()["deployments"]]
+    assert sorted(names) == sorted({*deployments.FLOWS.values(), "evaluate", "sync-connection"})
+
+
+WEB_BODIES = {"URLS_LIST": IngestUrls, "SITEMAP": IngestSitemap, "WEBSITE": IngestWebsite, "TEXT": IngestText}
+
+
+def request_fields(name):
+    """The fields of the request's `ingestConfig.config`, each with its default, by their API names."""
+    body = WEB_BODIES.get(name) or BODIES.get(name, SOURCE_BODY)
+    struct = msgspec.inspect.type_info(body)
+    for name_of_part in ("ingestConfig", "config"):
+        (part,) = (field.type for field in struct.fields if field.encode_name == name_of_part)
+        struct = part.type if isinstance(part, msgspec.inspect.Metadata) else part
+    return {field.encode_name: field.default for field in struct.fields}
+
+
+def flow_of(name):
+    return getattr(sources, deployments.FLOWS[name].replace("-", "_"))
+
+
+def sent_fields(name, parameters):
+    """Names of the fields that the flow sends if these parameters are given."""
+    model = typing.get_type_hints(flow_of(name).fn.__wrapped__)["parameters"]
+    body = model(**parameters).make_body("ns_x", name)
+    return {*body["ingestConfig"]["config"], *body["ingestConfig"]} - {"source", "config"}
+
+
+EXAMPLES = {"string": "x", "integer": 7, "array": ["x"], "object": {"x": 1}, "boolean": True}
+
+
+def example_of(schema):
+    (kind,) = {part.get("type", "string") for part in schema.get("anyOf", [schema])} - {"null"}
+    item = schema.get("anyOf", [schema])[0].get("items", {})
+    return [{"id": "x"}] if kind == "array" and item.get("type") == "object" else EXAMPLES[kind]
+
+
+@pytest.mark.parametrize("name", ["TEXT", *FETCHED])
+def test_a_deployment_takes_every_field_of_the_request_with_a_description(name):
+    schema = flow_of(name).parameters.model_dump()["properties"]
+    assert all(len(field.get("description", "")) > 15 for field in schema.values())
+    assert next(iter(schema)) == "namespace"
+    assert not {"batch_id", "attempt"} & schema.keys()
+    fields = request_fields(name)
+    sent = sent_fields(name, {parameter: example_of(field) for parameter, field in schema.items()})
+    assert sent == set(fields)
+    for parameter, field in schema.items():
+        default = fields.get(re.sub("_(.)", lambda match: match[1].upper(), parameter), msgspec.NODEFAULT)
+        if field["default"] is not None:
+            assert field["default"] == default, parameter

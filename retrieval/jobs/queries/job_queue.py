@@ -19,12 +19,14 @@ from retrieval.jobs.queries import breakers, progress
 from retrieval.jobs.queries.breakers import PROBES, RESTING
 from retrieval.sources import CONNECTED, STORED
 
-MAY_LEAVE: LiteralString = f"""
-    r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not exists (
+_EARLIER: LiteralString = f"""exists (
         select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
         where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
           and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
-    ))
+    )
+"""
+MAY_LEAVE: LiteralString = f"""
+    r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not {_EARLIER})
 """
 """SQL: job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it."""
 
@@ -214,6 +216,14 @@ def is_behind_others(db: Database, batch_id: str) -> bool:
     """Return True while a batch that waited for a worker when this one yielded its slot still waits."""
     # A resumed flow run keeps its work queue, whose priority may be higher than theirs.
     return bool(db.fetch_one(bool, _IS_BEHIND, {"batch": batch_id}))
+
+
+def is_behind_its_connection(db: Database, batch_id: str) -> bool:
+    """Return True while an earlier job run of the batch's connection is unfinished."""
+    statement: LiteralString = (
+        "select exists (select from job_runs r where r.batch_id = %(batch)s and " + _EARLIER + ")"
+    )
+    return bool(db.fetch_one(bool, statement, {"batch": batch_id}))
 
 
 def is_any_unfinished(db: Database) -> bool:

@@ -9,7 +9,7 @@ from retrieval.database.database import Database
 
 
 class RequestedBatch(NamedTuple):
-    """A batch with its first job run."""
+    """A batch with its first job run. `attempt`: 0 if another flow run executes the batch now."""
 
     id: str
     attempt: int
@@ -17,23 +17,32 @@ class RequestedBatch(NamedTuple):
     namespace: str
 
 
-async def make_batch(db: Database, job_run_id: str, flow_run_id: str, *, size: int) -> None:
+async def make_batch(db: Database, job_run_id: str, flow_run_id: str, *, size: int, seconds: float) -> None:
     """Make the batch of an accepted job run, dispatched to this flow run already. Joins the caller's transaction.
 
-    `size`: counted job runs of the batch; at the limit of a batch, no other job run joins it.
+    `size`: counted job runs of the batch; at the limit of a batch, no other job run joins it. `seconds`: time in which
+    the flow run claims the batch.
     """
-    values = {"run": job_run_id, "batch": ids.batch_id(), "size": size, "flow_run": flow_run_id}
+    # A released lease: the reconciler executes this flow run again if its process ends before it claims the batch.
+    values = {
+        "run": job_run_id,
+        "batch": ids.batch_id(),
+        "size": size,
+        "flow_run": flow_run_id,
+        "seconds": seconds,
+    }
     await db.async_execute(
-        "insert into batches (id, partition_id, source, size, flow_run_id, dispatched_at)"
-        " select %(batch)s, partition_id, source, %(size)s, %(flow_run)s, now() from job_runs where id = %(run)s",
+        "insert into batches (id, partition_id, source, size, flow_run_id, dispatched_at, lease_until, released)"
+        " select %(batch)s, partition_id, source, %(size)s, %(flow_run)s, now(),"
+        " now() + make_interval(secs => %(seconds)s), true from job_runs where id = %(run)s",
         values,
     )
     await db.async_execute("update job_runs set batch_id = %(batch)s where id = %(run)s", values)
 
 
 _FIND: LiteralString = (
-    "select b.id, b.attempt, r.id as job_run_id, p.namespace_id as namespace from batches b"
-    " join partitions p on p.id = b.partition_id"
+    "select b.id, case when b.flow_run_id = %(flow_run)s then b.attempt else 0 end as attempt, r.id as job_run_id,"
+    " p.namespace_id as namespace from batches b join partitions p on p.id = b.partition_id"
     " join job_runs r on coalesce(r.batch_id, r.resumes_batch) = b.id"
 )
 
@@ -44,6 +53,7 @@ async def find_by_flow_run(db: Database, flow_run_id: str) -> RequestedBatch | N
     return await db.async_fetch_one(RequestedBatch, statement, {"flow_run": flow_run_id})
 
 
-async def find_by_job_run(db: Database, job_run_id: str) -> RequestedBatch | None:
-    """Return the batch of a job run; None if the job run was deleted."""
-    return await db.async_fetch_one(RequestedBatch, _FIND + " where r.id = %(run)s", {"run": job_run_id})
+async def find_by_job_run(db: Database, job_run_id: str, flow_run_id: str) -> RequestedBatch | None:
+    """Return the batch of a job run that this flow run requested; None if the job run was deleted."""
+    values = {"run": job_run_id, "flow_run": flow_run_id}
+    return await db.async_fetch_one(RequestedBatch, _FIND + " where r.id = %(run)s", values)

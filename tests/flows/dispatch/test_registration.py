@@ -23,6 +23,7 @@ from flows.worker import warm_worker
 from local import health
 from retrieval import settings
 from retrieval.jobs import fair_queue
+from tests.flows.conftest import PREFECT
 
 pytestmark = pytest.mark.service
 
@@ -105,6 +106,57 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert woken
     assert made.work_pool_name == pool
     assert set(fair_queue.QUEUES) <= queues
+
+
+COMPARED = {
+    "entrypoint",
+    "description",
+    "tags",
+    "work_pool_name",
+    "work_queue_name",
+    "pull_steps",
+    "parameter_openapi_schema",
+    "enforce_parameter_schema",
+    "parameters",
+    "job_variables",
+    "schedules",
+    "paused",
+    "concurrency_limit",
+    "path",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_prefect_deploy_makes_the_deployments_that_are_registered(
+    prefect_server_environment, prefect_server, monkeypatch
+):
+    monkeypatch.setenv("RETRIEVAL_WORK_POOL", "retrieval")
+    settings.load_settings.cache_clear()
+
+    async def read():
+        async with get_client() as client:
+            found = [await client.read_deployment_by_name(name) for name in names]
+        return {one.name: (one.id, one.model_dump(include=COMPARED)) for one in found}
+
+    async def delete(found):
+        async with get_client() as client:
+            for deployment_id, _ in found.values():
+                await client.delete_deployment(deployment_id)
+
+    names = asyncio.run(register.register_deployments("retrieval"))
+    registered = asyncio.run(read())
+    asyncio.run(delete(registered))
+    command = [PREFECT, "--no-prompt", "deploy", "--all"]
+    done = subprocess.run(
+        command, env=prefect_server_environment, cwd=settings.PROJECT, capture_output=True, text=True, check=False
+    )
+    settings.load_settings.cache_clear()
+    assert done.returncode == 0, done.stdout + done.stderr
+    deployed = asyncio.run(read())
+    assert {name: values for name, (_, values) in deployed.items()} == {
+        name: values for name, (_, values) in registered.items()
+    }
 
 
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):
