@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers import detect, document, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import ooxml
+from connectors.parsers.formats import inline_forms, ooxml
 from connectors.parsers.formats.blocks import (
     Block,
     Cell,
@@ -23,7 +23,9 @@ from connectors.parsers.formats.blocks import (
     join_blocks,
     list_item,
     whole_number,
+    write_number,
 )
+from connectors.parsers.formats.inline_forms import Form
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
 
@@ -88,7 +90,9 @@ _WRAPPERS = frozenset(
     )
 )
 _BOX = f"{_W}txbxContent"
-_HIDDEN = f"{_W}rPr/{_W}vanish"
+_SCRIPTS = {"superscript": 1, "subscript": -1, "baseline": 0}
+_NOTES = {f"{_W}footnoteReference": "footnote", f"{_W}endnoteReference": "endnote"}
+_NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
 _CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
@@ -139,6 +143,8 @@ class _Writer:
         )
         self._numbering = Numbering(package.root(f"{folder}/numbering.xml"))
         self._levels: dict[str, tuple[int, str, int]] = {}
+        self._forms: dict[str, Form] = {}
+        self._notes = _NoteNumbers(package.root(f"{folder}/settings.xml"))
 
     def blocks(self) -> Iterator[str]:
         body = self._package.require(self._name)
@@ -161,7 +167,8 @@ class _Writer:
             author = note.get(f"{_W}author")
             label = kind.removesuffix("s").capitalize() + (f" by {author}" if author else "")
             if words := " ".join(join_blocks(self._blocks(note))):
-                yield f"{label}: {words}"
+                mark = self._notes.labels.get((kind.removesuffix("s"), note.get(f"{_W}id", "")), "")
+                yield inline_forms.note(label, mark, words)
         self._relations = outer
 
     def _blocks(self, node: Element) -> Iterator[Block]:
@@ -177,7 +184,7 @@ class _Writer:
     def _paragraph(self, node: Element) -> Iterator[Block]:
         parts = _Paragraph()
         self._read(node, parts)
-        words = re.sub(r"[ \t\u00a0]+", " ", "".join(parts.words)).strip()
+        words = re.sub(r"[ \t\u00a0]+", " ", inline_forms.write_forms("".join(parts.words))).strip()
         words = "\n".join(line.strip() for line in words.split("\n"))
         level, number, depth = self._form(node)
         label = self._numbering.label(number, depth) if number and (words or not _is_unseen(node)) else ""
@@ -225,9 +232,12 @@ class _Writer:
         for part in node:
             if part.tag == f"{_W}t":
                 into.words.append(part.text or "")
+            elif part.tag == f"{_W}r":
+                self._run(part, into)
             elif part.tag in _WRAPPERS:
-                if not _is_on(part.find(_HIDDEN)):
-                    self._read(part, into)
+                self._read(part, into)
+            elif part.tag in _NOTES:
+                into.words.append(self._notes.mark(part))
             elif part.tag == f"{_W}hyperlink":
                 self._link(part, into)
             elif part.tag == f"{MC}AlternateContent":
@@ -242,6 +252,30 @@ class _Writer:
                 into.formulas += [f"$${ooxml.formula_latex(formula)}$$" for formula in part.iter(f"{ooxml.M}oMath")]
             elif part.tag.startswith(_W):
                 into.words.append(_sign(part))
+
+    def _run(self, run: Element, into: _Paragraph) -> None:
+        properties = run.find(f"{_W}rPr")
+        if properties is None:
+            self._read(run, into)
+        elif not _is_on(properties.find(f"{_W}vanish")):
+            form = self._run_form(properties)
+            into.words.append(form.opening)
+            self._read(run, into)
+            into.words.append(form.closing)
+
+    def _run_form(self, properties: Element) -> Form:
+        style = attribute_value(properties.find(f"{_W}rStyle"))
+        form = self._style_form(style) if style else inline_forms.PLAIN
+        return _changed(form, properties)
+
+    def _style_form(self, name: str, depth: int = 0) -> Form:
+        if name in self._forms or depth > 20 or name not in self._styles:
+            return self._forms.get(name, inline_forms.PLAIN)
+        style = self._styles[name]
+        form = self._style_form(attribute_value(style.find(f"{_W}basedOn")), depth + 1)
+        properties = style.find(f"{_W}rPr")
+        self._forms[name] = form if properties is None else _changed(form, properties)
+        return self._forms[name]
 
     def _link(self, node: Element, into: _Paragraph) -> None:
         within = _Paragraph([], into.beside, into.formulas)
@@ -296,6 +330,41 @@ class _Writer:
             elif part.tag in _WRAPPERS:
                 texts.append(self._cell(part))
         return " ".join(filter(None, texts))
+
+
+class _NoteNumbers:
+    """Numbers of footnotes and endnotes in the order of their marks."""
+
+    def __init__(self, settings: Element | None) -> None:
+        self.labels: dict[tuple[str, str], str] = {}
+        self._forms = dict(_NOTE_FORMS)
+        self._counts = dict.fromkeys(_NOTE_FORMS, 0)
+        if settings is None:
+            return
+        for kind in _NOTE_FORMS:
+            properties = f"{_W}{kind}Pr"
+            self._forms[kind] = attribute_value(settings.find(f"{properties}/{_W}numFmt")) or self._forms[kind]
+            self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W}numStart")), 1) - 1
+
+    def mark(self, reference: Element) -> str:
+        """Return the mark of a note, "" for one whose mark follows as text."""
+        if reference.get(f"{_W}customMarkFollows") in ("1", "true", "on"):
+            return ""
+        kind = _NOTES[reference.tag]
+        self._counts[kind] += 1
+        label = write_number(self._counts[kind], self._forms[kind])
+        return inline_forms.footnote_mark(self.labels.setdefault((kind, reference.get(f"{_W}id", "")), label))
+
+
+def _changed(form: Form, properties: Element) -> Form:
+    """Return the form of a run after its own properties."""
+    script = _SCRIPTS.get(attribute_value(properties.find(f"{_W}vertAlign")), form.script)
+    # Text is also raised by points; at its full size it is a matter of layout.
+    raised = whole_number(attribute_value(properties.find(f"{_W}position")))
+    if raised and not script and properties.find(f"{_W}sz") is not None:
+        script = 1 if raised > 0 else -1
+    lines = [line for name in ("strike", "dstrike") if (line := properties.find(f"{_W}{name}")) is not None]
+    return Form(script, any(map(_is_on, lines)) if lines else form.struck)
 
 
 def _sign(part: Element) -> str:

@@ -15,7 +15,9 @@ from connectors.charsets import decoding
 from connectors.parsers import detect, document, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import inline_forms
 from connectors.parsers.formats.blocks import Cell, grid_markdown, write_number
+from connectors.parsers.formats.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
 if TYPE_CHECKING:
@@ -57,6 +59,13 @@ _FIELDS = frozenset(("button", "input", "textarea", "select"))
 _UNTYPED = frozenset(("hidden", "password", "checkbox", "radio", "file", "image", "color", "range", "reset"))
 """Inputs whose value nobody reads on the page."""
 _UNSEEN = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_TAG_FORMS = {
+    "sup": inline_forms.RAISED, "sub": inline_forms.LOWERED,
+    "s": inline_forms.STRUCK, "strike": inline_forms.STRUCK, "del": inline_forms.STRUCK,
+}  # fmt: skip
+_STYLE_FORMS = re.compile(
+    r"vertical-align\s*:\s*(?:(super)|sub)\b|text-decoration[\w-]*\s*:[^;]*line-(through)", re.IGNORECASE
+)
 _FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _DEEPEST = 60
 """Elements within each other that shape their text; those within are read as blocks."""
@@ -87,7 +96,7 @@ class _Frame:
     rows: list[list[tuple[_Frame, Cell]]] = field(default_factory=list)
 
     def flush(self) -> None:
-        text = "".join(self.words)
+        text = write_forms("".join(self.words))
         text = text.strip("\n") if self.kind == "pre" else _BREAKS.sub("\n", _BLANKS.sub(" ", text)).strip()
         self.words.clear()
         if text:
@@ -137,6 +146,7 @@ class _Writer:
         self._root = root
         self._frames = [_Frame(root, "root")]
         self._links: list[tuple[int, list[str], int, str]] = []
+        self._forms: list[tuple[int, Form]] = []
 
     def blocks(self) -> list[_Block]:
         node: LexborNode | None = self._root
@@ -161,16 +171,16 @@ class _Writer:
         tag, frame = node.tag or "", self._frames[-1]
         if tag == "-text":
             text = node.text_content or ""
-            if frame.kind == "pre":
-                frame.words.append(text)
-            elif text:
-                frame.words.append(_SPACE.sub(" ", text))
+            text = text if frame.kind == "pre" else _SPACE.sub(" ", text)
+            frame.words.append(self._form().mark(text) if self._forms else text)
             return False
         if tag in _SILENT or tag.startswith(("-", "!")):
             return False
         attributes = node.attributes
         if tag != "body" and ("hidden" in attributes or _UNSEEN.search(attributes.get("style") or "")):
             return False
+        if form := _form_of(tag, attributes):
+            self._forms.append((node.mem_id, form | self._forms[-1][1] if self._forms else form))
         if tag in _FRAMES:
             frame.flush()
             if len(self._frames) < _DEEPEST:
@@ -196,8 +206,16 @@ class _Writer:
             typed = tag == "input" and attributes.get("type") not in _UNTYPED
             frame.words.append(f" {attributes.get('value') or ''} " if typed else " ")
 
+    def _form(self) -> Form:
+        """The form of the text that follows; a superscript that links into the page is the mark of a note."""
+        form = self._forms[-1][1]
+        is_note = form.script > 0 and self._links and self._links[-1][3].startswith("#")
+        return replace(form, note=True) if is_note else form
+
     def _leave(self, node: LexborNode) -> None:
         tag, frame = node.tag, self._frames[-1]
+        if self._forms and self._forms[-1][0] == node.mem_id:
+            self._forms.pop()
         if tag == "a" and self._links and self._links[-1][0] == node.mem_id:
             _, words, start, address = self._links.pop()
             text = "".join(words[start:]).strip()
@@ -211,6 +229,16 @@ class _Writer:
             frame.flush()
         elif tag in _FIELDS:
             frame.words.append(" ")
+
+
+def _form_of(tag: str, attributes: dict[str, str | None]) -> Form | None:
+    form = _TAG_FORMS.get(tag)
+    if form or "style" not in attributes or not (match := _STYLE_FORMS.search(attributes["style"] or "")):
+        return form
+    if match[2]:
+        return inline_forms.STRUCK
+    # In the cell of a table it places a whole block.
+    return None if tag in _FRAMES or tag in _BLOCKS else inline_forms.RAISED if match[1] else inline_forms.LOWERED
 
 
 def _close_heading(frame: _Frame, above: _Frame) -> None:

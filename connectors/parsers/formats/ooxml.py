@@ -10,8 +10,9 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from connectors.parsers import xml
-from connectors.parsers.formats import number_formats
+from connectors.parsers.formats import inline_forms, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
+from connectors.parsers.formats.inline_forms import Form, write_forms
 
 LookUp = Callable[[str], list[str]]
 """Texts of the cells that a reference such as `Sales!$B$2:$B$9` names."""
@@ -98,7 +99,7 @@ _SIGN = f"{M}val"
 
 
 def formula_line(node: Element) -> str:
-    """A formula as people type it: `x^2`, `a/b`, `√(x)`."""
+    """Write a formula in one line: `x^(2)`, `(a+b)/c`, `√(x)`."""
     return _written(node, tex=False)
 
 
@@ -123,11 +124,12 @@ def _part(node: Element, *, tex: bool) -> str:
 
 def _fraction(_node: Element, part: dict[str, str], *, tex: bool) -> str:
     above, below = part.get("num", ""), part.get("den", "")
-    return rf"\frac{{{above}}}{{{below}}}" if tex else f"{_grouped(above)}/{_grouped(below)}"
+    return rf"\frac{{{above}}}{{{below}}}" if tex else inline_forms.fraction(above, below)
 
 
 def _script(_node: Element, part: dict[str, str], *, tex: bool) -> str:
-    return part.get("e", "") + _limits(part, tex=tex)
+    base = part.get("e", "")
+    return (base if tex else inline_forms.grouped(base.strip())) + _limits(part, tex=tex)
 
 
 def _root(_node: Element, part: dict[str, str], *, tex: bool) -> str:
@@ -163,12 +165,10 @@ _FORMS: dict[str, Callable[..., str]] = {
 
 
 def _limits(part: dict[str, str], *, tex: bool) -> str:
-    marks = (("_", part.get("sub", "")), ("^", part.get("sup", "")))
-    return "".join(f"{mark}{{{text}}}" if tex else f"{mark}{_grouped(text)}" for mark, text in marks if text)
-
-
-def _grouped(text: str) -> str:
-    return text if text.isalnum() else f"({text})"
+    below, above = part.get("sub", ""), part.get("sup", "")
+    if tex:
+        return "".join(f"{mark}{{{text}}}" for mark, text in (("_", below), ("^", above)) if text)
+    return (inline_forms.subscript(below) if below else "") + (inline_forms.superscript(above) if above else "")
 
 
 def _sign(node: Element, properties: str, name: str, usual: str) -> str:
@@ -240,8 +240,26 @@ def paragraph_texts(nodes: Iterable[Element]) -> list[str]:
 
 
 def paragraph_text(paragraph: Element) -> str:
+    """The words of a paragraph of DrawingML."""
     signs = {f"{A}br": "\n", f"{A}tab": " "}
-    return "".join(signs.get(node.tag) or (node.text or "" if node.tag == f"{A}t" else "") for node in paragraph.iter())
+    starts = {f"{A}r", f"{A}fld", *signs}
+    words: list[str] = []
+    form = inline_forms.PLAIN
+    for node in paragraph.iter():
+        if node.tag == f"{A}rPr":
+            form = _form(node)
+        elif node.tag == f"{A}t":
+            words.append(form.mark(node.text or ""))
+        elif node.tag in starts:
+            form = inline_forms.PLAIN
+            words.append(signs.get(node.tag, ""))
+    return write_forms("".join(words))
+
+
+def _form(run: Element) -> Form:
+    baseline = run.get("baseline", "0").rstrip("%")
+    raised = -1 if baseline.startswith("-") else int(baseline.strip("0.") != "")
+    return Form(raised, run.get("strike", "noStrike") != "noStrike")
 
 
 def _target(folder: str, relation: Element) -> str:

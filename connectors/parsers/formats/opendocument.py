@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from connectors.parsers import detect, document, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks
+from connectors.parsers.formats import blocks, inline_forms
 from connectors.parsers.formats.blocks import (
     Block,
     Bounds,
@@ -22,6 +22,7 @@ from connectors.parsers.formats.blocks import (
     roman_numeral,
     whole_number,
 )
+from connectors.parsers.formats.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -91,6 +92,7 @@ class _Reader:
             for style in root.iter(tag)
         }
         self._counts: dict[str, list[int]] = {}
+        self._forms = style_forms(roots)
 
     def text(self) -> str:
         body = next(self._content.iter(f"{_OFFICE}text"), None)
@@ -99,7 +101,8 @@ class _Reader:
         blocks = join_blocks(self._blocks(body))
         for note in body.iter(f"{_TEXT}note"):
             words = " ".join(block for part in note.iter(f"{_TEXT}note-body") for block in self._lines(part))
-            blocks += [f"Footnote: {words}"] if words else []
+            kind = note.get(f"{_TEXT}note-class", "footnote").capitalize()
+            blocks += [inline_forms.note(kind, _citation(note), words)] if words else []
         blocks += self._comments(body)
         styles = () if self._styles is None else self._styles.iter(f"{_STYLE}master-page")
         beside = (part for page in styles for part in page if part.tag in (f"{_STYLE}header", f"{_STYLE}footer"))
@@ -151,12 +154,12 @@ class _Reader:
             elif part.tag == f"{_DRAW}object":
                 yield from self._chart(part)
             elif part.tag == f"{_SVG}desc":
-                yield from [(words, False)] if (words := _words(part)) else []
+                yield from [(words, False)] if (words := _words(part, {})) else []
             elif depth < _DEEPEST and not _is_apart(part):
                 yield from self._blocks(part, depth + 1, in_cell=in_cell)
 
     def _paragraph(self, part: Element, depth: int) -> Iterator[Block]:
-        words = _words(part).strip()
+        words = self._text(part).strip()
         level = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
         if part.get(f"{_TEXT}style-name") in self._titles:
             level = 1
@@ -166,6 +169,10 @@ class _Reader:
         elif words:
             yield words, False
         yield from self._framed(part, depth)
+
+    def _text(self, paragraph: Element) -> str:
+        form = self._forms.get(paragraph.get(f"{_TEXT}style-name", ""), inline_forms.PLAIN)
+        return write_forms(form.mark(_words(paragraph, self._forms)))
 
     def _framed(self, paragraph: Element, depth: int) -> Iterator[Block]:
         """Text boxes, charts and descriptions of pictures that hang on a paragraph."""
@@ -182,7 +189,7 @@ class _Reader:
         for entry in node:
             label = ""
             for at, part in enumerate(entry):
-                if part.tag in _PARAGRAPHS and (words := detect.one_line(_words(part))):
+                if part.tag in _PARAGRAPHS and (words := detect.one_line(self._text(part))):
                     if not at and entry.tag == f"{_TEXT}list-item":
                         label = self._label(name, level, entry.get(f"{_TEXT}start-value", "")) or "-"
                     heading = whole_number(part.get(f"{_TEXT}outline-level"), 1) if part.tag == f"{_TEXT}h" else 0
@@ -256,11 +263,48 @@ def _is_apart(part: Element) -> bool:
     return (part.tag in _BESIDE and part.tag != f"{_DRAW}frame") or part.tag.endswith("-source")
 
 
-def _words(node: Element) -> str:
+def style_forms(roots: Iterable[Element]) -> dict[str, Form]:
+    """Return the forms of text styles by name, without plain ones."""
+    styles = {style.get(f"{_STYLE}name", ""): style for root in roots for style in root.iter(f"{_STYLE}style")}
+    forms: dict[str, Form] = {}
+    for name, style in styles.items():
+        lineage = [style]
+        while (above := styles.get(lineage[-1].get(f"{_STYLE}parent-style-name", ""))) is not None:
+            if len(lineage) > _DEEPEST:
+                break
+            lineage.append(above)
+        form = inline_forms.PLAIN
+        for ancestor in reversed(lineage):
+            form = _changed(form, ancestor.find(f"{_STYLE}text-properties"))
+        if form != inline_forms.PLAIN:
+            forms[name] = form
+    return forms
+
+
+def _changed(form: Form, properties: Element | None) -> Form:
+    if properties is None:
+        return form
+    position = properties.get(f"{_STYLE}text-position", "").split(" ")[0]
+    script = form.script
+    if position:
+        script = -1 if position == "sub" or position.startswith("-") else int(position.strip("0%") != "")
+    line = properties.get(f"{_STYLE}text-line-through-style") or properties.get(f"{_STYLE}text-line-through-type")
+    return Form(script, line != "none" if line else form.struck)
+
+
+def _citation(note: Element) -> str:
+    return " ".join(note.findtext(f"{_TEXT}note-citation", "").split())
+
+
+def _words(node: Element, forms: Mapping[str, Form]) -> str:
     pieces = [node.text or ""]
     for part in node:
-        if part.tag not in _BESIDE:
-            words = _SPACES.get(part.tag) or _words(part)
+        if part.tag == f"{_TEXT}note":
+            pieces.append(inline_forms.footnote_mark(_citation(part)) if _citation(part) else "")
+        elif part.tag not in _BESIDE:
+            words = _SPACES.get(part.tag) or _words(part, forms)
+            if form := forms.get(part.get(f"{_TEXT}style-name", "")):
+                words = form.mark(words)
             address = part.get(_LINK, "") if part.tag == f"{_TEXT}a" else ""
             pieces.append(f"[{words}]({address})" if words and address.startswith("http") else words)
         pieces.append(part.tail or "")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks
+from connectors.parsers.formats import blocks, inline_forms
 from connectors.parsers.formats.blocks import Block, join_blocks
+from connectors.parsers.formats.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
 
 _TOKEN = re.compile(
@@ -45,6 +46,9 @@ _SHOWN = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pn
 _VALUES = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
 """Control words that set a value of the state."""
 _SWITCHES = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
+_SCRIPTS = {"super": 1, "sub": -1, "nosupersub": 0}
+_RAISES = {"up": 1, "dn": -1}
+_STRIKES = frozenset(("strike", "striked"))
 _BULLET = re.compile("^[\u2022\u00b7\u25aa\u25cf\u25cb\uf0b7\uf0a7o*-]\\s+")
 _NUMBERED = re.compile(r"^\d+[.)] ")
 _HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
@@ -65,6 +69,7 @@ class _State:
     hidden: bool = False
     is_item: bool = False
     depth: int = 0
+    form: Form = PLAIN
 
 
 @dataclass(slots=True)
@@ -106,12 +111,13 @@ class _Reader:
         self._beside: list[str] = []
         self._outer: list[tuple[int, str, list[str]]] = []
         self._merged = False
+        self._note = 0
         self.about: dict[str, str] = {}
         self._acts: dict[str, Callable[[int], None]] = {
             "par": self._paragraph, "sect": self._paragraph, "cell": self._cell, "row": self._row_ends,
             "trowd": self._row_begins, "cellx": self._edge, "clvmrg": self._continue, "pard": self._plain,
             "fcharset": self._charset, "ansicpg": self._set_code_page, "outlinelevel": self._outline,
-            "listtext": self._list, "pntext": self._list, "plain": self._show,
+            "listtext": self._list, "pntext": self._list, "plain": self._show, "chftn": self._note_mark,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -144,7 +150,7 @@ class _Reader:
             self._state = self._stack.pop()
         if self._outer and len(self._stack) < self._outer[-1][0]:
             _, label, letters = self._outer.pop()
-            words = " ".join("".join(self._letters).split())
+            words = " ".join(write_forms("".join(self._letters)).split())
             self._letters = letters
             if label in ("title", "author"):
                 self.about[label] = words
@@ -156,7 +162,7 @@ class _Reader:
         if word == "u" and number is not None:
             self._flush()
             if not self._hidden():
-                self._letters.append(chr(number & 0xFFFF))
+                self._letters.append(state.form.mark(chr(number & 0xFFFF)))
             self._pending = state.fallback
             return
         self._flush()
@@ -166,11 +172,14 @@ class _Reader:
         elif word in ("title", "author") and state.name == "info":
             self._collect(word)
         elif word in _BESIDE:
-            self._collect(_BESIDE[word])
+            is_marked = word == "footnote" and self._note
+            self._collect(f"Footnote [{self._note}]" if is_marked else _BESIDE[word])
         elif word in _SIGNS:
             self._put(_SIGNS[word])
         elif word in _VALUES:
             setattr(state, _VALUES[word], number or 0)
+        elif word in _SCRIPTS or word in _RAISES or word in _STRIKES:
+            state.form = _changed(state.form, word, number)
         elif word == "info":
             state.name, state.skipped = word, True
         elif word in _SWITCHES:
@@ -191,6 +200,13 @@ class _Reader:
 
     def _show(self, _number: int) -> None:
         self._state.hidden = False
+        self._state.form = PLAIN
+
+    def _note_mark(self, _number: int) -> None:
+        """Number a footnote automatically; within the note the number is its label."""
+        if not self._outer and not self._hidden():
+            self._note += 1
+            self._put(inline_forms.footnote_mark(str(self._note)))
 
     def _hidden(self) -> bool:
         return self._state.skipped or self._state.deleted or self._state.hidden
@@ -208,7 +224,7 @@ class _Reader:
     def _put(self, text: str) -> None:
         self._flush()
         if not self._hidden():
-            self._letters.append(text)
+            self._letters.append(self._state.form.mark(text))
 
     def _put_bytes(self, data: bytes) -> None:
         if self._pending:
@@ -229,10 +245,11 @@ class _Reader:
         if self._bytes:
             charset = self._fonts.get(self._state.font, 0)
             if charset == _SYMBOLS:
-                self._letters.append("".join("\u2022" if byte == 0xB7 else chr(byte) for byte in self._bytes))
+                text = "".join("\u2022" if byte == 0xB7 else chr(byte) for byte in self._bytes)
             else:
                 codec = _CODE_PAGES.get(charset, self._code_page)
-                self._letters.append(self._bytes.decode(codec, "replace"))
+                text = self._bytes.decode(codec, "replace")
+            self._letters.append(self._state.form.mark(text))
             self._bytes.clear()
 
     def _taken(self) -> str:
@@ -240,7 +257,7 @@ class _Reader:
         self._flush()
         text = "".join(self._letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self._letters.clear()
-        return "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
+        return "\n".join(filter(None, (" ".join(line.split()) for line in write_forms(text).split("\n"))))
 
     def _paragraph(self, _number: int = 0) -> None:
         if self._outer or self._hidden():
@@ -303,6 +320,12 @@ class _Reader:
         rows, self._rows = self._rows, []
         if rows:
             self._blocks.append((blocks.grid_markdown(_grid(rows)), False))
+
+
+def _changed(form: Form, word: str, number: int | None) -> Form:
+    if word in _STRIKES:
+        return replace(form, struck=number != 0)
+    return replace(form, script=_SCRIPTS[word] if word in _SCRIPTS else _RAISES[word] * (number != 0))
 
 
 def _grid(rows: list[_Row]) -> Iterator[list[blocks.Cell]]:

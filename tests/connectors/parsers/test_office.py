@@ -132,12 +132,12 @@ def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
     parsed = read(tmp_path, "a.odt", opened("text", body))
     assert parsed.text.split("\n\n") == [
         "## Harbour rules",
-        "The pilot boards first.",
+        "The pilot boards [1] first.",
         "No wake!",
         "Inner box.",
         "A red lamp",
         "| Ship | Needs |\n| --- | --- |\n| Minerva | - Tar - Rope |",
-        "Footnote: At the buoy.",
+        "Footnote [1]: At the buoy.",
         "Comment: Say when.\n",
     ]
     assert (parsed.title, parsed.properties["mimeType"]) == (

@@ -96,7 +96,7 @@ def read(tmp_path: Path) -> Read:
         (paragraph(run("ship"), "<w:r><w:softHyphen/></w:r>", run("wreck")), "shipwreck"),
         (paragraph(run("one"), "<w:r><w:cr/></w:r>", run("two")), "one two"),
         (paragraph("<w:moveFrom>", run("The seal."), "</w:moveFrom>", run("Then.")), "Then."),
-        (paragraph(run("Where "), SQUARE, run(" holds.")), "Where x^2<9 holds."),
+        (paragraph(run("Where "), SQUARE, run(" holds.")), "Where x^(2)<9 holds."),
         (paragraph(formula(f"<m:func><m:fName>{SINE}</m:fName><m:e>{ANGLE}</m:e></m:func>")), "sin a"),
         (paragraph(symbol("Wingdings", "F0FE"), run(" insured")), "☑ insured"),
         (paragraph(symbol("Symbol", "F061"), run("-decay")), "\u03b1-decay"),
@@ -131,7 +131,7 @@ def test_a_main_part_of_another_name_is_read(read: Read) -> None:
 
 def test_a_footnote_breaks_no_sentence_and_is_told_once(read: Read) -> None:
     body = paragraph(run("It rose"), "<w:r><w:footnoteReference w:id='2'/></w:r>", run(" fast."))
-    assert read(body, footnotes=NOTES) == "It rose fast. Footnote: Tide & wind."
+    assert read(body, footnotes=NOTES) == "It rose [1] fast. Footnote [1]: Tide & wind."
 
 
 def numbered(text: str, level: int, number: int = 1) -> str:
