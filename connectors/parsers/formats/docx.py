@@ -23,9 +23,8 @@ from connectors.parsers.formats.blocks import (
     join_blocks,
     list_item,
     whole_number,
-    write_number,
 )
-from connectors.parsers.formats.inline_forms import Form
+from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunForms, is_on, symbol_sign
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
 
@@ -41,32 +40,6 @@ def read_doc(kind: Kind, path: Path, task: Task) -> Document:
     except (Doc2DocxError, ValueError, ArithmeticError, LookupError, OSError) as error:
         raise document.damaged_file(kind) from error
     return read_docx(kind, converted, task)
-
-
-# ruff: noqa: RUF001 - signs that look like others are what this is about
-
-
-_GREEK = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
-_CAPITALS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
-_SYMBOL = (
-    dict(zip(range(0x61, 0x7B), _GREEK, strict=True))
-    | dict(zip(range(0x41, 0x5B), _CAPITALS, strict=True))
-    | dict(zip(range(0xA3, 0xC0), "≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵", strict=True))
-    | dict(zip(range(0xC4, 0xD8), "⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅", strict=True))
-    | dict(zip(range(0xD8, 0xDF), "¬∧∨⇔⇐⇑⇒", strict=True))
-    | {0xE5: "∑", 0xF2: "∫", 0x22: "∀", 0x24: "∃", 0x40: "≅", 0x5E: "⊥", 0x7E: "∼", 0x2D: "−"}
-)
-_WINGDINGS = {
-    0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓",
-    0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
-}  # fmt: skip
-_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
-
-
-def symbol_sign(font: str, code: int) -> str:
-    """Return the character of a symbol code (U+F000 private use area included); "" without a known font."""
-    code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
-    return _FONTS.get(font.lower(), {}).get(code, "")
 
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -90,9 +63,6 @@ _WRAPPERS = frozenset(
     )
 )
 _BOX = f"{_W}txbxContent"
-_SCRIPTS = {"superscript": 1, "subscript": -1, "baseline": 0}
-_NOTES = {f"{_W}footnoteReference": "footnote", f"{_W}endnoteReference": "endnote"}
-_NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
 _CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
@@ -143,8 +113,8 @@ class _Writer:
         )
         self._numbering = Numbering(package.root(f"{folder}/numbering.xml"))
         self._levels: dict[str, tuple[int, str, int]] = {}
-        self._forms: dict[str, Form] = {}
-        self._notes = _NoteNumbers(package.root(f"{folder}/settings.xml"))
+        self._forms = RunForms(self._styles)
+        self._notes = NoteNumbers(package.root(f"{folder}/settings.xml"))
 
     def blocks(self) -> Iterator[str]:
         body = self._package.require(self._name)
@@ -236,7 +206,7 @@ class _Writer:
                 self._run(part, into)
             elif part.tag in _WRAPPERS:
                 self._read(part, into)
-            elif part.tag in _NOTES:
+            elif part.tag in NOTE_MARKS:
                 into.words.append(self._notes.mark(part))
             elif part.tag == f"{_W}hyperlink":
                 self._link(part, into)
@@ -257,25 +227,11 @@ class _Writer:
         properties = run.find(f"{_W}rPr")
         if properties is None:
             self._read(run, into)
-        elif not _is_on(properties.find(f"{_W}vanish")):
-            form = self._run_form(properties)
+        elif not is_on(properties.find(f"{_W}vanish")):
+            form = self._forms.form(properties)
             into.words.append(form.opening)
             self._read(run, into)
             into.words.append(form.closing)
-
-    def _run_form(self, properties: Element) -> Form:
-        style = attribute_value(properties.find(f"{_W}rStyle"))
-        form = self._style_form(style) if style else inline_forms.PLAIN
-        return _changed(form, properties)
-
-    def _style_form(self, name: str, depth: int = 0) -> Form:
-        if name in self._forms or depth > 20 or name not in self._styles:
-            return self._forms.get(name, inline_forms.PLAIN)
-        style = self._styles[name]
-        form = self._style_form(attribute_value(style.find(f"{_W}basedOn")), depth + 1)
-        properties = style.find(f"{_W}rPr")
-        self._forms[name] = form if properties is None else _changed(form, properties)
-        return self._forms[name]
 
     def _link(self, node: Element, into: _Paragraph) -> None:
         within = _Paragraph([], into.beside, into.formulas)
@@ -332,41 +288,6 @@ class _Writer:
         return " ".join(filter(None, texts))
 
 
-class _NoteNumbers:
-    """Numbers of footnotes and endnotes in the order of their marks."""
-
-    def __init__(self, settings: Element | None) -> None:
-        self.labels: dict[tuple[str, str], str] = {}
-        self._forms = dict(_NOTE_FORMS)
-        self._counts = dict.fromkeys(_NOTE_FORMS, 0)
-        if settings is None:
-            return
-        for kind in _NOTE_FORMS:
-            properties = f"{_W}{kind}Pr"
-            self._forms[kind] = attribute_value(settings.find(f"{properties}/{_W}numFmt")) or self._forms[kind]
-            self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W}numStart")), 1) - 1
-
-    def mark(self, reference: Element) -> str:
-        """Return the mark of a note, "" for one whose mark follows as text."""
-        if reference.get(f"{_W}customMarkFollows") in ("1", "true", "on"):
-            return ""
-        kind = _NOTES[reference.tag]
-        self._counts[kind] += 1
-        label = write_number(self._counts[kind], self._forms[kind])
-        return inline_forms.footnote_mark(self.labels.setdefault((kind, reference.get(f"{_W}id", "")), label))
-
-
-def _changed(form: Form, properties: Element) -> Form:
-    """Return the form of a run after its own properties."""
-    script = _SCRIPTS.get(attribute_value(properties.find(f"{_W}vertAlign")), form.script)
-    # Text is also raised by points; at its full size it is a matter of layout.
-    raised = whole_number(attribute_value(properties.find(f"{_W}position")))
-    if raised and not script and properties.find(f"{_W}sz") is not None:
-        script = 1 if raised > 0 else -1
-    lines = [line for name in ("strike", "dstrike") if (line := properties.find(f"{_W}{name}")) is not None]
-    return Form(script, any(map(_is_on, lines)) if lines else form.struck)
-
-
 def _sign(part: Element) -> str:
     """Return the characters of an element without text."""
     name = part.tag[len(_W) :]
@@ -375,14 +296,10 @@ def _sign(part: Element) -> str:
     return _chosen(part.find(f"{_W}ffData")) if name == "fldChar" else _SIGNS.get(name, "")
 
 
-def _is_on(switch: Element | None) -> bool:
-    return switch is not None and attribute_value(switch) not in ("0", "false", "off")
-
-
 def _is_unseen(paragraph: Element) -> bool:
     """Tell whether a paragraph without words takes no line and no list number: it is deleted or hidden."""
     mark = paragraph.find(f"{_W}pPr/{_W}rPr")
-    return mark is not None and (mark.find(f"{_W}del") is not None or _is_on(mark.find(f"{_W}vanish")))
+    return mark is not None and (mark.find(f"{_W}del") is not None or is_on(mark.find(f"{_W}vanish")))
 
 
 def _chosen(form: Element | None) -> str:
@@ -397,7 +314,7 @@ def _chosen(form: Element | None) -> str:
         return entries[chosen] if 0 <= chosen < len(entries) else ""
     if (tick := next((part for part in form if part.tag.lower().endswith("}checkbox")), None)) is not None:
         checked = tick.find(f"{_W}checked")
-        return "☒" if _is_on(tick.find(f"{_W}default") if checked is None else checked) else "☐"
+        return "☒" if is_on(tick.find(f"{_W}default") if checked is None else checked) else "☐"
     return ""
 
 

@@ -1,0 +1,104 @@
+"""Runs of Word documents: their position and strike-through, the numbers of notes, and the signs of symbol fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element
+
+from connectors.parsers.formats import inline_forms
+from connectors.parsers.formats.blocks import attribute_value, whole_number, write_number
+from connectors.parsers.formats.inline_forms import Form
+
+# ruff: noqa: RUF001 - signs that look like others are what this is about
+
+
+_GREEK = "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
+_CAPITALS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ"
+_SYMBOL = (
+    dict(zip(range(0x61, 0x7B), _GREEK, strict=True))
+    | dict(zip(range(0x41, 0x5B), _CAPITALS, strict=True))
+    | dict(zip(range(0xA3, 0xC0), "≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵", strict=True))
+    | dict(zip(range(0xC4, 0xD8), "⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅", strict=True))
+    | dict(zip(range(0xD8, 0xDF), "¬∧∨⇔⇐⇑⇒", strict=True))
+    | {0xE5: "∑", 0xF2: "∫", 0x22: "∀", 0x24: "∃", 0x40: "≅", 0x5E: "⊥", 0x7E: "∼", 0x2D: "−"}
+)
+_WINGDINGS = {
+    0x6C: "●", 0x6E: "■", 0x6F: "☐", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓",
+    0xFB: "✘", 0xFC: "✔", 0xFD: "☒", 0xFE: "☑",
+}  # fmt: skip
+_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
+
+
+def symbol_sign(font: str, code: int) -> str:
+    """Return the character of a symbol code (U+F000 private use area included); "" without a known font."""
+    code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
+    return _FONTS.get(font.lower(), {}).get(code, "")
+
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SCRIPTS = {"superscript": 1, "subscript": -1, "baseline": 0}
+NOTE_MARKS = {f"{_W}footnoteReference": "footnote", f"{_W}endnoteReference": "endnote"}
+_NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
+
+
+class RunForms:
+    """Forms of runs, with those of their character styles."""
+
+    def __init__(self, styles: Mapping[str, Element]) -> None:
+        self._styles = styles
+        self._forms: dict[str, Form] = {}
+
+    def form(self, properties: Element) -> Form:
+        """Return the form of a run by its properties."""
+        style = attribute_value(properties.find(f"{_W}rStyle"))
+        form = self._of_style(style) if style else inline_forms.PLAIN
+        return _changed(form, properties)
+
+    def _of_style(self, name: str, depth: int = 0) -> Form:
+        if name in self._forms or depth > 20 or name not in self._styles:
+            return self._forms.get(name, inline_forms.PLAIN)
+        style = self._styles[name]
+        form = self._of_style(attribute_value(style.find(f"{_W}basedOn")), depth + 1)
+        properties = style.find(f"{_W}rPr")
+        self._forms[name] = form if properties is None else _changed(form, properties)
+        return self._forms[name]
+
+
+class NoteNumbers:
+    """Numbers of footnotes and endnotes in the order of their marks."""
+
+    def __init__(self, settings: Element | None) -> None:
+        self.labels: dict[tuple[str, str], str] = {}
+        self._forms = dict(_NOTE_FORMS)
+        self._counts = dict.fromkeys(_NOTE_FORMS, 0)
+        if settings is None:
+            return
+        for kind in _NOTE_FORMS:
+            properties = f"{_W}{kind}Pr"
+            self._forms[kind] = attribute_value(settings.find(f"{properties}/{_W}numFmt")) or self._forms[kind]
+            self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W}numStart")), 1) - 1
+
+    def mark(self, reference: Element) -> str:
+        """Return the mark of a note, "" for one whose mark follows as text."""
+        if reference.get(f"{_W}customMarkFollows") in ("1", "true", "on"):
+            return ""
+        kind = NOTE_MARKS[reference.tag]
+        self._counts[kind] += 1
+        label = write_number(self._counts[kind], self._forms[kind])
+        return inline_forms.footnote_mark(self.labels.setdefault((kind, reference.get(f"{_W}id", "")), label))
+
+
+def _changed(form: Form, properties: Element) -> Form:
+    """Return the form of a run after its own properties."""
+    script = _SCRIPTS.get(attribute_value(properties.find(f"{_W}vertAlign")), form.script)
+    # Text is also raised by points; at its full size it is a matter of layout.
+    raised = whole_number(attribute_value(properties.find(f"{_W}position")))
+    if raised and not script and properties.find(f"{_W}sz") is not None:
+        script = 1 if raised > 0 else -1
+    lines = [line for name in ("strike", "dstrike") if (line := properties.find(f"{_W}{name}")) is not None]
+    return Form(script, any(map(is_on, lines)) if lines else form.struck)
+
+
+def is_on(switch: Element | None) -> bool:
+    """Tell whether a property that is a switch is on."""
+    return switch is not None and attribute_value(switch) not in ("0", "false", "off")
