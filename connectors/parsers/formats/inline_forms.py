@@ -125,7 +125,8 @@ def _scripted(sign: str, bare: str, match: re.Match[str]) -> str:
     inner = match[1]
     words = _MARKED.sub("", inner).strip()
     before = match.string[: match.start()]
-    if not any(map(str.isalnum, words)) or words == bare:
+    is_bracketed = before[-1:] in ("(", "[") and match.string[match.end() :][:1] in (")", "]")
+    if not any(map(str.isalnum, words)) or words == bare or is_bracketed:
         return inner
     if sign == "^" and words.upper() in _TRADE_MARKS and before[-1:].isalnum():
         return _TRADE_MARKS[words.upper()]

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from connectors.parsers import detect, trust
+from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from retrieval.ports import PageQuality
 
 _HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
@@ -47,6 +48,7 @@ class Layer:
     added: tuple[str, ...]
     quality: PageQuality
     pictured: bool
+    scripts: tuple[Script, ...] = ()
 
     @property
     def right_to_left(self) -> float:
@@ -61,6 +63,7 @@ def of_page(document: Any, number: int) -> Layer:
     try:
         text = _text(words)
         quality = trust.judge_page(number, text, unmapped=_unmapped(words))
+        scripts = () if quality.unread else find_scripts(words)
         legible = sum(map(str.isalnum, text))
         pictured = legible < _WORDS and _shows_more(page, legible)
         added = tuple(dict.fromkeys(filter(None, _added(document.formenv, page))))
@@ -69,7 +72,7 @@ def of_page(document: Any, number: int) -> Layer:
         page.close()
     if not text.strip() and pictured:
         quality = trust.unreadable_page(number, trust.PICTURE)
-    return Layer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread)
+    return Layer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread, scripts)
 
 
 def _text(words: Any) -> str:
@@ -166,7 +169,7 @@ def verified_page(markdown: str, layer: Layer) -> str:
         text = _completed(_turned(markdown, layer) if layer.right_to_left else markdown, layer.text)
     solid_text = _solid(text)
     fresh = [line for line in layer.added if _solid(line) and _solid(line) not in solid_text]
-    return "\n\n".join(filter(None, [text.strip("\n"), *fresh]))
+    return "\n\n".join(filter(None, [mark_scripts(text, layer.scripts).strip("\n"), *fresh]))
 
 
 def _completed(markdown: str, text: str) -> str:

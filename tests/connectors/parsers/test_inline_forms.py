@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers.formats.inline_forms import LOWERED, RAISED, STRUCK, write_forms
 from retrieval.ports import Parsed
@@ -208,3 +209,65 @@ FRACTION = f"<m:f><m:num>{math('a+b')}</m:num><m:den>{math('c')}</m:den></m:f>"
 def test_fractions_and_powers_keep_their_brackets(read: Read, formula: str, expected: str) -> None:
     body = f"<w:p>{run('so ')}<m:oMath>{formula}</m:oMath></w:p>"
     assert f"so {expected}" in flat(read("a.docx", word(body)))
+
+
+def page(draw: Callable[[Canvas], None]) -> bytes:
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=(595, 842))
+    canvas.setFont("Helvetica", 10)
+    draw(canvas)
+    canvas.save()
+    return file.getvalue()
+
+
+def line(canvas: Canvas, y: float, *pieces: tuple[str, float, float]) -> None:
+    """Draw pieces of text, each with its size and its rise, one after the other."""
+    text = canvas.beginText(72, y)
+    for words, size, rise in pieces:
+        text.setFont("Helvetica", size)
+        text.setRise(rise)
+        text.textOut(words)
+    canvas.drawText(text)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ((("The set costs 25", 10, 0), ("1", 6, 4), (" euro in all.", 10, 0)), "costs 25^(1) euro"),
+        ((("There are 10", 10, 0), ("-6", 7, 3.5), (" mol in it.", 10, 0)), "are 10^(-6) mol"),
+        ((("A tank of H", 10, 0), ("2", 7, -2), ("O is full.", 10, 0)), "of H_(2)O is"),
+        ((("It came on the 1", 10, 0), ("st", 6, 4), (" of May.", 10, 0)), "the 1st of May"),
+        ((("They are known.", 10, 0), ("12", 6, 4), (" Others are not.", 10, 0)), "known.^(12) Others"),
+        ((("The sum (a+b)", 12, 0), ("2", 8, 5), (" is large.", 12, 0)), "(a+b)^(2) is"),
+        ((("Only 25 of 251", 10, 0), (" are here, in small ", 7, 0), ("print", 10, 0)), "25 of 251 are here"),
+    ],
+)
+def test_pdf_scripts(read: Read, pieces: tuple[tuple[str, float, float], ...], expected: str) -> None:
+    def draw(canvas: Canvas) -> None:
+        canvas.drawString(72, 760, "The old set costs 251 euro and 106 cells in 480 boxes.")
+        line(canvas, 740, *pieces)
+
+    text = flat(read("a.pdf", page(draw)))
+    assert expected in text
+    assert "old set costs 251 euro and 106 cells" in text
+
+
+def test_pdf_scripts_in_table_cells(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        for row, (name, stock, mark) in enumerate([("Valve", "480", "2"), ("Pump", "31", "1"), ("Pipe", "4802", "")]):
+            canvas.drawString(72, 700 - 20 * row, name)
+            canvas.drawString(300, 700 - 20 * row, "piece")
+            line_at = canvas.beginText(200, 700 - 20 * row)
+            for words, size, rise in ((stock, 10, 0), (mark, 6, 4)):
+                line_at.setFont("Helvetica", size)
+                line_at.setRise(rise)
+                line_at.textOut(words)
+            canvas.drawText(line_at)
+        canvas.drawString(72, 720, "Item")
+        canvas.drawString(200, 720, "Stock")
+        canvas.drawString(300, 720, "Unit")
+
+    text = read("a.pdf", page(draw)).text
+    assert "| Valve | 480^(2) | piece |" in text
+    assert "| Pump | 31^(1) | piece |" in text
+    assert "| Pipe | 4802 | piece |" in text
