@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers import detect, document, xml
+from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import inline_forms, ooxml
+from connectors.parsers.formats import ooxml
 from connectors.parsers.formats.blocks import (
     Block,
     Cell,

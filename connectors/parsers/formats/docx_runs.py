@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
-from connectors.parsers.formats import inline_forms
+from connectors.parsers import inline_forms
 from connectors.parsers.formats.blocks import attribute_value, whole_number, write_number
-from connectors.parsers.formats.inline_forms import Form
+from connectors.parsers.inline_forms import Form
 
 # ruff: noqa: RUF001 - signs that look like others are what this is about
 

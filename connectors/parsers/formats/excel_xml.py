@@ -13,12 +13,13 @@ from itertools import islice
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
-from connectors.parsers import xml
+from connectors.parsers import inline_forms, xml
 from connectors.parsers.formats import number_formats, ooxml
 from connectors.parsers.formats.blocks import table_cell
 from connectors.parsers.formats.number_formats import Format
 from connectors.parsers.formats.ooxml import A, Package, R, paragraph_texts
 from connectors.parsers.formats.sheet_tables import Range, Sheet, cell_reference
+from connectors.parsers.inline_forms import Form, write_forms
 
 Cell = tuple[str, str, str, str]
 """The letters of its column, the number of its style, its type and its value, as they stand in the file."""
@@ -48,13 +49,16 @@ def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
     parts = dict(relations.values())
     is_1904 = any(node.get("date1904") in ("1", "true") for node in root.iter(f"{_S}workbookPr"))
     strings = _strings(archive, parts["sharedStrings"]) if parts.get("sharedStrings") in package.names else []
-    formats = _formats(package.root(parts.get("styles", "")), 1904 if is_1904 else 1900)
+    styles = package.root(parts.get("styles", ""))
+    formats, struck = _formats(styles, 1904 if is_1904 else 1900), _struck_styles(styles)
+    shown = partial(_shown, strings, formats)
+    shown = partial(_marked, struck, shown) if struck else shown
     read: dict[str, Sheet] = {}
     for node in root.iter(f"{_S}sheet"):
         part = relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         if part in package.names:
             read[part] = Sheet(node.get("name", ""))
-            _read_cells(archive.read(part), read[part], partial(_shown, strings, formats))
+            _read_cells(archive.read(part), read[part], shown)
     by_name = {sheet.name: sheet for sheet in read.values()}
     for part, sheet in read.items():
         _read_beside(package, part, sheet, partial(_look_up, by_name))
@@ -72,6 +76,23 @@ def _formats(styles: Element | None, epoch: int) -> dict[str, Format]:
     return {"": formats[0]} | {str(number): number_format for number, number_format in enumerate(formats)}
 
 
+def _struck_styles(styles: Element | None) -> frozenset[str]:
+    """The styles of cells with a line through their text, by their names in cells."""
+    if styles is None:
+        return frozenset()
+    fonts = [_form(font).struck for font in styles.findall(f"{_S}fonts/{_S}font")]
+    names = [node.get("fontId", "") for node in styles.findall(f"{_S}cellXfs/{_S}xf")]
+    struck = {str(number) for number, is_struck in enumerate(fonts) if is_struck}
+    return frozenset(str(number) for number, name in enumerate(names) if name in struck)
+
+
+def _form(properties: Any) -> Form:
+    """The form of text by the properties of its run or font."""
+    by_name = {part.tag.rpartition("}")[2]: part.get("val", "1") for part in properties}
+    script = {"superscript": 1, "subscript": -1}.get(by_name.get("vertAlign", ""), 0)
+    return Form(script, by_name.get("strike", "0") not in ("0", "false"))
+
+
 def _strings(archive: zipfile.ZipFile, part: str) -> list[str]:
     strings = []
     with archive.open(part) as stream:
@@ -85,7 +106,13 @@ def _string(item: Any) -> str:
     """A text of one or several formats, without the pronunciation of its characters."""
     if len(item) == 1 and item[0].tag.endswith("}t"):
         return _cell(item[0].text or "")
-    return _cell("".join(node.text or "" for node in item.iter("{*}t") if not node.getparent().tag.endswith("}rPh")))
+    texts = (node for node in item.iter("{*}t") if not node.getparent().tag.endswith("}rPh"))
+    return _cell(write_forms("".join(_run_form(node.getparent()).mark(node.text or "") for node in texts)))
+
+
+def _run_form(run: Any) -> Form:
+    properties = run.find("{*}rPr")
+    return inline_forms.PLAIN if properties is None else _form(properties)
 
 
 def _cell(text: str) -> str:
@@ -153,6 +180,11 @@ def _rows_by_parser(data: bytes) -> Iterator[tuple[int, list[Cell]]]:
             cells.append((letters, node.get("s", ""), kind, next(texts, "")))
         yield number, cells
         xml.free_element(row)
+
+
+def _marked(struck: frozenset[str], shown: Callable[[str, str, str], str], style: str, kind: str, text: str) -> str:
+    cell = shown(style, kind, text)
+    return write_forms(inline_forms.STRUCK.mark(cell)) if style in struck else cell
 
 
 def _shown(strings: list[str], formats: dict[str, Format], style: str, kind: str, text: str) -> str:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from connectors.charsets import decoding
-from connectors.parsers import detect, document, xml
+from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import inline_forms
 from connectors.parsers.formats.blocks import Cell, grid_markdown, write_number
-from connectors.parsers.formats.inline_forms import Form, write_forms
+from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from connectors.parsers import xml
-from connectors.parsers.formats import inline_forms, number_formats
+from connectors.parsers import inline_forms, xml
+from connectors.parsers.formats import number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
-from connectors.parsers.formats.inline_forms import Form, write_forms
+from connectors.parsers.inline_forms import Form, write_forms
 
 LookUp = Callable[[str], list[str]]
 """Texts of the cells that a reference such as `Sales!$B$2:$B$9` names."""

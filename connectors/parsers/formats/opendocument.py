@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers import detect, document, xml
+from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks, inline_forms
+from connectors.parsers.formats import blocks
 from connectors.parsers.formats.blocks import (
     Block,
     Bounds,
@@ -22,7 +22,7 @@ from connectors.parsers.formats.blocks import (
     roman_numeral,
     whole_number,
 )
-from connectors.parsers.formats.inline_forms import Form, write_forms
+from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"

@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connectors.parsers import inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks, inline_forms
+from connectors.parsers.formats import blocks
 from connectors.parsers.formats.blocks import Block, join_blocks
-from connectors.parsers.formats.inline_forms import PLAIN, Form, write_forms
+from connectors.parsers.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
 
 _TOKEN = re.compile(

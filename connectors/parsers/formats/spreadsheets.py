@@ -8,17 +8,20 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, time, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from connectors.parsers import detect, document, xml
+from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import excel_xml, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
+from connectors.parsers.formats.opendocument import style_forms
 from connectors.parsers.formats.sheet_tables import Row, Sheet, cell_reference, of_records, sheets_to_markdown
+from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
 _NAMES: Final = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -29,7 +32,8 @@ _VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "
 _NAME: Final = re.compile(r'table:name="([^"]*)"')
 _CELLS: Final = re.compile(r"<table:table-cell([^>]*)>(?:<text:p>([^<]*)</text:p></table:table-cell>)?")
 _REPEATED: Final = re.compile(r'-repeated="(\d{1,7})"')
-_UNUSUAL: Final = ("<!", "<draw:", "<table:shapes", "<office:annotation", "-spanned=")
+_UNUSUAL: Final = ("<!", "<draw:", "<table:shapes", "<office:annotation", "-spanned=", 'line-through-style="solid"')
+_STYLE: Final = f"{{{_NAMES}style:1.0}}style"
 _CELL, _TIMES = f"{_TABLE}table-cell", f"{_TABLE}number-columns-repeated"
 _WIDE, _HIGH = f"{_TABLE}number-columns-spanned", f"{_TABLE}number-rows-spanned"
 _ROWS, _COLUMNS = 1_048_576, 16_384
@@ -84,8 +88,12 @@ def _cells(text: str) -> Row | None:
 def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
     sheets: list[Sheet] = []
     number = 1
-    tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes"
+    forms: dict[str, Form] = {}
+    tags = f"{_TABLE}table", f"{_TABLE}table-row", f"{_TABLE}shapes", _STYLE
     for event, element in xml.iterate_elements(io.BytesIO(content), *tags, starts=True):
+        if element.tag == _STYLE:
+            forms |= style_forms([element]) if event == "end" else {}
+            continue
         if element.tag == f"{_TABLE}table":
             if event == "start" and element.getparent().tag == f"{_OFFICE}spreadsheet":
                 sheets.append(Sheet(element.get(f"{_TABLE}name", "")))
@@ -93,7 +101,7 @@ def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
         elif event == "end" and sheets:
             sheets[-1].beside += _drawn(archive, element)
             if element.tag == f"{_TABLE}table-row":
-                number = _read_row(element, sheets[-1], number)
+                number = _read_row(element, sheets[-1], number, forms)
             xml.free_element(element)
     return sheets
 
@@ -105,13 +113,13 @@ def _put(sheet: Sheet, row: Row, number: int, times: int) -> int:
     return number + times
 
 
-def _read_row(element: Any, sheet: Sheet, number: int) -> int:
+def _read_row(element: Any, sheet: Sheet, number: int, forms: Mapping[str, Form]) -> int:
     """Read the cells of a row; returns the number of the next one."""
     row: Row = {}
     column = 1
     for node in element:
         times = int(node.get(_TIMES, 1))
-        if node.tag == _CELL and (text := _text(node)):
+        if node.tag == _CELL and (text := _text(node, forms)):
             row[column] = text
             for repeated in range(column + 1, min(column + times, _COLUMNS + 1)):
                 row[repeated] = text
@@ -125,7 +133,13 @@ def _read_row(element: Any, sheet: Sheet, number: int) -> int:
     return _put(sheet, row, number, int(element.get(f"{_TABLE}number-rows-repeated", 1)))
 
 
-def _text(node: Any) -> str:
+def _text(node: Any, forms: Mapping[str, Form]) -> str:
+    form = forms.get(node.get(f"{_TABLE}style-name", ""))
+    text = _plain_text(node, forms)
+    return write_forms(form.mark(text)) if form else text
+
+
+def _plain_text(node: Any, forms: Mapping[str, Form]) -> str:
     if not len(node):
         return (
             table_cell(next((value for name in _VALUES if (value := node.get(f"{_OFFICE}{name}"))), ""))
@@ -134,14 +148,15 @@ def _text(node: Any) -> str:
         )
     if len(node) == 1 and not len(node[0]) and node[0].tag == f"{_TEXT}p":
         return table_cell(node[0].text or "")
-    return table_cell(" ".join(map(_words, node.iterchildren(f"{_TEXT}p"))))
+    return table_cell(write_forms(" ".join(_words(part, forms) for part in node.iterchildren(f"{_TEXT}p"))))
 
 
-def _words(node: Any) -> str:
+def _words(node: Any, forms: Mapping[str, Form] = MappingProxyType({})) -> str:
     words = node.text or ""
     for part in node:
         is_space = part.tag in (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
-        words += (" " if is_space else _words(part)) + (part.tail or "")
+        form = forms.get(part.get(f"{_TEXT}style-name", ""), inline_forms.PLAIN)
+        words += (" " if is_space else form.mark(_words(part, forms))) + (part.tail or "")
     return words
 
 
@@ -256,10 +271,14 @@ def _older(path: Path) -> list[Sheet]:
     epoch = 1904 if book.datemode else 1900
     codes = [book.format_map[style.format_key].format_str for style in book.xf_list]
     formats = [number_formats.of_code(code, epoch) for code in codes]
-    return [_older_sheet(sheet, formats, xlrd) for sheet in book.sheets()]
+    fonts = [Form({1: 1, 2: -1}.get(font.escapement, 0), bool(font.struck_out)) for font in book.font_list]
+    forms = [fonts[style.font_index] for style in book.xf_list]
+    return [_older_sheet(sheet, formats, fonts, forms, xlrd) for sheet in book.sheets()]
 
 
-def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: Any) -> Sheet:
+def _older_sheet(
+    source: Any, formats: Sequence[number_formats.Format], fonts: Sequence[Form], forms: Sequence[Form], xlrd: Any
+) -> Sheet:
     sheet = Sheet(source.name)
     numbers = frozenset((xlrd.XL_CELL_NUMBER, xlrd.XL_CELL_DATE))
     for at in range(source.nrows):
@@ -268,13 +287,16 @@ def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: An
             if kind in numbers:
                 text = formats[source.cell_xf_index(at, column)].number(value)
             elif kind == xlrd.XL_CELL_TEXT:
-                text = table_cell(formats[source.cell_xf_index(at, column)].text(value))
+                runs = source.rich_text_runlist_map.get((at, column))
+                words = _of_runs(value, runs, fonts) if runs else value
+                text = table_cell(formats[source.cell_xf_index(at, column)].text(words))
             elif kind == xlrd.XL_CELL_BOOLEAN:
                 text = "TRUE" if value else "FALSE"
             else:
                 text = xlrd.error_text_from_code.get(value, "") if kind == xlrd.XL_CELL_ERROR else ""
             if text:
-                row[column + 1] = text
+                struck = forms[source.cell_xf_index(at, column)].struck
+                row[column + 1] = write_forms(inline_forms.STRUCK.mark(text)) if struck else text
         sheet.rows[at + 1] = row
     sheet.merged = [(top + 1, left + 1, bottom, right) for top, bottom, left, right in source.merged_cells]
     notes = sorted(source.cell_note_map.items())
@@ -282,6 +304,13 @@ def _older_sheet(source: Any, formats: Sequence[number_formats.Format], xlrd: An
         f"Comment on {cell_reference(at + 1, column + 1)}: {table_cell(note.text)}" for (at, column), note in notes
     ]
     return sheet
+
+
+def _of_runs(text: str, runs: Sequence[tuple[int, int]], fonts: Sequence[Form]) -> str:
+    """A text with the forms of its runs, each with its first character and the number of its font."""
+    ends = [start for start, _ in runs[1:]] + [len(text)]
+    pieces = [fonts[font].mark(text[start:end]) for (start, font), end in zip(runs, ends, strict=True)]
+    return write_forms("".join([text[: runs[0][0]], *pieces]))
 
 
 def _values(path: Path) -> list[Sheet]:

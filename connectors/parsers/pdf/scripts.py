@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from connectors.parsers.formats.inline_forms import LOWERED, RAISED, write_forms
+from connectors.parsers.inline_forms import LOWERED, RAISED, write_forms
 
 _SMALLER, _SAME = 0.88, 0.06
 """Of a letter's height: a script is smaller than its base, and its letters differ less from each other."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers.formats.inline_forms import LOWERED, RAISED, STRUCK, write_forms
+from connectors.parsers.inline_forms import LOWERED, RAISED, STRUCK, write_forms
 from retrieval.ports import Parsed
 from tests.connectors.parsers.test_word import word
 
@@ -271,3 +271,76 @@ def test_pdf_scripts_in_table_cells(read: Read) -> None:
     assert "| Valve | 480^(2) | piece |" in text
     assert "| Pump | 31^(1) | piece |" in text
     assert "| Pipe | 4802 | piece |" in text
+
+
+def test_excel_cells(read: Read) -> None:
+    from openpyxl import Workbook
+    from openpyxl.cell.rich_text import CellRichText, TextBlock
+    from openpyxl.cell.text import InlineFont
+    from openpyxl.styles import Font
+
+    book = Workbook()
+    up = InlineFont(vertAlign="superscript")
+    book.active.append(["Item", "Stock", "Area"])
+    book.active.append(["Valve", CellRichText("480", TextBlock(up, "2")), CellRichText("12 m", TextBlock(up, "2"))])
+    book.active.append(["Pump", 31, CellRichText("H", TextBlock(InlineFont(vertAlign="subscript"), "2"), "O")])
+    book.active["B3"].font = Font(strike=True)
+    file = io.BytesIO()
+    book.save(file)
+    text = read("a.xlsx", file.getvalue()).text
+    assert "| Valve | 480^(2) | 12 m^(2) |" in text
+    assert "| Pump | ~~31~~ | H_(2)O |" in text
+
+
+def test_cells_of_older_workbooks(read: Read) -> None:
+    import xlwt
+
+    def font(**properties: object) -> xlwt.Font:
+        made = xlwt.Font()
+        for name, value in properties.items():
+            setattr(made, name, value)
+        return made
+
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Stock")
+    for column, name in enumerate(("Item", "Stock")):
+        sheet.write(0, column, name)
+    sheet.write(1, 0, "Valve")
+    sheet.write_rich_text(1, 1, ["480", ("2", font(escapement=xlwt.Font.ESCAPEMENT_SUPERSCRIPT))])
+    sheet.write(2, 0, "Pump")
+    struck = xlwt.XFStyle()
+    struck.font = font(struck_out=True)
+    sheet.write(2, 1, 31, struck)
+    file = io.BytesIO()
+    book.save(file)
+    text = read("a.xls", file.getvalue()).text
+    assert "| Valve | 480^(2) |" in text
+    assert "| Pump | ~~31~~ |" in text
+
+
+def test_open_document_cells(read: Read) -> None:
+    styles = (
+        "<style:style style:name='T1' style:family='text'><style:text-properties style:text-position='super 58%'/>"
+        "</style:style><style:style style:name='ce1' style:family='table-cell'>"
+        '<style:text-properties style:text-line-through-style="solid"/></style:style>'
+    )
+    cell = "<table:table-cell{}><text:p>{}</text:p></table:table-cell>"
+    span = "480<text:span text:style-name='T1'>2</text:span>"
+    rows = [
+        (cell.format("", "Item"), cell.format("", "Stock")),
+        (cell.format("", "Valve"), cell.format("", span)),
+        (cell.format("", "Pump"), cell.format(" table:style-name='ce1'", "31")),
+    ]
+    table = "".join(f"<table:table-row>{''.join(cells)}</table:table-row>" for cells in rows)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr(
+            "content.xml",
+            f"<office:document-content {NAMES}><office:automatic-styles>{styles}</office:automatic-styles><office:body>"
+            f'<office:spreadsheet><table:table table:name="Stock">{table}</table:table></office:spreadsheet>'
+            "</office:body></office:document-content>",
+        )
+    text = read("a.ods", file.getvalue()).text
+    assert "| Valve | 480^(2) |" in text
+    assert "| Pump | ~~31~~ |" in text
