@@ -53,11 +53,11 @@ def find_scripts(words: Any) -> tuple[Script, ...]:
     """Return the scripts of a pypdfium2 text page, in the order of the file."""
     import pypdfium2.raw as pdfium
 
-    page, box = words.raw, pdfium.FS_RECTF()
+    page, bounds = words.raw, pdfium.FS_RECTF()
     heights: list[float] = []
     for index in range(words.count_chars()):
-        pdfium.FPDFText_GetLooseCharBox(page, index, box)
-        heights.append(box.top - box.bottom)
+        pdfium.FPDFText_GetLooseCharBox(page, index, bounds)
+        heights.append(bounds.top - bounds.bottom)
     finder = _Finder(page, heights)
     scripts: list[Script] = []
     base, end = -1, 0
@@ -137,10 +137,10 @@ class _Finder:
     def _letter(self, index: int) -> _Letter:
         import pypdfium2.raw as pdfium
 
-        box, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
-        pdfium.FPDFText_GetLooseCharBox(self._page, index, box)
+        bounds, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
+        pdfium.FPDFText_GetLooseCharBox(self._page, index, bounds)
         pdfium.FPDFText_GetCharOrigin(self._page, index, x, y)
-        return _Letter(box.left, box.right, box.top - box.bottom, y.value)
+        return _Letter(bounds.left, bounds.right, bounds.top - bounds.bottom, y.value)
 
     def _blank(self, index: int) -> bool:
         return not self._text((index,)).strip()
