@@ -18,7 +18,7 @@ from ui.parts import api_schema
 PROJECT = Path(__file__).resolve().parents[2]
 TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
 KINDS = {".py", ".html", ".js", ".mako", ".sh", ".service"}
-OTHER_WORDS = re.compile(r"box-sizing|viewBox|MediaBox")
+OTHER_WORDS = re.compile(r"box-sizing|viewBox|MediaBox|CharBox")
 """Words of CSS, SVG and PDF."""
 LISTED = ("pyproject.toml", "prefect.yaml", "Makefile")
 
