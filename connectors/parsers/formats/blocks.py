@@ -6,46 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-Cell = tuple[str, int, int]
-"""Text, and the numbers of rows and columns that it covers."""
-_WIDEST = 1_000
-
-
-def grid_markdown(rows: Iterable[Iterable[Cell]]) -> str:
-    """Return a Markdown table, or "" if no cell holds text. The text of a merged cell is repeated in each cell that it
-    covers, so that every row can be read alone; a cell as wide as the table is a title in its first column."""
-    grid: list[list[str]] = []
-    covered: dict[tuple[int, int], str] = {}
-    titles: list[tuple[int, str, int]] = []
-    for at, row in enumerate(rows):
-        texts: list[str] = []
-        for text, height, width in row:
-            while (at, len(texts)) in covered:
-                texts.append(covered.pop((at, len(texts))))
-            start = len(texts)
-            texts += [text] * max(1, min(width, _WIDEST))
-            if height > 1:
-                covered |= {
-                    (at + down, column): text
-                    for down in range(1, min(height, _WIDEST))
-                    for column in range(start, len(texts))
-                }
-            if width > 1 and len(texts) == width:
-                titles.append((at, text, width))
-        while (at, len(texts)) in covered:
-            texts.append(covered.pop((at, len(texts))))
-        grid.append(texts)
-    width = max(map(len, grid), default=0)
-    for at, text, covers in titles:
-        if covers == width:
-            grid[at] = [text]
-    filled = [row + [""] * (width - len(row)) for row in grid if any(row)]
-    if not filled:
-        return ""
-    columns = [column for column in range(width) if any(row[column] for row in filled)]
-    header, *body = ([table_cell(row[column]) for column in columns] for row in filled)
-    return render_table(header, body)
-
 
 def table_cell(text: str) -> str:
     """A text as a cell of a Markdown table."""

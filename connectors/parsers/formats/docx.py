@@ -16,15 +16,14 @@ from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import ooxml
 from connectors.parsers.formats.blocks import (
     Block,
-    Cell,
     Numbering,
     attribute_value,
-    grid_markdown,
     join_blocks,
     list_item,
     whole_number,
 )
 from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunForms, is_on, symbol_sign
+from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
 
@@ -66,6 +65,7 @@ _BOX = f"{_W}txbxContent"
 _CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
+_NARROW_TWIPS = 230
 _WIDEST = 100
 """Columns that a row may leave out at its beginning."""
 
@@ -251,7 +251,7 @@ class _Writer:
         """The table; of one that is no more than a frame around something, that."""
         if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
             yield from self._blocks(cells[0])
-        elif text := grid_markdown(self._grid(node)):
+        elif text := grid_markdown(self._grid(node), narrow=_narrow(node)):
             yield text, False
 
     def _grid(self, node: Element) -> list[list[Cell]]:
@@ -321,6 +321,12 @@ def _chosen(form: Element | None) -> str:
 def _heading(outline: str) -> int:
     """The level of a heading; 0 for outline level 9, which is that of the body."""
     return min(int(outline) + 1, _DEEPEST_HEADING) if outline.isdecimal() and int(outline) < 9 else 0
+
+
+def _narrow(table: Element) -> list[int]:
+    """The columns of the grid that are too narrow for a letter."""
+    columns = table.findall(f"{_W}tblGrid/{_W}gridCol")
+    return [at for at, column in enumerate(columns) if 0 < whole_number(column.get(f"{_W}w")) < _NARROW_TWIPS]
 
 
 def _rows(table: Element) -> Iterator[Element]:

@@ -15,7 +15,8 @@ from connectors.charsets import decoding
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats.blocks import Cell, grid_markdown, write_number
+from connectors.parsers.formats.blocks import write_number
+from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks
+from connectors.parsers.formats import grids
 from connectors.parsers.formats.blocks import (
     Block,
     Bounds,
@@ -149,7 +149,7 @@ class _Reader:
             elif part.tag == f"{_TABLE}table":
                 rows = self._rows(part)
                 flat = " ".join(text for row in rows for text, _, _ in row if text)
-                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else blocks.grid_markdown(rows)
+                text = flat if in_cell or len(rows) == len(rows[0] if rows else ()) == 1 else grids.grid_markdown(rows)
                 yield from [(text, False)] if text else []
             elif part.tag == f"{_DRAW}object":
                 yield from self._chart(part)
@@ -227,9 +227,9 @@ class _Reader:
         numbers = ".".join(_FORMS.get(form, str)(counts[at]) for at, form in zip(shown_levels, forms, strict=True))
         return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
 
-    def _rows(self, table: Element) -> list[list[blocks.Cell]]:
+    def _rows(self, table: Element) -> list[list[grids.Cell]]:
         """Yield the rows of this table, not those of tables in its cells."""
-        rows: list[list[blocks.Cell]] = []
+        rows: list[list[grids.Cell]] = []
         for part in table:
             if part.tag == f"{_TABLE}table-row":
                 rows.append([cell for node in part for cell in self._cells(node)])
@@ -237,7 +237,7 @@ class _Reader:
                 rows += self._rows(part)
         return rows
 
-    def _cells(self, node: Element) -> list[blocks.Cell]:
+    def _cells(self, node: Element) -> list[grids.Cell]:
         if node.tag != f"{_TABLE}table-cell":
             return []
         texts = [text for text, _ in self._blocks(node, in_cell=True)]
@@ -255,7 +255,7 @@ class _Reader:
         if (chart := next(root.iter(f"{_CHART}chart"), None)) is not None:
             title = chart.find(f"{_CHART}title")
             words = "" if title is None else " ".join(self._lines(title))
-            tables = [blocks.grid_markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
+            tables = [grids.grid_markdown(self._rows(table)) for table in chart.iter(f"{_TABLE}table")]
             yield "\n\n".join([f"Chart: {words}".removesuffix(": "), *filter(None, tables)]), False
 
 

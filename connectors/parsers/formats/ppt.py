@@ -10,7 +10,7 @@ from pathlib import Path
 from connectors.parsers import detect
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, damaged_file, strip_invisible
-from connectors.parsers.formats import blocks
+from connectors.parsers.formats import blocks, grids
 from connectors.parsers.formats.blocks import Bounds
 from connectors.parsers.formats.containers.ledger import BROKEN
 from connectors.parsers.messages import Task
@@ -237,7 +237,7 @@ def _table(cells: list[blocks.Boxed]) -> str:
         height = sum(top <= line < bottom for line in tops)
         width = sum(start <= line < right for line in lefts)
         rows[tops.index(top)].append((" ".join(text.split()), height, width))
-    return blocks.grid_markdown(rows)
+    return grids.grid_markdown(rows)
 
 
 def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:

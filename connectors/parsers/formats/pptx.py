@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers import detect, document, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks, ooxml
+from connectors.parsers.formats import blocks, grids, ooxml
 from connectors.parsers.formats.blocks import Bounds, whole_number, write_number
 from connectors.parsers.formats.ooxml import MC, A, Package, R, Relations, paragraph_text, paragraph_texts
 from connectors.parsers.messages import Task
@@ -140,7 +140,7 @@ class _Slide:
                     yield text, self._position(shape, placeholder), placeholder[0] in _TITLES
             elif shape.tag == f"{_P}graphicFrame":
                 box = _box(shape.find(f"{_P}xfrm")) or blocks.NOWHERE
-                tables = [text for table in shape.iter(f"{A}tbl") if (text := blocks.grid_markdown(_rows(table)))]
+                tables = [text for table in shape.iter(f"{A}tbl") if (text := grids.grid_markdown(_rows(table)))]
                 yield from (
                     (text, box, False) for text in tables or self._shared.package.drawn(shape, self._relations) if text
                 )
@@ -247,7 +247,7 @@ def _box(frame: Element | None) -> Bounds | None:
     return x, y, x + width, y + height
 
 
-def _rows(table: Element) -> list[list[blocks.Cell]]:
+def _rows(table: Element) -> list[list[grids.Cell]]:
     rows = []
     for row in table.findall(f"{A}tr"):
         cells = [cell for cell in row.findall(f"{A}tc") if not {cell.get("hMerge"), cell.get("vMerge")} & {"1", "true"}]

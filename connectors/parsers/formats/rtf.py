@@ -12,7 +12,7 @@ from pathlib import Path
 from connectors.parsers import inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks
+from connectors.parsers.formats import grids
 from connectors.parsers.formats.blocks import Block, join_blocks
 from connectors.parsers.inline_forms import PLAIN, Form, write_forms
 from connectors.parsers.messages import Task
@@ -320,7 +320,7 @@ class _Reader:
     def _table(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._blocks.append((blocks.grid_markdown(_grid(rows)), False))
+            self._blocks.append((grids.grid_markdown(_grid(rows)), False))
 
 
 def _changed(form: Form, word: str, number: int | None) -> Form:
@@ -329,12 +329,12 @@ def _changed(form: Form, word: str, number: int | None) -> Form:
     return replace(form, script=_SCRIPTS[word] if word in _SCRIPTS else _RAISES[word] * (number != 0))
 
 
-def _grid(rows: list[_Row]) -> Iterator[list[blocks.Cell]]:
+def _grid(rows: list[_Row]) -> Iterator[list[grids.Cell]]:
     """Cells with the columns that they cover, which their right edges tell."""
     edges = sorted({edge for row in rows for edge in row.edges})
     above: dict[int, str] = {}
     for row in rows:
-        cells: list[blocks.Cell] = []
+        cells: list[grids.Cell] = []
         column = 0
         for at, text in enumerate(row.cells):
             end = edges.index(row.edges[at]) + 1 if at < len(row.edges) else column + 1

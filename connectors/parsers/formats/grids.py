@@ -1,0 +1,122 @@
+"""Markdown of tables whose cells cover several rows and columns, and hold tables themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+from connectors.parsers.formats.blocks import render_table, table_cell
+
+Cell = tuple[str, int, int]
+"""Text, and the numbers of rows and columns that it covers."""
+_WIDEST = 1_000
+_BLANK = -1
+_ALIKE = 0.5
+"""Share of the rows in which two columns hold one cell, from which on they are one column."""
+
+
+def grid_markdown(
+    rows: Iterable[Iterable[Cell]],
+    nested: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    narrow: Collection[int] = (),
+) -> str:
+    """Return a Markdown table, or "" if no cell holds text. `nested` are blocks that stand after a row, by its number;
+    the table goes on after them under its header.
+
+    Columns that no row divides are one. A merged cell is repeated in each row that it covers, and in each column that
+    it heads; a cell as wide as the table is a title in its first column. `narrow` are columns of the grid that are
+    narrower than a letter, as between edges that were drawn by hand.
+    """
+    texts, grid = _laid_out(rows)
+    columns = _columns(grid, texts, {*narrow} - _only_places(grid, texts, narrow))
+    lines: list[tuple[int, list[str]]] = []
+    in_header = True
+    for number, row in enumerate(grid):
+        cells = [next((row[at] for at in column if texts[row[at]]), _BLANK) for column in columns]
+        repeated = [cell == beside != _BLANK for cell, beside in pairwise([_BLANK, *cells])]
+        is_title = len(cells) > 1 and all(repeated[1:])
+        words = [texts[cell] for cell in cells]
+        if is_title or not in_header:
+            words = ["" if is_repeated else text for text, is_repeated in zip(words, repeated, strict=True)]
+        if any(words):
+            lines.append((number, words))
+        in_header = in_header and (is_title or any(repeated))
+    return "\n\n".join(_pieces(lines, nested))
+
+
+def _pieces(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequence[str]]) -> Iterable[str]:
+    """Yield the table, in parts between which nested blocks stand."""
+    if not lines:
+        yield from (block for blocks in nested.values() for block in blocks)
+        return
+    kept = [at for at in range(len(lines[0][1])) if any(row[at] for _, row in lines)]
+    rows = [(number, [table_cell(row[at]) for at in kept]) for number, row in lines]
+    header, body = rows[0][1], list[list[str]]()
+    is_written = False
+    for at, (number, row) in enumerate(rows):
+        body += [row] if at else []
+        if blocks := nested.get(number):
+            yield render_table(header, body)
+            yield from blocks
+            body, is_written = [], True
+    if body or not is_written:
+        yield render_table(header, body)
+
+
+def _laid_out(rows: Iterable[Iterable[Cell]]) -> tuple[list[str], list[list[int]]]:
+    """Return the texts of the cells, the last one blank, and the number of the cell at each place of the grid."""
+    texts: list[str] = []
+    grid: list[list[int]] = []
+    covered: dict[tuple[int, int], int] = {}
+    for at, row in enumerate(rows):
+        places: list[int] = []
+        for text, height, width in row:
+            while (at, len(places)) in covered:
+                places.append(covered.pop((at, len(places))))
+            start = len(places)
+            places += [len(texts)] * max(1, min(width, _WIDEST))
+            if height > 1:
+                down = range(at + 1, at + min(height, _WIDEST))
+                covered |= {(below, column): len(texts) for below in down for column in range(start, len(places))}
+            texts.append(text)
+        while (at, len(places)) in covered:
+            places.append(covered.pop((at, len(places))))
+        grid.append(places)
+    width = max(map(len, grid), default=0)
+    return [*texts, ""], [places + [_BLANK] * (width - len(places)) for places in grid]
+
+
+def _columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> list[list[int]]:
+    """Return the places of the grid that each column reads: a row with text on both sides of a line divides two."""
+    columns: list[list[int]] = []
+    for at in range(len(grid[0]) if grid else 0):
+        if at in narrow or (at and all(row[at - 1] == row[at] for row in grid)):
+            continue
+        if columns and _is_undivided(grid, texts, columns[-1], at):
+            columns[-1].append(at)
+        else:
+            columns.append([at])
+    return columns
+
+
+def _only_places(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> set[int]:
+    """Return the narrow columns that hold a text which stands nowhere else."""
+    places: set[int] = set()
+    for row in grid if narrow else ():
+        elsewhere = {cell for at, cell in enumerate(row) if at not in narrow}
+        places |= {at for at in narrow if at < len(row) and texts[row[at]] and row[at] not in elsewhere}
+    return places
+
+
+def _is_undivided(grid: Sequence[Sequence[int]], texts: Sequence[str], column: Sequence[int], at: int) -> bool:
+    alike = filled = 0
+    for row in grid:
+        if row[0] == row[-1]:
+            continue  # a title
+        cells = {row[place] for place in column if texts[row[place]]}
+        if texts[row[at]] and cells - {row[at]}:
+            return False
+        filled += bool(cells) or bool(texts[row[at]])
+        alike += row[at - 1] == row[at] and bool(texts[row[at]])
+    return alike > _ALIKE * filled
