@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 
 from connectors.parsers.formats.blocks import render_table
 from retrieval.ingestion.chunking.row_values import is_number
@@ -20,6 +21,14 @@ _SAMPLE = 30
 """Rows of a block that its layout is judged by."""
 _PARAGRAPH = 80
 """Characters from which on the text of a column that stands alone is running text."""
+_MOST_ROWS = 0.7
+_SEPARATOR = re.compile(r"[:=\-\u2013\u2014]+")
+_QUANTITY = re.compile(r"[<>\u2264\u2265~\u00b1+\-\u2212$\u20ac\u00a3(]*\s?\d.*", re.DOTALL)
+_UNIT = re.compile(
+    r"[^\W\d_]{1,4}[\w.\u00b2\u00b3^()/*\u00b7\u00b0]{0,8}|[%\u2030\u00b0\u03a9\u00b5\u2126$\u20ac\u00a3\u2013-]\w{0,4}",
+    re.DOTALL,
+)
+"""A word as short as a unit."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
@@ -126,19 +135,44 @@ def _column_groups(band: Sequence[tuple[int, Row]]) -> list[list[int]]:
     filled |= {column for column, count in covered.items() if count > len(band) / 2}
     groups: list[list[int]] = []
     for column in sorted(filled):
-        if groups and (column == groups[-1][-1] + 1 or _continues_rows(band, column, filled)):
+        if groups and (column == groups[-1][-1] + 1 or _continues_rows(band, groups[-1], column, filled)):
             groups[-1].append(column)
         else:
             groups.append([column])
     return groups
 
 
-def _continues_rows(band: Sequence[tuple[int, Row]], column: int, filled: set[int]) -> bool:
-    """Tell whether a column behind a gap has no labels of its own: it holds numbers, or is alone in most rows."""
+def _continues_rows(band: Sequence[tuple[int, Row]], left: Sequence[int], column: int, filled: set[int]) -> bool:
+    """Tell whether a column behind a gap has no labels of its own: it holds numbers, or is alone in most rows, or
+    begins units and values of the labels to the left of the gap."""
     cells = [row[column] for _, row in band[1 : _SAMPLE + 1] if row.get(column)]
     if sum(map(is_number, cells)) > len(cells) / 2:
         return True
-    return column + 1 not in filled and len(cells) >= len(band[1 : _SAMPLE + 1]) / 2 and len(band) > 2
+    if column + 1 not in filled and len(cells) >= len(band[1 : _SAMPLE + 1]) / 2 and len(band) > 2:
+        return True
+    right = list(takewhile(filled.__contains__, count(column)))
+    return _describes([row for _, row in band[:_SAMPLE]], left, right)
+
+
+def _describes(rows: Sequence[Row], left: Sequence[int], right: Sequence[int]) -> bool:
+    """Tell whether the columns at the right describe the labels at the left: `kV : 130`, or units and numbers."""
+    both = [row for row in rows if any(map(row.get, right))]
+    if sum(any(map(row.get, left)) for row in both) < _MOST_ROWS * len(both):
+        return False
+    texts = {column: [row[column] for row in rows if row.get(column)] for column in (*left, *right)}
+    if any(_mostly(_SEPARATOR, texts[column]) and 2 * len(texts[column]) >= len(rows) for column in right):
+        return True
+    below = {column: words[1:] or words for column, words in texts.items()}
+    has_labels_only = not any(_mostly(_QUANTITY, below[column]) for column in left[1:] or left)
+    return (
+        has_labels_only
+        and any(_mostly(_QUANTITY, below[column]) for column in right)
+        and _mostly(_UNIT, below[right[0]])
+    )
+
+
+def _mostly(pattern: re.Pattern[str], texts: Sequence[str]) -> bool:
+    return sum(map(bool, map(pattern.fullmatch, texts))) > _MOST_ROWS * len(texts)
 
 
 def _continued(blocks: Sequence[_Block]) -> list[_Block]:

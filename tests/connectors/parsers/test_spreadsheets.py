@@ -250,3 +250,45 @@ def test_cells_that_are_repeated_to_the_end_of_a_sheet_are_no_text(tmp_path: Pat
     row += f'<table:table-row table:number-rows-repeated="1048575">{blank.format("")}</table:table-row>'
     workbooks.write_ods(tmp_path / "a.ods", f'<table:table table:name="S">{row}</table:table>')
     assert read("a.ods", (tmp_path / "a.ods").read_bytes()).text == "## S\n\nAda\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (
+            [["1.01", "Voltage", None, "kV", ":", "130 (132 AC)"], ["1.02", "Phases", None, None, ":", "three"]] * 3,
+            "| 1.02 | Phases |  | : | three |",
+        ),
+        (
+            [["Voltage", None, "kV", 130], ["Current", None, "A", 40], ["Weight", None, "kg", 7.5]],
+            "| Current | A | 40 |",
+        ),
+        ([["1.01", "Voltage", None, "kV", ":", "130"]], "| 1.01 | Voltage | kV | : | 130 |"),
+        (
+            [["Item", None, "Unit", "Price"], ["Washer", None, "piece", 0.8], ["Bolt", None, "piece", 1.2]],
+            "| Washer | piece | 0.8 |",
+        ),
+        ([["Depth", None, None, "=", "4 m"], ["Width", None, None, "=", "two boats"]], "| Width | = | two boats |"),
+    ],
+)
+def test_rows_that_continue_behind_a_gap_stay_one_row(
+    read: Callable[[str, bytes], Parsed], rows: list[list[object]], line: str
+) -> None:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    file = io.BytesIO()
+    book.save(file)
+    assert line in read("a.xlsx", file.getvalue()).text
+
+
+def test_tables_side_by_side_with_labels_of_their_own_stay_two(read: Callable[[str, bytes], Parsed]) -> None:
+    book = openpyxl.Workbook()
+    for row in [["Ship", "Crew", None, "Harbour", "Berths"], ["Minerva", 9, None, "North quay", 12]]:
+        book.active.append(row)
+    book.active.append(["Aurora", 7, None, "South quay", 3])
+    file = io.BytesIO()
+    book.save(file)
+    text = read("a.xlsx", file.getvalue()).text
+    assert "| Minerva | 9 |" in text
+    assert "| North quay | 12 |" in text
