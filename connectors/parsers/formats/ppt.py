@@ -232,7 +232,7 @@ def _table(cells: list[blocks.Boxed]) -> str:
         if start < right and top < bottom
     ]
     lefts, tops = sorted({bounds[0] for _, bounds in cells}), sorted({bounds[1] for _, bounds in cells})
-    rows: list[list[blocks.Cell]] = [[] for _ in tops]
+    rows: list[list[grids.Cell]] = [[] for _ in tops]
     for text, (start, top, right, bottom) in sorted(cells, key=lambda cell: (cell[1][1], cell[1][0])):
         height = sum(top <= line < bottom for line in tops)
         width = sum(start <= line < right for line in lefts)
