@@ -129,6 +129,7 @@ _SAMPLE_LETTERS = 4_000
 PICTURE = "The page holds no text, only pictures."
 WRONG_LETTERS = "The letters of its fonts lead to other letters: they follow each other as in no language."
 NOT_LAID_OUT = "Its columns and tables could not be made out: its text is in the order of the file."
+SEVERAL_WAYS = "Its text is read in several directions: rows of its tables may be wrong."
 NOTHING_RECOGNISED = "No text was recognised on the page."
 NO_LETTERS = "Its fonts do not say which letters they show."
 STRANGE_LETTERS = "Letters follow each other as in no language, in part of the text at least."

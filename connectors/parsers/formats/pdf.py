@@ -12,6 +12,7 @@ from connectors.parsers.document import clean_name, utc_instant
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.pdf import layer, markdown
 from connectors.parsers.pdf.layer import Layer
+from connectors.parsers.pdf.markdown import PageMarkdown
 from retrieval.errors import Skippable
 from retrieval.ports import PageQuality
 
@@ -22,6 +23,8 @@ _DAMAGED = (
 
 _IN_FILE_ORDER = 0.7
 """The quality at most of a page whose columns and tables are not known."""
+_SEVERAL_WAYS = 0.9
+"""The quality at most of a page whose text is read in several directions."""
 
 
 def read_document(path: Path, task: Task) -> Reply:
@@ -40,8 +43,8 @@ def read_document(path: Path, task: Task) -> Reply:
         if "password" in str(error).lower():
             raise detect.locked_file("The PDF") from error
         raise Skippable(_DAMAGED) from error
-    written = markdown.of_pages(path, first, last)
-    texts = [_text(written.get(number, ""), page) for number, page in layers.items()]
+    written = markdown.of_pages(path, first, last, {number: page.sideways for number, page in layers.items()})
+    texts = [_text(written[number].text if number in written else "", page) for number, page in layers.items()]
     text, starts = "".join(texts), _starts(texts)
     return Reply(
         text=text,
@@ -51,7 +54,7 @@ def read_document(path: Path, task: Task) -> Reply:
         pictured=tuple(number for number, page in layers.items() if page.pictured),
         count=count,
         pdf=True,
-        qualities=tuple(_quality(page, laid_out=number in written) for number, page in layers.items()),
+        qualities=tuple(_quality(page, written.get(number)) for number, page in layers.items()),
         following=last if last < count else 0,
     )
 
@@ -65,11 +68,17 @@ def _layer(document: Any, number: int) -> Layer:
         return Layer("", (), trust.unreadable_page(number, "The page is damaged."), pictured=False)
 
 
-def _quality(page: Layer, *, laid_out: bool) -> PageQuality:
+def _quality(page: Layer, written: PageMarkdown | None) -> PageQuality:
     quality = page.quality
-    if laid_out or not page.text or quality.unread:
+    if not page.text or quality.unread:
         return quality
-    return PageQuality(quality.page, min(quality.quality, _IN_FILE_ORDER), (*quality.reasons, trust.NOT_LAID_OUT))
+    if written is None:
+        limit, reason = _IN_FILE_ORDER, trust.NOT_LAID_OUT
+    elif written.ways > 1:
+        limit, reason = _SEVERAL_WAYS, trust.SEVERAL_WAYS
+    else:
+        return quality
+    return PageQuality(quality.page, min(quality.quality, limit), (*quality.reasons, reason))
 
 
 def _text(written: str, page: Layer) -> str:

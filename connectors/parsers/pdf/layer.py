@@ -13,6 +13,7 @@ from typing import Any
 
 from connectors.parsers import detect, trust
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
+from connectors.parsers.pdf.sideways import Sideways, find_sideways
 from retrieval.ports import PageQuality
 
 _HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
@@ -49,6 +50,7 @@ class Layer:
     quality: PageQuality
     pictured: bool
     scripts: tuple[Script, ...] = ()
+    sideways: tuple[Sideways, ...] = ()
 
     @property
     def right_to_left(self) -> float:
@@ -64,6 +66,7 @@ def of_page(document: Any, number: int) -> Layer:
         text = _text(words)
         quality = trust.judge_page(number, text, unmapped=_unmapped(words))
         scripts = () if quality.unread else find_scripts(words)
+        sideways = find_sideways(page, words)
         legible = sum(map(str.isalnum, text))
         pictured = legible < _WORDS and _shows_more(page, legible)
         added = tuple(dict.fromkeys(filter(None, _added(document.formenv, page))))
@@ -72,7 +75,7 @@ def of_page(document: Any, number: int) -> Layer:
         page.close()
     if not text.strip() and pictured:
         quality = trust.unreadable_page(number, trust.PICTURE)
-    return Layer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread, scripts)
+    return Layer(detect.make_storable(text).strip(), added, quality, pictured or quality.unread, scripts, sideways)
 
 
 def _text(words: Any) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
-from connectors.parsers.pdf import grid
+from connectors.parsers.pdf import grid, sideways
 from connectors.parsers.pdf.grid import Text
+from connectors.parsers.pdf.sideways import Sideways
 
 if TYPE_CHECKING:
     from liteparse import LiteParse
@@ -21,15 +23,30 @@ _UPRIGHT = 45
 """Degrees."""
 
 
-def of_pages(path: Path, first: int, last: int) -> dict[int, str]:
-    """The Markdown of each page from `first` to `last`, counted from 1. A page that cannot be read has none."""
+_FEWEST_TEXTS = 3
+"""Texts that make a direction of reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageMarkdown:
+    """Markdown of a page. `ways`: the number of directions that its text is read in."""
+
+    text: str
+    ways: int = 1
+
+
+def of_pages(path: Path, first: int, last: int, turned: Mapping[int, Sequence[Sideways]]) -> dict[int, PageMarkdown]:
+    """The Markdown of each page from `first` to `last`, counted from 1. A page that cannot be read has none.
+
+    turned: the sideways texts of pages.
+    """
     from liteparse import ParseError
 
     try:
         pages = _parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
     except ParseError:
         return {}
-    return {page.page_num: tidy_markdown(_markdown(page)) for page in pages}
+    return {page.page_num: _markdown(page, turned.get(page.page_num, ())) for page in pages}
 
 
 @lru_cache(maxsize=1)
@@ -49,33 +66,67 @@ def _parser(pages: str) -> LiteParse:
     )
 
 
-def _markdown(page: ParsedPage) -> str:
-    parts: list[str] = []
-    in_list = False
+def _markdown(page: ParsedPage, known: Sequence[Sideways]) -> PageMarkdown:
+    places = _sideways(page)
+    turned = (known or places) if places else []  # liteparse tears sideways words apart
     blocks = page.blocks or ()
-    texts = _texts(page) if any(block.kind == "table" for block in blocks) else set()
+    texts = _texts(page) if turned or any(block.kind == "table" for block in blocks) else set()
+    headers = sideways.find_headers(turned, texts) if turned else {}
+    header_lines = {line for lines in headers.values() for line in lines}
+    apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
+    ways = bool(headers) + sum(len(group) >= _FEWEST_TEXTS for group in (texts, *apart))
+    parts = [*_upright_parts(blocks, texts, [item.text for item in (*places, *turned)], [*headers])]
+    for group in apart:
+        tables = sideways.sideways_tables(group)
+        parts += [("\n".join(_rows_markdown(table)), False) for table in tables if table]
+    text, in_list = "", False
+    for part, is_item in parts:
+        text += ("" if not text else "\n" if in_list and is_item else "\n\n") + part
+        in_list = is_item
+    return PageMarkdown(tidy_markdown(text), max(ways, 1))
+
+
+def _upright_parts(
+    blocks: Sequence[LayoutBlock], texts: set[Text], turned: Sequence[Text], headers: Sequence[Text]
+) -> Iterator[tuple[str, bool]]:
+    """Yield the text of each block, and whether it is an item of a list."""
     regions: dict[int, set[Text]] = {}
+    texts, waiting = set(texts), set(headers)
     for number, block in enumerate(blocks):
         if block.kind == "table" and (region := {text for text in texts if _holds(block, text)}):
+            above = {header for header in waiting if _is_above(header, region)}
+            waiting -= above
             regions[number] = grid.grow_table(region, texts - region)
             texts -= regions[number]
+            beside = {text for text in texts if above and _is_beside(text, above, regions[number])}
+            texts -= beside
+            regions[number] |= above | beside
+    if waiting and (region := sideways.table_below(waiting, texts)):
+        first = next(number for number, block in enumerate(blocks) if any(_holds(block, text) for text in region))
+        regions.setdefault(first, set()).update(region | waiting)
+        texts -= region
     table_texts = set().union(*regions.values())
     for number, block in enumerate(blocks):
         if number in regions:
-            lines = _tables(block, regions[number])
-        elif block.kind != "code" and any(_holds(block, text) for text in table_texts):
+            lines = _tables(block, regions[number], headers)
+        elif block.kind != "code" and any(_holds(block, text) for text in (*table_texts, *turned)):
             lines = iter(
                 " ".join(text.text for text in line) for line in grid.lines_of(t for t in texts if _holds(block, t))
             )
         else:
             lines = _lines(block)
-        text = "\n".join(lines).strip("\n")
-        if text:
-            if parts:
-                parts.append("\n" if in_list and block.kind == "list_item" else "\n\n")
-            parts.append(text)
-            in_list = block.kind == "list_item"
-    return "".join(parts)
+        if text := "\n".join(lines).strip("\n"):
+            yield text, block.kind == "list_item"
+
+
+def _is_beside(text: Text, headers: Iterable[Text], region: Iterable[Text]) -> bool:
+    """Tell whether a text stands in the line of vertical headers, over a column of the table."""
+    in_line = any(abs(text.bottom - header.bottom) < header.height for header in headers)
+    return in_line and any(text.left < other.right and other.left < text.right for other in region)
+
+
+def _is_above(header: Text, region: Iterable[Text]) -> bool:
+    return any(text.left < header.right and header.left < text.right and text.middle > header.top for text in region)
 
 
 def _texts(page: ParsedPage) -> set[Text]:
@@ -87,11 +138,28 @@ def _texts(page: ParsedPage) -> set[Text]:
     }
 
 
-def _tables(block: LayoutBlock, texts: set[Text]) -> Iterator[str]:
+def _sideways(page: ParsedPage) -> list[Sideways]:
+    """The texts of a page that are read upwards or downwards."""
+    return [
+        Sideways(
+            Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip()), item.rotation > 180
+        )
+        for item in page.text_items
+        if item.text.strip() and _UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT
+    ]
+
+
+def _tables(block: LayoutBlock, texts: set[Text], headers: Sequence[Text]) -> Iterator[str]:
     rows = [*([block.header] if block.header else []), *(block.rows or [])]
-    for table in grid.find_tables(texts, _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])):
-        yield from _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
+    bands = _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])
+    bands = [band for band in bands if not any(band[0] < header.middle < band[1] for header in headers)]
+    for table in grid.find_tables(texts, bands):
+        yield from _rows_markdown(table)
         yield ""
+
+
+def _rows_markdown(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    return _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
 
 
 def _holds(block: LayoutBlock, text: Text) -> bool:
