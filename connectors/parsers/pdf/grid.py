@@ -18,6 +18,8 @@ _WORD_SPACE, _LETTER_SPACE = 0.5, 0.1
 """Of a text's height: a wider space parts cells, a narrower one does not part words."""
 _SAME_LINE, _SAME_ROW, _TIGHT = 0.45, 0.75, 1.35
 """Of a text's height: how far apart the middles are of texts in one line, and of lines in one row."""
+_NEAR, _SAME_SPACE = 0.9, 1.1
+"""Of the distance to the next row: lines of one header."""
 _CLOSE, _APART = 0.85, 1.5
 """Of the usual distance of two lines."""
 _GAP, _NEXT = 1.0, 2.2
@@ -89,6 +91,9 @@ def find_tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[
         columns = _columns(lines)
         rows = _rows(lines, columns, bands)
         first, end = _body(rows, len(columns))
+        while end - first > 2 and _is_split_header(rows[first : first + 3], rows[first + 2 : end]):
+            rows[first : first + 2] = [_joined_rows(rows[first], rows[first + 1])]
+            end -= 1
         if first == end:
             prose = "\n".join(" ".join(text.text for text in line) for line in lines)
             yield [[line] for line in _HYPHEN.sub("", prose).split("\n")]
@@ -97,6 +102,27 @@ def find_tables(texts: Iterable[Text], bands: Sequence[Range] = ()) -> Iterator[
         filled = sorted({column for row in rows[first:end] for column in row.cells})
         yield [[row.cells.get(column, "") for column in filled] for row in rows[first:end]]
         yield [[cell] for row in rows[end:] for cell in row.cells.values()]
+
+
+def _is_split_header(rows: Sequence[Row], body: Sequence[Row]) -> bool:
+    """Tell whether the first two rows are the two lines of one header, over a body with numbers."""
+    upper, lower, below = rows
+    if upper.wide or lower.wide or len(lower.cells) < 2 or not lower.cells.keys() <= {*upper.cells, 0}:
+        return False
+    if any(_NUMBER.match(cell) for row in (upper, lower) for cell in row.cells.values()):
+        return False
+    numeric = sum(any(_NUMBER.match(cell) for cell in row.cells.values()) for row in body)
+    small = sum(bool(_CONTINUATION.match(cell)) for cell in lower.cells.values())
+    near, far = _distance(upper.line, lower.line), _distance(lower.line, below.line)
+    is_unnamed = (0 in upper.cells) != (0 in lower.cells) and near < _SAME_SPACE * far  # a row of the body has a name
+    return numeric > _MOST * len(body) and (near < _NEAR * far or is_unnamed or 2 * small > len(lower.cells))
+
+
+def _joined_rows(upper: Row, lower: Row) -> Row:
+    cells = upper.cells | {
+        column: _HYPHEN.sub("", f"{upper.cells.get(column, '')} {cell}".strip()) for column, cell in lower.cells.items()
+    }
+    return Row(cells, upper.wide, lower.line, upper.lowest | lower.lowest)
 
 
 def _body(rows: Sequence[Row], columns: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,9 @@ _UPRIGHT = 45
 """Degrees."""
 
 
+_RELATION = re.compile(r"[=\u2264\u2265\u2248\u2260\u2261\u2211\u220f\u222b\u221a\u2202\u221d\u2208]")
+_OPERATOR, _LONG_WORD = re.compile(r"[+*/^<>\u00b1\u00d7\u00f7\u2212]"), re.compile(r"[^\W\d_]{3}")
+_CODE_SIGN = re.compile(r"[{}<>=\[\]]|\w\(|;$|^\s*(?:#|//|\$ )", re.MULTILINE)
 _FEWEST_TEXTS = 3
 """Texts that make a direction of reading."""
 
@@ -180,19 +184,30 @@ def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
 
 def _lines(block: LayoutBlock) -> Iterator[str]:
     text = " ".join((block.text or "").split())
-    if block.kind == "heading" and text:
+    if block.kind == "heading" and text and not _is_formula(text):
         yield f"{'#' * min(block.level or 1, 6)} {text}"
     elif block.kind == "list_item" and text:
         marker = block.marker if block.ordered and block.marker else "-"
         yield f"{'  ' * (block.level or 0)}{marker} {text}"
     elif block.kind == "table":
         yield from _table([[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row])
+    elif block.kind == "code" and not _is_code(block.lines or ()):
+        yield from (" ".join(line.split()) for line in block.lines or ())
     elif block.kind == "code":
         yield from (f"```{block.lang or ''}", *(block.lines or ()), "```")
     elif block.kind == "grid_fallback":
         yield from (" ".join(line.split()) for line in block.lines or ())
     elif text:
         yield text
+
+
+def _is_formula(text: str) -> bool:
+    return bool(_RELATION.search(text)) or (bool(_OPERATOR.search(text)) and not _LONG_WORD.search(text))
+
+
+def _is_code(lines: Sequence[str]) -> bool:
+    """Tell whether lines in letters of one width are code; values of forms are set in them, too."""
+    return len(lines) > 1 and bool(_CODE_SIGN.search("\n".join(lines)))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

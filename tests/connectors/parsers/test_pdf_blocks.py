@@ -1,0 +1,86 @@
+"""Blocks of a PDF's page: headers of two lines, values of forms, and formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from retrieval.ports import Parsed
+from tests.connectors.parsers.test_sideways import drawn
+
+Read = Callable[[str, bytes], Parsed]
+BODY = (
+    ("North", "12", "340", "7.5"),
+    ("South", "7", "95", "2.1"),
+    ("East", "31", "120", "9.9"),
+    ("West", "4", "88", "3"),
+)
+
+
+@pytest.mark.parametrize("gap", [11, 14, 18])
+@pytest.mark.parametrize(
+    ("upper", "lower"),
+    [
+        (("Harbour", "Number of", "Average", "Share of"), ("", "ships", "price", "trade")),
+        (("Harbour", "Ships in", "Price per", "Draught"), ("name", "port", "berth", "(m)")),
+    ],
+)
+def test_a_header_of_two_lines_is_one_row(read: Read, upper: tuple[str, ...], lower: tuple[str, ...], gap: int) -> None:
+    def draw(canvas: Canvas) -> None:
+        for y, row in ((740 + gap, upper), (740, lower), *((720 - 16 * at, row) for at, row in enumerate(BODY))):
+            for column, text in enumerate(row):
+                canvas.drawString(72 + 100 * column, y, text)
+
+    text = read("a.pdf", drawn(draw)).text
+    header = " | ".join(f"{a} {b}".strip() for a, b in zip(upper, lower, strict=True))
+    assert f"| {header} |" in text
+    assert "| South | 7 | 95 | 2.1 |" in text
+
+
+def test_a_row_of_words_is_no_second_line_of_the_header(read: Read) -> None:
+    rows = (("Harbour", "Ships", "Price", "Draught"), ("Bay", "none", "Free", "Unknown"), *BODY)
+
+    def draw(canvas: Canvas) -> None:
+        for at, row in enumerate(rows):
+            for column, text in enumerate(row):
+                canvas.drawString(72 + 100 * column, 740 - 16 * at, text)
+
+    assert "| Bay | none | Free | Unknown |" in read("a.pdf", drawn(draw)).text
+
+
+def test_values_of_a_form_are_no_code(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        for at, (label, value) in enumerate((("Name", "Ada Mate"), ("Berth", "North quay 7"), ("Date", "12 May 2026"))):
+            canvas.setFont("Helvetica", 9)
+            canvas.drawString(72, 740 - 40 * at, label)
+            canvas.setFont("Courier", 10)
+            canvas.drawString(72, 726 - 40 * at, value)
+
+    text = read("a.pdf", drawn(draw)).text
+    assert "```" not in text
+    assert "North quay 7" in text
+
+
+def test_a_formula_is_no_heading_and_a_title_is(read: Read) -> None:
+    def draw(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica-Bold", 18)
+        canvas.drawString(72, 780, "Tides of the northern coast")
+        canvas.setFont("Helvetica", 10)
+        for at in range(6):
+            canvas.drawString(
+                72, 750 - 13 * at, "The owl hunts mice at night and hears them under the snow of the wood."
+            )
+        canvas.setFont("Helvetica-Bold", 16)
+        canvas.drawString(200, 640, "F = m a + 2 b")
+        canvas.setFont("Helvetica", 10)
+        for at in range(6):
+            canvas.drawString(
+                72, 610 - 13 * at, "The owl hunts mice at night and hears them under the snow of the wood."
+            )
+
+    text = read("a.pdf", drawn(draw)).text
+    assert "# Tides of the northern coast" in text
+    assert "# F =" not in text
+    assert "F = m a + 2 b" in text
