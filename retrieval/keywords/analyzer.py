@@ -9,6 +9,7 @@ that it sees words and numbers alone:
     10.1145/3292500.3330701  3.11.7   and numbers in them: 10.1145, 3292500.3330701, 3.11
     C++  C#  .NET                     c, net; and c++, c#, .net as they are
     1,234,567                         1234567
+    m^(2)  H_(2)O  10^(6)             their parts, and the whole where it has a letter: m2, h2o; so 10 and 6, not 106
     港海豹                             pairs of neighbouring characters: 港海 海豹, which no configuration needs to know
 
 Stop words with meaning are indexed as separate terms: `^who` where it is in capitals, or capitalized within a sentence;
@@ -117,6 +118,12 @@ _HIDDEN: Final = re.compile(rf"(?<![\w{_VOWELS}])[\w{_VOWELS}]++(?:[\u200b\u200c
 _DECIMAL: Final = re.compile(r"\d+\.\d+")
 _DECIMALS: Final = re.compile(r"(?<!\d)(?<!\d\.)\d+\.\d+")
 _THOUSANDS: Final = re.compile(r"\d(?<![\d.,].)\d{0,2}(?:,\d{3})+(?![\d,])")
+_SCRIPTED: Final = re.compile(r"[^\W_]++(?:[_^]\([-+\u2212]?[^\W_]{1,12}[-+]?\)[^\W_]*+)++")
+_SCRIPT_SIGNS: Final = re.compile(r"[_^()+\-\u2212]+")
+_BESIDE_DIGITS: Final = re.compile(
+    "(?<=\\d)(?=[\u2070\u00b9\u00b2\u00b3\u2074-\u208e\u00bc-\u00be\u2150-\u215e])|[\u2122\u2120]"
+)
+"""Exponents, marks of notes and fractions after a digit, and signs of trade marks: letters and digits to Unicode."""
 _SIGN: Final = re.compile(r"[-+](?<!\w.)(?=\d)")
 _SPECIAL: Final = "-/<>&@:#=%~\\+?*$^"
 """What PostgreSQL would read as a part of an address, a path, a tag or a number."""
@@ -224,6 +231,8 @@ def _join_numbers(text: str) -> str:
 def _plain(text: str, terms: Counter[str]) -> str:
     """Words and numbers; what they make together, and what no configuration reads, is counted in terms."""
     plain = normalize(text[:CHARACTERS])
+    if "^(" in plain or "_(" in plain:
+        plain = _SCRIPTED.sub(lambda match: _script_parts(match[0], terms), plain)
     patterns = _ANY
     if plain.isascii():
         patterns = _ASCII
@@ -267,6 +276,16 @@ def _parts(match: str, terms: Counter[str], between: re.Pattern[str]) -> str:
     if not any(map(str.isdigit, joined)):
         return f"{' '.join(parts)} {joined}"
     terms[joined.lower()] += 1
+    return " ".join(parts)
+
+
+def _script_parts(match: str, terms: Counter[str]) -> str:
+    """The parts of a word with superscripts or subscripts; what they make together is counted, unless it is a number
+    with an exponent or the mark of a note."""
+    parts = [part for part in _SCRIPT_SIGNS.split(match) if part]
+    joined = "".join(parts)
+    if parts[0][0].isalpha() and len(joined) <= _LONGEST:
+        terms[joined.lower()] += 1
     return " ".join(parts)
 
 
@@ -329,6 +348,7 @@ def normalize(text: str) -> str:
     if text.isascii():
         return text
     pattern, replacements = _replacements()
+    text = _BESIDE_DIGITS.sub(" ", text)
     plain = pattern.sub(lambda match: replacements[match[0]], unicodedata.normalize("NFKC", text))
     return _QUOTE_IN_WORD.sub("", plain)
 

@@ -155,6 +155,13 @@ def test_numbers_within_an_identifier_are_found(found, numbers):
     assert found(f"{one}.{two}kg", f"{one}.{two}")
 
 
+@pytest.mark.parametrize("text", ["25^(1) euro", "25¹ euro", "25_(1) euro"])
+def test_a_raised_digit_is_no_part_of_a_number(found, text):
+    assert found(text, "25")
+    assert found(text, "euro")
+    assert not found(text, "251")
+
+
 @pytest.fixture
 def find(library):
     def run(text):
@@ -178,6 +185,8 @@ def find(library):
         ("Shares of AT&T fell.", ["AT&T", "at&t", "ATT", "AT & T", "AT&amp;T"]),
         ("Money for R&D was cut.", ["R&D", "r&d", "R & D"]),
         ("Written in C++ by hand.", ["C++", "c++"]),
+        ("A plot of 12 m^(2) with H_(2)O and CO_(2).", ["m2", "m²", "H2O", "CO2", "CO₂"]),
+        ("A rope of Kevlar™ and 2½ metres.", ["Kevlar", "kevlar 2"]),
         ("Written in C# by hand.", ["C#"]),
         ("The .NET runtime is needed.", [".NET", "net"]),
         ("בבית יש שָׁלוֹם גדול", ["שלום"]),
