@@ -139,6 +139,10 @@ _WORDY = 0.6
 _FEWEST_FOREIGN = 20
 _MIXED_SCRIPTS, _ACCENTED = 0.3, 0.6
 _EAST_ASIAN = frozenset(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"))
+NO_WORDS = "Most of its characters are punctuation: its fonts do not say which letters they show."
+TORN_WORDS = "Most of its words are torn apart."
+_SIGNS_QUALITY, _TORN_QUALITY = 0.3, 0.5
+_FEWEST_LETTERS, _TORN_SHARE = 0.35, 0.7
 _WITHOUT_MEANING = re.compile(
     "[\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\uffff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
@@ -149,8 +153,24 @@ def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
     lost, plausible = _lost(text), rate_plausibility(text)
     if lost > _LOST or (unmapped > _UNMAPPED and (plausible is None or plausible < _SURELY)):
         return unreadable_page(page, NO_LETTERS)
+    if _is_signs(text):
+        return _quality(page, _SIGNS_QUALITY, [NO_WORDS])
     reasons = [*_reasons(lost), *([WRONG_LETTERS] if plausible is not None and plausible < LIMIT else [])]
-    return _quality(page, min(1 - lost, 1.0 if plausible is None else plausible), reasons)
+    quality = min(1 - lost, 1.0 if plausible is None else plausible)
+    if plausible is None and _is_torn(text):
+        quality, reasons = min(quality, _TORN_QUALITY), [*reasons, TORN_WORDS]
+    return _quality(page, quality, reasons)
+
+
+def _is_signs(text: str) -> bool:
+    """Tell whether punctuation makes most of a text, as of fonts whose codes are no letters."""
+    signs = re.sub(r"\s+|(.)\1+", r"\1", text)
+    return len(signs) >= FEWEST and sum(map(str.isalnum, signs)) < _FEWEST_LETTERS * len(signs)
+
+
+def _is_torn(text: str) -> bool:
+    words = re.findall(r"[a-zA-Z\u00c0-\u052f]+", text)
+    return len(words) >= FEWEST // 2 and sum(len(word) <= 2 for word in words) > _TORN_SHARE * len(words)
 
 
 def judge_recognised(page: int, text: str, confidence: float = 1.0) -> PageQuality:

@@ -14,6 +14,7 @@ from typing import Any
 from connectors.parsers import detect, trust
 from connectors.parsers.pdf.scripts import Script, find_scripts, mark_scripts
 from connectors.parsers.pdf.sideways import Sideways, find_sideways
+from connectors.parsers.pdf.spacing import join_torn_words, joined_lines
 from retrieval.ports import PageQuality
 
 _HYPHEN = re.compile("[\ufffe\x02][ \t]*\r?\n?")
@@ -63,7 +64,7 @@ def of_page(document: Any, number: int) -> Layer:
     page = document[number - 1]
     words = page.get_textpage()
     try:
-        text = _text(words)
+        text = joined_lines(_text(words), words)
         quality = trust.judge_page(number, text, unmapped=_unmapped(words))
         scripts = () if quality.unread else find_scripts(words)
         sideways = find_sideways(page, words)
@@ -169,6 +170,7 @@ def verified_page(markdown: str, layer: Layer) -> str:
     if layer.right_to_left > _FROM_RIGHT:
         text = _with_headings(layer.text, markdown)
     else:
+        markdown = join_torn_words(markdown, layer.text)
         text = _completed(_turned(markdown, layer) if layer.right_to_left else markdown, layer.text)
     solid_text = _solid(text)
     fresh = [line for line in layer.added if _solid(line) and _solid(line) not in solid_text]

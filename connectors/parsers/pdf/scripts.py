@@ -155,16 +155,16 @@ def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
     """Return the text of a page with its scripts in plain text, each at the place whose neighbourhood is most alike."""
     if not scripts:
         return text
-    solid, places = _placed(text)
+    solid, places = place_letters(text)
     marked: dict[int, tuple[int, str]] = {}
     for script in scripts:
         needle = _solid(script.base) + _solid(script.text)
         if not _solid(script.text):
             continue
-        spans = [_span(text, places, at, script) for at in _occurrences(solid, needle)]
+        spans = [_span(text, places, at, script) for at in find_places(solid, needle)]
         found = [
             (_likeness(solid, at, needle, script), -at, span)
-            for at, span in zip(_occurrences(solid, needle), spans, strict=True)
+            for at, span in zip(find_places(solid, needle), spans, strict=True)
             if span and span[0] not in marked
         ]
         if found:
@@ -201,7 +201,8 @@ def _likeness(solid: str, at: int, needle: str, script: Script) -> int:
     return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], side))) for side in pairs)
 
 
-def _occurrences(solid: str, needle: str) -> list[int]:
+def find_places(solid: str, needle: str) -> list[int]:
+    """Return the offsets of a text in another."""
     found, at = [], solid.find(needle)
     while at >= 0:
         found.append(at)
@@ -209,7 +210,7 @@ def _occurrences(solid: str, needle: str) -> list[int]:
     return found
 
 
-def _placed(text: str) -> tuple[str, list[int]]:
+def place_letters(text: str) -> tuple[str, list[int]]:
     """Return the letters and digits of a text, and the place of each."""
     letters: list[str] = []
     places: list[int] = []
