@@ -124,18 +124,18 @@ def _is_one_group(text: str) -> bool:
 def _scripted(sign: str, bare: str, match: re.Match[str]) -> str:
     inner = match[1]
     words = _MARKED.sub("", inner).strip()
-    before = match.string[: match.start()]
-    is_bracketed = before[-1:] in ("(", "[") and match.string[match.end() :][:1] in (")", "]")
+    preceding = match.string[: match.start()]
+    is_bracketed = preceding[-1:] in ("(", "[") and match.string[match.end() :][:1] in (")", "]")
     if not any(map(str.isalnum, words)) or words == bare or is_bracketed:
         return inner
-    if sign == "^" and words.upper() in _TRADE_MARKS and before[-1:].isalnum():
+    if sign == "^" and words.upper() in _TRADE_MARKS and preceding[-1:].isalnum():
         return _TRADE_MARKS[words.upper()]
-    if sign == "^" and _ORDINAL.fullmatch(words) and _DIGIT_BEFORE.search(before):
+    if sign == "^" and _ORDINAL.fullmatch(words) and _DIGIT_BEFORE.search(preceding):
         return inner
     if _BRACKETED.fullmatch(words):
         return f" {words}" if words[0] == "[" else f"{sign}{words}"
-    left, right = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
-    return f"{left}{sign}({inner.strip()}){right}"
+    leading, trailing = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
+    return f"{leading}{sign}({inner.strip()}){trailing}"
 
 
 def _struck(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -251,11 +251,15 @@ class _Writer:
         """The table; of one that is no more than a frame around something, that."""
         if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
             yield from self._blocks(cells[0])
-        elif text := grid_markdown(self._grid(node), narrow=_narrow(node)):
+            return
+        rows, nested = self._grid(node)
+        if text := grid_markdown(rows, nested, _narrow(node)):
             yield text, False
 
-    def _grid(self, node: Element) -> list[list[Cell]]:
+    def _grid(self, node: Element) -> tuple[list[list[Cell]], dict[int, list[str]]]:
+        """Return the cells of each row, and the tables within them by the numbers of their rows."""
         rows: list[list[Cell]] = []
+        nested: dict[int, list[str]] = {}
         above: dict[int, tuple[int, int]] = {}
         for row in _rows(node):
             cells: list[Cell] = []
@@ -270,15 +274,22 @@ class _Writer:
                     rows[at][cell_index] = text, height + 1, wide
                 else:
                     above[column] = len(rows), len(cells)
-                    cells.append((self._cell(cell), 1, width))
+                    inner = [part for part in cell if part.tag == f"{_W}tbl" and _is_grid(part)]
+                    cells.append((self._cell(cell, inner), 1, width))
+                    name = cells[-1][0] or next((text for text, _, _ in cells if text), "")
+                    for table in inner:
+                        texts = [text for text, _ in self._table(table)]
+                        nested.setdefault(len(rows), []).extend([f"{name}:" if name else "", *texts])
                 column += width
             rows.append(cells)
-        return rows
+        return rows, nested
 
-    def _cell(self, node: Element) -> str:
-        """The text of a cell in one line; of a table within it, the cells one after another."""
+    def _cell(self, node: Element, apart: Sequence[Element] = ()) -> str:
+        """The text of a cell in one line; of a table within it, the cells one after another, without tables apart."""
         texts = []
         for part in node:
+            if part in apart:
+                continue
             if part.tag == f"{_W}tbl":
                 texts += [self._cell(cell) for row in _rows(part) for cell in _cells(row)]
             elif part.tag == f"{_W}p":
@@ -321,6 +332,11 @@ def _chosen(form: Element | None) -> str:
 def _heading(outline: str) -> int:
     """The level of a heading; 0 for outline level 9, which is that of the body."""
     return min(int(outline) + 1, _DEEPEST_HEADING) if outline.isdecimal() and int(outline) < 9 else 0
+
+
+def _is_grid(table: Element) -> bool:
+    """Tell whether a table has several rows of several cells."""
+    return sum(sum(1 for _ in _cells(row)) > 1 for row in _rows(table)) > 1
 
 
 def _narrow(table: Element) -> list[int]:

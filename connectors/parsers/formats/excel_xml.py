@@ -51,14 +51,14 @@ def read_sheets(archive: zipfile.ZipFile) -> list[Sheet]:
     strings = _strings(archive, parts["sharedStrings"]) if parts.get("sharedStrings") in package.names else []
     styles = package.root(parts.get("styles", ""))
     formats, struck = _formats(styles, 1904 if is_1904 else 1900), _struck_styles(styles)
-    shown = partial(_shown, strings, formats)
-    shown = partial(_marked, struck, shown) if struck else shown
+    show_cell = partial(_shown, strings, formats)
+    show_cell = partial(_marked, struck, show_cell) if struck else show_cell
     read: dict[str, Sheet] = {}
     for node in root.iter(f"{_S}sheet"):
         part = relations.get(node.get(f"{R}id", ""), ("", ""))[1]
         if part in package.names:
             read[part] = Sheet(node.get("name", ""))
-            _read_cells(archive.read(part), read[part], shown)
+            _read_cells(archive.read(part), read[part], show_cell)
     by_name = {sheet.name: sheet for sheet in read.values()}
     for part, sheet in read.items():
         _read_beside(package, part, sheet, partial(_look_up, by_name))

@@ -22,7 +22,7 @@ def grid_markdown(
     narrow: Collection[int] = (),
 ) -> str:
     """Return a Markdown table, or "" if no cell holds text. `nested` are blocks that stand after a row, by its number;
-    the table goes on after them under its header.
+    the table continues after them under its header.
 
     Columns that no row divides are one. A merged cell is repeated in each row that it covers, and in each column that
     it heads; a cell as wide as the table is a title in its first column. `narrow` are columns of the grid that are
@@ -50,15 +50,15 @@ def _pieces(lines: Sequence[tuple[int, list[str]]], nested: Mapping[int, Sequenc
     if not lines:
         yield from (block for blocks in nested.values() for block in blocks)
         return
-    kept = [at for at in range(len(lines[0][1])) if any(row[at] for _, row in lines)]
-    rows = [(number, [table_cell(row[at]) for at in kept]) for number, row in lines]
+    filled = [at for at in range(len(lines[0][1])) if any(row[at] for _, row in lines)]
+    rows = [(number, [table_cell(row[at]) for at in filled]) for number, row in lines]
     header, body = rows[0][1], list[list[str]]()
     is_written = False
     for at, (number, row) in enumerate(rows):
         body += [row] if at else []
         if blocks := nested.get(number):
             yield render_table(header, body)
-            yield from blocks
+            yield from filter(None, blocks)
             body, is_written = [], True
     if body or not is_written:
         yield render_table(header, body)
@@ -101,7 +101,7 @@ def _columns(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collec
 
 
 def _only_places(grid: Sequence[Sequence[int]], texts: Sequence[str], narrow: Collection[int]) -> set[int]:
-    """Return the narrow columns that hold a text which stands nowhere else."""
+    """Return the narrow columns that hold a text with no other place."""
     places: set[int] = set()
     for row in grid if narrow else ():
         elsewhere = {cell for at, cell in enumerate(row) if at not in narrow}
@@ -114,7 +114,7 @@ def _is_undivided(grid: Sequence[Sequence[int]], texts: Sequence[str], column: S
     for row in grid:
         if row[0] == row[-1]:
             continue  # a title
-        cells = {row[place] for place in column if texts[row[place]]}
+        cells = {row[column_at] for column_at in column if texts[row[column_at]]}
         if texts[row[at]] and cells - {row[at]}:
             return False
         filled += bool(cells) or bool(texts[row[at]])

@@ -105,6 +105,10 @@ class _Frame:
     def line(self) -> str:
         return " ".join(block.line for block in self.blocks)
 
+    def nested(self) -> list[_Block]:
+        """The tables of several rows in a cell."""
+        return [block for block in self.blocks if block.text.startswith("|") and block.text.count("\n") > 1]
+
 
 def read_html(_kind: Kind, path: Path, task: Task) -> Document:
     """An HTML file."""
@@ -280,7 +284,9 @@ def _close_quote(frame: _Frame, above: _Frame) -> None:
 
 
 def _close_cell(frame: _Frame, above: _Frame) -> None:
-    cell = (frame.line(), _number(frame.node, "rowspan", 1), _number(frame.node, "colspan", 1))
+    apart = frame.nested() if above.kind == "tr" else []
+    line = " ".join(block.line for block in frame.blocks if block not in apart) if apart else frame.line()
+    cell = (line, _number(frame.node, "rowspan", 1), _number(frame.node, "colspan", 1))
     if above.kind == "tr":
         above.rows.append([(frame, cell)])
     else:
@@ -300,9 +306,20 @@ def _close_table(frame: _Frame, above: _Frame) -> None:
     if _is_layout(frame):
         above.blocks += [block for row in frame.rows for cell, _ in row for block in cell.blocks]
         return
-    text = grid_markdown([cell for _, cell in row] for row in frame.rows)
+    text = grid_markdown([[cell for _, cell in row] for row in frame.rows], _nested(frame))
     if text:
         above.blocks.append(_Block(text, " ".join(cell[0] for row in frame.rows for _, cell in row if cell[0])))
+
+
+def _nested(table: _Frame) -> dict[int, list[str]]:
+    """Return the tables in cells by the numbers of their rows, each below the name of its cell or row."""
+    nested: dict[int, list[str]] = {}
+    for at, row in enumerate(table.rows):
+        for frame, (text, _, _) in row:
+            for block in frame.nested():
+                name = text or next((words for _, (words, _, _) in row if words), "")
+                nested.setdefault(at, []).extend([f"{name}:" if name else "", block.text])
+    return nested
 
 
 def _is_layout(table: _Frame) -> bool:

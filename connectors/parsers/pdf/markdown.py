@@ -124,9 +124,9 @@ def _upright_parts(
 
 
 def _is_beside(text: Text, headers: Iterable[Text], region: Iterable[Text]) -> bool:
-    """Tell whether a text stands in the line of vertical headers, over a column of the table."""
+    """Tell whether a text is in the line of vertical headers, over a column of the table."""
     in_line = any(abs(text.bottom - header.bottom) < header.height for header in headers)
-    return in_line and any(text.left < other.right and other.left < text.right for other in region)
+    return in_line and any(text.left < word.right and word.left < text.right for word in region)
 
 
 def _is_above(header: Text, region: Iterable[Text]) -> bool:

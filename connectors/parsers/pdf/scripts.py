@@ -32,19 +32,19 @@ _SIGNS, _ENDING = re.compile(r"[\W_]*"), re.compile(r"[\W_]*$")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A superscript or subscript, the word that it stands at, and the letters and digits around these."""
+    """A superscript or subscript, its word, and the letters and digits around these."""
 
     text: str
     is_raised: bool
     base: str
-    before: str
-    after: str
+    prefix: str
+    suffix: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Letter:
-    left: float
-    right: float
+    start: float
+    end: float
     height: float
     baseline: float
 
@@ -88,8 +88,8 @@ class _Finder:
         is_apart = not self._carries(base, start, first)
         if is_apart:
             # PDFium sorts the texts of a line, so that those of a table may come between.
-            left, level = first.left - _LEFT * first.height, first.baseline + _LEFT * first.height
-            base = pdfium.FPDFText_GetCharIndexAtPos(self._page, left, level, _NEAR, _NEAR)
+            near_x, near_y = first.start - _LEFT * first.height, first.baseline + _LEFT * first.height
+            base = pdfium.FPDFText_GetCharIndexAtPos(self._page, near_x, near_y, _NEAR, _NEAR)
             if base < 0 or not self._carries(base, base + 1, first):
                 return None
         end = self._last(start, first) + 1
@@ -102,22 +102,22 @@ class _Finder:
         )
 
     def _carries(self, base: int, start: int, first: _Letter) -> bool:
-        """Tell whether a letter of full size stands at the left of a smaller one, with another script between."""
+        """Tell whether a letter of full size is at the left of a smaller one, with another script between."""
         if self._blank(base):
             return False
         full = self._letter(base)
         beside = self._letter(start - 1) if start - 1 > base and self._heights[start - 1] > 0 else full
         rise = (first.baseline - full.baseline) / full.height
-        is_near = -_GAP * full.height < first.left - beside.right < _GAP * full.height
+        is_near = -_GAP * full.height < first.start - beside.end < _GAP * full.height
         is_off = _UP[0] < rise < _UP[1] or _DOWN[0] < rise < _DOWN[1]
         return is_near and is_off and first.height < _SMALLER * full.height
 
     def _described(self, base: int, text: str, following: int, *, is_raised: bool) -> Script:
-        before = self._text(range(max(0, base - 3 * _CONTEXT), base + 1))
-        after = self._text(range(following, min(following + 3 * _CONTEXT, len(self._heights))))
-        word = before.split()[-1]
+        prefix = self._text(range(max(0, base - 3 * _CONTEXT), base + 1))
+        suffix = self._text(range(following, min(following + 3 * _CONTEXT, len(self._heights))))
+        word = prefix.split()[-1]
         return Script(
-            text, is_raised, word, _solid(before[: len(before) - len(word)])[-_CONTEXT:], _solid(after)[:_CONTEXT]
+            text, is_raised, word, _solid(prefix[: len(prefix) - len(word)])[-_CONTEXT:], _solid(suffix)[:_CONTEXT]
         )
 
     def _last(self, start: int, first: _Letter) -> int:
@@ -127,7 +127,7 @@ class _Finder:
                 continue
             letter = self._letter(index)
             is_alike = abs(letter.height - first.height) < _SAME * first.height
-            gap = (letter.left - previous.right) / first.height
+            gap = (letter.start - previous.end) / first.height
             is_level = abs(letter.baseline - first.baseline) < _SAME * first.height
             if not (is_alike and is_level and -_GAP < gap < (_GAP if index == last + 1 else _BLANK)):
                 break
@@ -162,13 +162,13 @@ def mark_scripts(text: str, scripts: Sequence[Script]) -> str:
         if not _solid(script.text):
             continue
         spans = [_span(text, places, at, script) for at in find_places(solid, needle)]
-        found = [
+        candidates = [
             (_likeness(solid, at, needle, script), -at, span)
             for at, span in zip(find_places(solid, needle), spans, strict=True)
             if span and span[0] not in marked
         ]
-        if found:
-            start, end, words = max(found)[2]
+        if candidates:
+            start, end, words = max(candidates)[2]
             marked[start] = end, words
     pieces, at = list[str](), 0
     for start, (end, words) in sorted(marked.items()):
@@ -188,36 +188,40 @@ def _span(text: str, places: Sequence[int], at: int, script: Script) -> tuple[in
         return None
     sign = between.rstrip()[-1:]
     sign = sign if signs and sign in (_DASHES if _DASHES & {*signs[0]} else {*signs[0]}) else ""
-    others = between.rstrip().removesuffix(sign).split()
+    signs_between = between.rstrip().removesuffix(sign).split()
     last += len(ending[0]) if ending and text.startswith(ending[0], last) else 0
     words = (RAISED if script.is_raised else LOWERED).mark(sign + " ".join(text[first:last].split()))
     is_tail = not script.base[-1:].isalnum()  # punctuation of the base; other signs belong after the script
-    return start, last, "".join([*others, words] if is_tail else [words, *(f" {other}" for other in others)])
+    return (
+        start,
+        last,
+        "".join([*signs_between, words] if is_tail else [words, *(f" {extra}" for extra in signs_between)]),
+    )
 
 
 def _likeness(solid: str, at: int, needle: str, script: Script) -> int:
-    before, after = solid[max(0, at - _CONTEXT) : at], solid[at + len(needle) : at + len(needle) + _CONTEXT]
-    pairs = [zip(reversed(before), reversed(script.before), strict=False), zip(after, script.after, strict=False)]
+    prefix, suffix = solid[max(0, at - _CONTEXT) : at], solid[at + len(needle) : at + len(needle) + _CONTEXT]
+    pairs = [zip(reversed(prefix), reversed(script.prefix), strict=False), zip(suffix, script.suffix, strict=False)]
     return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], side))) for side in pairs)
 
 
 def find_places(solid: str, needle: str) -> list[int]:
     """Return the offsets of a text in another."""
-    found, at = [], solid.find(needle)
+    offsets, at = [], solid.find(needle)
     while at >= 0:
-        found.append(at)
+        offsets.append(at)
         at = solid.find(needle, at + 1)
-    return found
+    return offsets
 
 
 def place_letters(text: str) -> tuple[str, list[int]]:
     """Return the letters and digits of a text, and the place of each."""
     letters: list[str] = []
     places: list[int] = []
-    for place, character in enumerate(text):
+    for offset, character in enumerate(text):
         for letter in _solid(character):
             letters.append(letter)
-            places.append(place)
+            places.append(offset)
     return "".join(letters), places
 
 

@@ -30,7 +30,7 @@ _WORD_GAP, _CELL_GAP = 0.15, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Sideways:
-    """Text that is read upwards or downwards, with its place on the page."""
+    """Text that is read upwards or downwards, with its text on the page."""
 
     text: Text
     is_upward: bool
@@ -63,21 +63,21 @@ def find_sideways(page: Any, words: Any) -> tuple[Sideways, ...]:
     count, angle = words.count_chars(), pdfium.FPDFText_GetCharAngle
     if not any(_turn(angle(words.raw, index)) for index in range(0, count, count // _SAMPLED + 1)):
         return ()
-    left, _, _, top = page.get_cropbox()
+    origin_x, _, _, top = page.get_cropbox()
     texts: list[Sideways] = []
     letters: list[_Letter] = []
-    way = 0
+    direction = 0
     for index in range(count):
         turn = _turn(angle(words.raw, index))
         letter = _letter(words.raw, index, turn) if turn else None
         if letter is None or not letter.sign.strip():
             continue
-        if letters and (turn != way or not _follows(letters[-1], letter)):
-            texts += _line(letters, way, left, top)
+        if letters and (turn != direction or not _follows(letters[-1], letter)):
+            texts += _line(letters, direction, origin_x, top)
             letters = []
         letters.append(letter)
-        way = turn
-    return tuple(texts + _line(letters, way, left, top))
+        direction = turn
+    return tuple(texts + _line(letters, direction, origin_x, top))
 
 
 def _turn(angle: float) -> int:
@@ -101,7 +101,7 @@ def _follows(letter: _Letter, following: _Letter) -> bool:
     return abs(following.level - letter.level) < _WORD_GAP * size and -_CELL_GAP * size < gap < _CELL_GAP * size
 
 
-def _line(letters: Sequence[_Letter], turn: int, left: float, top: float) -> list[Sideways]:
+def _line(letters: Sequence[_Letter], turn: int, origin_x: float, top: float) -> list[Sideways]:
     if not letters:
         return []
     text = letters[0].sign
@@ -110,22 +110,20 @@ def _line(letters: Sequence[_Letter], turn: int, left: float, top: float) -> lis
         text += f"{' ' if is_word else ''}{following.sign}"
     ends = (letters[0].start, letters[-1].end) if turn > 0 else (-letters[-1].end, -letters[0].start)
     near, far = min(letter.near for letter in letters), max(letter.far for letter in letters)
-    return [Sideways(Text(near - left, far - left, top - ends[1], top - ends[0], text), turn > 0)]
+    return [Sideways(Text(near - origin_x, far - origin_x, top - ends[1], top - ends[0], text), turn > 0)]
 
 
 def turn_upright(texts: Iterable[Sideways], width: float, height: float) -> list[set[Text]]:
     """Return the texts of each direction as if the page were turned, those that are read upwards first."""
     upward, downward = set[Text](), set[Text]()
     for item in texts:
-        place = item.text
+        text = item.text
         if item.is_upward:
-            turned = replace(
-                place, left=height - place.bottom, right=height - place.top, top=place.left, bottom=place.right
-            )
+            turned = replace(text, left=height - text.bottom, right=height - text.top, top=text.left, bottom=text.right)
             upward.add(turned)
         else:
             downward.add(
-                replace(place, left=place.top, right=place.bottom, top=width - place.right, bottom=width - place.left)
+                replace(text, left=text.top, right=text.bottom, top=width - text.right, bottom=width - text.left)
             )
     return [texts for texts in (upward, downward) if texts]
 
@@ -149,9 +147,9 @@ def find_headers(texts: Sequence[Sideways], upright: Iterable[Text]) -> dict[Tex
     for row in rows if len(groups) >= _FEWEST_HEADERS else ():
         bottom = max(item.text.bottom for group in row for item in group)
         for group in row if len(row) >= _FEWEST_HEADERS else ():
-            left, right = min(item.text.left for item in group), max(item.text.right for item in group)
+            start, end = min(item.text.left for item in group), max(item.text.right for item in group)
             words = " ".join(item.text.text for item in group)
-            headers[Text(left, right, bottom - group[0].thickness, bottom, words)] = group
+            headers[Text(start, end, bottom - group[0].thickness, bottom, words)] = group
     return headers
 
 
@@ -199,11 +197,11 @@ def _is_next_line(last: Sideways, item: Sideways) -> bool:
 
 
 def _column_below(group: Sequence[Sideways], upright: Iterable[Text]) -> bool:
-    left, right = min(item.text.left for item in group), max(item.text.right for item in group)
+    start, end = min(item.text.left for item in group), max(item.text.right for item in group)
     bottom, far = max(item.text.bottom for item in group), _BELOW * group[0].thickness
     return any(
-        text.left < right
-        and left < text.right
+        text.left < end
+        and start < text.right
         and bottom - 1 < text.middle < bottom + far
         and text.right - text.left < 12 * text.height
         for text in upright
@@ -211,6 +209,6 @@ def _column_below(group: Sequence[Sideways], upright: Iterable[Text]) -> bool:
 
 
 def _is_aligned(group: Sequence[Sideways], other: Sequence[Sideways], near: float) -> bool:
-    tops = [min(item.text.top for item in one) for one in (group, other)]
-    bottoms = [max(item.text.bottom for item in one) for one in (group, other)]
+    tops = [min(item.text.top for item in members) for members in (group, other)]
+    bottoms = [max(item.text.bottom for item in members) for members in (group, other)]
     return abs(tops[0] - tops[1]) < near or abs(bottoms[0] - bottoms[1]) < near

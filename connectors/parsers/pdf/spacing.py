@@ -53,7 +53,7 @@ def _read_lines(words: Any) -> dict[str, str]:
 
 
 def _joined(letters: Sequence[tuple[str, float, float, float]]) -> dict[str, str]:
-    gaps = [(after[1] - before[2]) / max(before[3], 1.0) for before, after in pairwise(letters)]
+    gaps = [(following[1] - letter[2]) / max(letter[3], 1.0) for letter, following in pairwise(letters)]
     widest = _word_gap(gaps)
     if not widest:
         return {}

@@ -85,3 +85,43 @@ SPANS = (9, 5, 8, 8)
 def test_the_columns_of_a_fine_grid(read: Read, rows: list[str], widths: tuple[int, ...], lines: list[str]) -> None:
     text = read("a.docx", word(table(rows, widths))).text
     assert "\n".join(lines) in text
+
+
+def plain(*rows: tuple[str, ...]) -> str:
+    return table(["".join(map(cell, row)) for row in rows])
+
+
+INNER = (("Size", "Price"), ("M6", "0.80"), ("M8", "1.10"))
+
+
+def test_a_table_in_a_cell_of_word_follows_its_row(read: Read) -> None:
+    rows = [
+        cell("Part") + cell("Stock"),
+        cell("Washer", inner=plain(*INNER)) + cell("40"),
+        cell("Bolt") + cell("7"),
+    ]
+    text = read("a.docx", word(table(rows))).text
+    assert (
+        "\n\n".join(
+            [
+                "| Part | Stock |\n| --- | --- |\n| Washer | 40 |",
+                "Washer:",
+                "| Size | Price |\n| --- | --- |\n| M6 | 0.80 |\n| M8 | 1.10 |",
+                "| Part | Stock |\n| --- | --- |\n| Bolt | 7 |",
+            ]
+        )
+        in text
+    )
+
+
+def test_a_table_in_a_cell_of_html_follows_its_row(read: Read) -> None:
+    inner = "".join(f"<tr><td>{'<td>'.join(row)}</tr>" for row in INNER)
+    source = (
+        "<table><tr><th>Part<th>Stock<th>Place</tr>"
+        f"<tr><td>Washer<table>{inner}</table></td><td>40</td><td>Bay 1</td></tr>"
+        "<tr><td>Bolt<td>7<td>Bay 2</tr></table>"
+    )
+    text = read("a.html", f"<html><body>{source}</body></html>".encode()).text
+    assert "| Washer | 40 | Bay 1 |" in text
+    assert "Washer:\n\n| Size | Price |\n| --- | --- |\n| M6 | 0.80 |" in text
+    assert "| Bolt | 7 | Bay 2 |" in text
