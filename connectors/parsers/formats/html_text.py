@@ -17,6 +17,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats.blocks import write_number
 from connectors.parsers.formats.grids import Cell, grid_markdown
+from connectors.parsers.formats.mathml import formula_line
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
@@ -49,7 +50,7 @@ _BLOCKS = frozenset(
     (
         "p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "address", "figure", "figcaption",
         "details", "summary", "form", "fieldset", "legend", "dl", "dt", "center", "body", "html", "caption", "hgroup",
-        "option", "math", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
+        "option", "tbody", "thead", "tfoot", "menu", "dir", "search", "dialog", "text",
     )
 )  # fmt: skip
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
@@ -182,6 +183,9 @@ class _Writer:
             return False
         attributes = node.attributes
         if tag != "body" and ("hidden" in attributes or _UNSEEN.search(attributes.get("style") or "")):
+            return False
+        if tag == "math":
+            frame.words.append(formula_line(node))
             return False
         if form := _form_of(tag, attributes):
             self._forms.append((node.mem_id, form | self._forms[-1][1] if self._forms else form))

@@ -344,3 +344,23 @@ def test_open_document_cells(read: Read) -> None:
     text = read("a.ods", file.getvalue()).text
     assert "| Valve | 480^(2) |" in text
     assert "| Pump | ~~31~~ |" in text
+
+
+A_AND_B_BY_C = "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mi>c</mi></mfrac>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("<msup><mi>x</mi><mn>2</mn></msup><mo>=</mo><mn>9</mn>", "so x^(2)=9 holds"),
+        (
+            f"<msup><mrow><mo>(</mo>{A_AND_B_BY_C}<mo>)</mo></mrow><mn>2</mn></msup>",
+            "so ((a+b)/c)^(2) holds",
+        ),
+        ("<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>", "so x_(i)^(2) holds"),
+        ("<semantics><msqrt><mi>x</mi></msqrt><annotation>sqrt x</annotation></semantics>", "so √(x) holds"),
+    ],
+)
+def test_formulas_of_web_pages(read: Read, formula: str, expected: str) -> None:
+    page_source = f"<html><body><p>so <math>{formula}</math> holds</p></body></html>"
+    assert expected in flat(read("a.html", page_source.encode()))

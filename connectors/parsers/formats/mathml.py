@@ -1,0 +1,53 @@
+"""Formulas of web pages (MathML) in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from connectors.parsers.inline_forms import fraction, grouped, subscript, superscript
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_DEEPEST = 40
+_SILENT = frozenset(("annotation", "annotation-xml", "mphantom", "-comment"))
+
+
+def formula_line(node: LexborNode, depth: int = 0) -> str:
+    """Write a formula in one line: `x^(2)`, `(a+b)/c`, `√(x)`."""
+    if node.tag == "-text":
+        return " ".join((node.text_content or "").split())
+    if node.tag in _SILENT:
+        return ""
+    if depth >= _DEEPEST:
+        return " ".join((node.text() or "").split())
+    parts: list[str] = []
+    child = node.child
+    while child is not None:
+        if child.tag != "-text" or (child.text_content or "").strip():
+            parts.append(formula_line(child, depth + 1))
+        child = child.next
+    count, write = _WRITERS.get(node.tag or "", (0, "".join))
+    return write(parts) if len(parts) >= count else "".join(parts)
+
+
+def _scripts(parts: Sequence[str]) -> str:
+    return f"{grouped(parts[0])}{subscript(parts[1])}{superscript(parts[2])}"
+
+
+_WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
+    "msup": (2, lambda parts: f"{grouped(parts[0])}{superscript(parts[1])}"),
+    "msub": (2, lambda parts: f"{grouped(parts[0])}{subscript(parts[1])}"),
+    "mover": (2, "".join),
+    "msubsup": (3, _scripts),
+    "munderover": (3, _scripts),
+    "munder": (2, lambda parts: f"{parts[0]}{subscript(parts[1])}"),
+    "mfrac": (2, lambda parts: fraction(parts[0], parts[1])),
+    "msqrt": (1, lambda parts: f"√({''.join(parts)})"),
+    "mroot": (2, lambda parts: f"{parts[1]}√({parts[0]})"),
+    "mtr": (0, ", ".join),
+    "mtable": (0, "; ".join),
+    "mfenced": (0, lambda parts: f"({', '.join(parts)})"),
+}
+"""By element, the parts that it needs and how they are written."""
