@@ -14,6 +14,11 @@ SHELL: Final = "applicationShell"
 """Property of a web page that holds next to no text but scripts."""
 COPY: Final = "It has the same content as another page."
 """Reason for which a crawl leaves a page out."""
+SIGN_IN: Final = "It asks for a sign-in."
+"""Reason for which a crawl leaves a page out."""
+MISSING: Final = "The site answers with its page for missing pages."
+"""Reason for which a crawl leaves a page out."""
+GATES: Final = (SIGN_IN, MISSING)
 ADVICE: Final = (
     "BUILTIN does not run scripts: ingest them with a webScraperConfig whose provider does, such as FIRECRAWL."
 )
@@ -41,9 +46,9 @@ def text_hash(text: str) -> str:
 
 def web_notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return a sentence and a number of pages for shells and for copies, among them those that a crawl left out."""
-    pages = progress.get("webPages") or {}
+    pages, left_out = progress.get("webPages") or {}, progress.get("skippedReasons") or {}
     shells = pages.get("shells", 0)
-    copies = pages.get("copies", 0) + (progress.get("skippedReasons") or {}).get(COPY, 0)
+    copies = pages.get("copies", 0) + left_out.get(COPY, 0)
     page_notices = []
     if shells:
         reason = f"{_count(shells)} an application shell, which scripts fill in a browser{_such_as(pages['shell'])}. "
@@ -52,6 +57,12 @@ def web_notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
         reason = f"{copies:,} pages have the same content as another page of this run{_such_as(pages.get('copy'))}: "
         cause = "the site may answer for missing pages with one page, or build its pages by scripts."
         page_notices.append((reason + cause, copies))
+    if sign_ins := left_out.get(SIGN_IN, 0):
+        verb = "page asks" if sign_ins == 1 else "pages ask"
+        page_notices.append((f"{sign_ins:,} {verb} for a sign-in; pages are fetched without one.", sign_ins))
+    if missing := left_out.get(MISSING, 0):
+        noun = "address leads" if missing == 1 else "addresses lead"
+        page_notices.append((f"{missing:,} {noun} to the site's page for missing pages, sent as 200.", missing))
     return page_notices
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.http.html import About
+from connectors.web.crawl.page_text import PageText, read_text
 from retrieval.errors import Skippable
-from retrieval.network.page_identity import ascii_host
+from retrieval.network.page_identity import ascii_host, page_key
+from retrieval.ports import RawContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,13 +110,15 @@ class Page:
 
     about: About
     links: tuple[str, ...]
+    text: PageText = field(default_factory=PageText)
 
 
 def read_page(data: bytes, url: str, media_type: str = "") -> Page:
     """Read an HTML page that came from `url`, redirects followed, with that content type."""
     parsed = html.parse_page(data, media_type)
     about = html.read_about(parsed, url)
-    return Page(about, tuple(html.find_links(parsed, about)))
+    links = tuple(html.find_links(parsed, about))
+    return Page(about, links, read_text(parsed, about.title, url))
 
 
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,500}\]\(\s*<?([^\s<>()]{1,2048}(?:\([^\s()]*\))?[^\s<>()]*)>?[^)\n]{0,300}\)")
@@ -125,3 +130,46 @@ def read_markdown(data: bytes, url: str) -> Page:
     links = {html.absolute_link(url, match[1]): None for match in _LINK.finditer(text)}
     links.pop("", None)
     return Page(About("", "", "", "", url), tuple(links))
+
+
+def read_content(raw: RawContent, url: str) -> Page | None:
+    """Read a page that came from `url`; None for a file without links."""
+    if html.is_html(raw.media_type):
+        return read_page(raw.path.read_bytes(), url, raw.media_type)
+    if raw.media_type.partition(";")[0].strip() == "text/markdown":
+        return read_markdown(raw.path.read_bytes(), url)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPage:
+    """A page that came: the address in the queue, and where that led. `same`: it is the stored version of `url`."""
+
+    url: str
+    final: str
+    raw: RawContent
+    same: bool
+    page: Page | None
+
+    @property
+    def text(self) -> PageText:
+        return self.page.text if self.page else PageText()
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return self.page.links if self.page and "nofollow" not in self.raw.robots else ()
+
+    @property
+    def canonical(self) -> str:
+        """The address by which the page names itself."""
+        return page_key(self.page.about.canonical) if self.page and self.page.about.canonical else self.final
+
+    @property
+    def is_forbidden(self) -> bool:
+        return "noindex" in self.raw.robots or (self.page is not None and not self.page.about.index)
+
+    def mark(self) -> str:
+        """Mark of the main text; of a page without any, and of a file, of the bytes."""
+        if self.text.digest:
+            return f"text {self.text.digest}"
+        return f"sha256 {hashlib.sha256(self.raw.path.read_bytes()).hexdigest()}"

@@ -1,29 +1,28 @@
-"""Stored versions of crawled pages, for conditional requests."""
+"""Websites: crawls with the scraper of the namespace, and stored versions of pages for conditional requests."""
 
 from __future__ import annotations
 
-import hashlib
+import secrets
 import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urljoin, urlsplit
 
-from connectors.http import html
 from connectors.web.builtin import robots as robots_files
-from connectors.web.crawl import page
-from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
+from connectors.web.crawl.page import ROBOTS, Rules, read_content
+from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion.queries import frontier
-from retrieval.ingestion.queries.frontier import Change, Seen
-from retrieval.jobs import web_pages
+from retrieval.ingestion.queries.frontier import Seen
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
 
@@ -76,151 +75,8 @@ class PreviousVersions:
         return RawContent(to, url, stored.media_type, to.stat().st_size, version=stored.version, url=url)
 
 
-DUPLICATE = "It is the same page as another one."
-NOT_INDEXED = "The page asks machines not to keep it (robots meta tag or X-Robots-Tag)."
-TRIES = 3
-_HOST = "host "
-"""Begins the mark of a host that the start page led to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    depth: int
-    links: int
-
-    @property
-    def seen(self) -> int:
-        """Most pages of a frontier, so that a site without an end stays small."""
-        return 10 * self.links + 100
-
-
-@dataclass
-class Piece:
-    """Results that are saved together."""
-
-    items: list[SourceItem] = field(default_factory=list)
-    skipped: dict[str, int] = field(default_factory=dict)
-    change: Change = field(default_factory=Change)
-    files: list[Path] = field(default_factory=list)
-    """Of pages that were read: they may go once the piece is saved."""
-
-    def skip(self, reason: str) -> None:
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
-
-
-class Walk:
-    """Walk of one job run; used from one thread."""
-
-    def __init__(self, start: str, rules: Rules, limits: Limits, before: Iterable[Seen]) -> None:
-        self.start = page_key(start)
-        self.limits = limits
-        self._rules = rules
-        pages = list(before) or [Seen(self.start, 0, done=False)]
-        self.fresh = pages[0] if len(pages) == 1 and not pages[0].done else None
-        self._depths = {page.key: page.depth for page in pages}
-        self._done = {page.key for page in pages if page.done}
-        rules.hosts.update(key.removeprefix(_HOST) for key in self._done if key.startswith(_HOST))
-        self._tries = {page.key: page.tries for page in pages}
-        self._linked_from = {page.key: page.linked_from for page in pages}
-        self.kept = sum(page.kept for page in pages)
-        self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
-
-    def next(self, in_flight: int) -> Seen | None:
-        """Next page to fetch; None if there is none, or enough are in progress."""
-        while self.queue and self.kept + in_flight < self.limits.links:
-            page = self.queue.popleft()
-            if page.key not in self._done:
-                return page
-        return None
-
-    def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
-        """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
-        piece.files.append(raw.path)
-        final = page_key(raw.url or url)
-        if url == self.start and (host := self._rules.widen(final)):
-            piece.change.found.append(Seen(_HOST + host, 0, done=True))
-        data = raw.path.read_bytes()
-        page_links = _read(data, final, raw.media_type)
-        canonical = page_key(page_links.about.canonical) if page_links else ""
-        name = canonical if canonical and self._is_ours(canonical) else final
-        mark = f"sha256 {hashlib.sha256(data).hexdigest()}"
-        forbidden = "noindex" in raw.robots or (page_links is not None and not page_links.about.index)
-        if reason := self._refusal({name, final, url}, mark, name, forbidden=forbidden):
-            piece.skip(reason)
-        else:
-            self.kept += 1
-            piece.change.kept.append(url)
-            version = raw.version if name == final else ""
-            content = None if same and name == url else _named(raw, name, version)
-            piece.items.append(SourceItem(name, name, raw.media_type, version, content=content))
-        self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
-        self._follow(page_links.links if page_links and "nofollow" not in raw.robots else (), url, piece)
-
-    def _refusal(self, marks: set[str], mark: str, name: str, *, forbidden: bool) -> str:
-        if forbidden:
-            return NOT_INDEXED
-        if marks & self._done:
-            return DUPLICATE
-        if mark in self._done:
-            return web_pages.COPY
-        return "" if self._rules.included(name) else NOT_INCLUDED
-
-    def skip(self, url: str, reason: str, piece: Piece) -> None:
-        piece.skip(reason)
-        self._end(piece, url, ())
-
-    def fail(self, url: str, reason: str, piece: Piece, *, later: bool = False) -> bool:
-        """The page cannot be had. `later`: it may work then; True if it is to be tried again."""
-        self._tries[url] = self._tries.get(url, 0) + 1
-        if later and self._tries[url] < TRIES:
-            piece.change.failed.append(url)
-            return True
-        piece.items.append(SourceItem(url, url, error=reason, linked_from=self._linked_from.get(url, "")))
-        self._end(piece, url, ())
-        return False
-
-    def _end(self, piece: Piece, url: str, names: Iterable[str]) -> None:
-        self._done.add(url)
-        piece.change.ended.append(url)
-        for name in names:
-            if name not in self._done:
-                self._done.add(name)
-                if name in self._depths:
-                    piece.change.ended.append(name)
-                else:
-                    piece.change.found.append(Seen(name, 0, done=True))
-
-    def _follow(self, links: Iterable[str], source: str, piece: Piece) -> None:
-        depth = self._depths[source]
-        if depth >= self.limits.depth:
-            return
-        for link in links:
-            url = page_key(link)
-            is_known = url in self._depths or url in self._done
-            if is_known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
-                continue
-            self._depths[url] = depth + 1
-            self._linked_from[url] = source
-            page = Seen(url, depth + 1, done=False, linked_from=source)
-            piece.change.found.append(page)
-            self.queue.append(page)
-
-    def _is_ours(self, url: str) -> bool:
-        return self._rules.refusal(url) in ("", NOT_INCLUDED)
-
-
-def _read(data: bytes, url: str, media_type: str) -> page.Page | None:
-    if html.is_html(media_type):
-        return page.read_page(data, url, media_type)
-    if media_type.partition(";")[0].strip() == "text/markdown":
-        return page.read_markdown(data, url)
-    return None
-
-
-def _named(raw: RawContent, name: str, version: str) -> RawContent:
-    return RawContent(raw.path, name, raw.media_type, raw.size, version, raw.properties, raw.page, raw.url)
-
-
+MAX_PROBES = 3
+"""Addresses that do not exist, fetched to see how a site answers for those."""
 PIECE_PAGES = 32
 PIECE_SECONDS = 2.0
 AHEAD = 2
@@ -252,12 +108,14 @@ class Website:
         config = request.config
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
-        walk = Walk(config["url"], rules, limits, frontier.load_frontier(self._db, request.job_run_id))
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
             earlier = PreviousVersions(self._db, self._files, request.scope)
-            crawl = _Crawl(walk, rules, Fetching(self._scraper, earlier, options, Path(folder)), self._at_once)
+            fetching = Fetching(self._scraper, earlier, options, Path(folder))
+            before = frontier.load_frontier(self._db, request.job_run_id)
+            walk = Walk(config["url"], rules, limits, before, fetching.probe)
+            crawl = _Crawl(walk, rules, fetching, self._at_once)
             with closing(crawl.pieces()) as pieces:
                 for piece in pieces:
                     yield _page(piece, request.job_run_id, str(next(numbers)))
@@ -281,6 +139,21 @@ class Fetching:
     earlier: PreviousVersions
     options: ScrapeOptions
     folder: Path
+    probes: list[str] = field(default_factory=list)
+
+    def probe(self, url: str) -> str:
+        """Fetch a page that does not exist next to `url`. Return its `PageText.missing`; "" if the site says so."""
+        if len(self.probes) == MAX_PROBES:
+            return ""
+        address = urljoin(url, f"{secrets.token_hex(8)}{PurePosixPath(urlsplit(url).path).suffix}")
+        self.probes.append(address)
+        file = self.folder / f"probe-{len(self.probes)}"
+        try:
+            raw = self.scraper.fetch(address, self.options, file)
+        except (Skippable, Retryable):
+            return ""
+        page = read_content(raw, page_key(raw.url or address)) if raw else None
+        return page.text.missing if page else ""
 
 
 class _Crawl:
@@ -307,6 +180,8 @@ class _Crawl:
                     yield piece
                     self._drop(piece)
                     piece, begun = Piece(), time.monotonic()
+            if not self.later:
+                self._walk.release(piece)
             yield piece
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.http import html
 from connectors.web import scraping_api
 from connectors.web.crawl.page import NOT_INCLUDED, ROBOTS, Rules
-from connectors.web.crawl.website import DUPLICATE, NOT_INDEXED, Limits, Piece
+from connectors.web.crawl.walk import DUPLICATE, NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable

@@ -15,7 +15,7 @@ import structlog
 
 from connectors.web.builtin import robots as robots_files
 from connectors.web.crawl.page import Rules
-from connectors.web.crawl.website import Piece
+from connectors.web.crawl.walk import Piece
 from connectors.web.firecrawl.client import TITLE, NoCrawl
 from connectors.web.firecrawl.scraper import Firecrawl, Pages
 from connectors.web.scraping_api import require_allowed

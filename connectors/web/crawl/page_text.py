@@ -1,0 +1,123 @@
+"""Main text of a page as crawls compare it, and the signs of a gate: a page that a site answers with for others."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from connectors.http import html
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_AROUND: Final = "nav, aside, header:not(main header, article header), footer, [role=navigation], [role=contentinfo]"
+_UNREAD: Final = (
+    "script, style, noscript, template, svg, iframe, form, input, select, button, [hidden], head,"
+    ' [id*="footer" i], [class*="footer" i], [id*="clock" i], [class*="clock" i], [class*="timestamp" i]'
+)
+_MAIN: Final = "main, [role=main]"
+SHORT_LETTERS: Final = 400
+"""Letters of a gate at most, forms left out."""
+# Words of a title or heading.
+_SIGN_IN: Final = re.compile(
+    r"\b(sign(ed)?[ -]?in|log(ged)?[ -]?[io]n|log into|authenticat\w+|password|anmeld\w+|einloggen"
+    r"|passwort|connexion|connectez|identifi\w+"
+    r"|iniciar sesi[oó]n|acceder|accedi|accesso|entrar|inloggen|logowanie|вход|войти)\b"
+    r"|登录|ログイン|로그인",
+    re.IGNORECASE,
+)
+_MISSING: Final = re.compile(
+    r"\b(404|410|not (be )?found|can(no|')t find|could(n't| not) find|no longer (available|exists?|here)"
+    r"|no such page|(does|do)(n't| not) exist|has been (removed|deleted)"
+    r"|nicht (mehr )?(gefunden|vorhanden|verfügbar)|existiert nicht|introuvable|n'existe (pas|plus)"
+    r"|no (encontrad[ao]|existe)|non (trovat[ao]|esiste)|não encontrad[ao]"
+    r"|niet gevonden|nie znaleziono|не найден\w*|不存在|找不到|見つかりません)",
+    re.IGNORECASE,
+)
+# Lines that a server writes anew with each answer: at the beginning or the end of a page.
+_STAMP: Final = re.compile(
+    r"\d{1,2}:\d{2}|\d ?m?s\b|\b(generated|rendered|served|loaded|visitors?|hits|views|session|request|now|today"
+    r"|erzeugt|geladen|besucher|stand|généré|visites|generad[ao])\b|[0-9a-f-]{16,}",
+    re.IGNORECASE,
+)
+_CHANGING: Final = re.compile(
+    r"[0-9a-f-]{16,}|\d+|\b(mon|tues?|wed(nes)?|thu(rs)?|fri|sat(ur)?|sun)(day)?\b|\b[ap]m\b", re.IGNORECASE
+)
+_CLOCK: Final = re.compile(r"\d{1,2}:\d{2}:\d{2}")
+_STAMP_LETTERS: Final = 120
+_UNSTAMPED_LETTERS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """`digest`: of the main text, "" for a page with none. `signs_in`: it has a password field or words of a sign-in;
+    `certainly`: both. `missing`: digest without the page's own address, of a page with words of an error, else ""."""
+
+    digest: str = ""
+    signs_in: bool = False
+    certainly: bool = False
+    missing: str = ""
+
+
+def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
+    """Read the main text of a page; the page loses everything else."""
+    heading = " ".join([title, *(node.text() for node in parsed.css("h1"))])
+    _drop(parsed, _AROUND)
+    password = parsed.css_first('input[type="password" i]') is not None
+    _drop(parsed, _UNREAD)
+    main = [node for node in html.select_elements(parsed, [_MAIN]) if _lines(node)]
+    lines = [line for node in main or ([parsed.body] if parsed.body else []) for line in _lines(node)]
+    text = "\n".join(lines)
+    letters = sum(map(str.isalnum, text))
+    is_short = letters <= SHORT_LETTERS
+    has_words = bool(_SIGN_IN.search(heading))
+    says_missing = is_short and bool(_MISSING.search(heading) or _MISSING.search(text[:SHORT_LETTERS]))
+    return PageText(
+        _digest(_without_stamps(lines)) if letters else "",
+        signs_in=is_short and (password or has_words),
+        certainly=is_short and password and (has_words or bool(_SIGN_IN.search(text))),
+        missing=_digest(_without_address(lines, url)) if says_missing else "",
+    )
+
+
+def _drop(parsed: LexborHTMLParser, selector: str) -> None:
+    for node in html.select_elements(parsed, [selector]):
+        node.decompose()
+
+
+def _lines(node: LexborNode) -> list[str]:
+    lines = (" ".join(line.split()) for line in node.text(separator="\n").split("\n"))
+    return [line for line in lines if line]
+
+
+def _without_stamps(lines: list[str]) -> list[str]:
+    """Mask the time in the first line, and times, counts and tokens in the last two, if there is enough other text."""
+    last = range(len(lines) - 2, len(lines))
+    stamps = {number for number in last if _is_stamp(lines, number, _STAMP)}
+    if _is_stamp(lines, 0, _CLOCK):
+        stamps.add(0)
+    if sum(len(line) for number, line in enumerate(lines) if number not in stamps) < _UNSTAMPED_LETTERS:
+        return lines
+    return [_CHANGING.sub("#", line) if number in stamps else line for number, line in enumerate(lines)]
+
+
+def _is_stamp(lines: list[str], number: int, pattern: re.Pattern[str]) -> bool:
+    return 0 <= number < len(lines) and len(lines[number]) <= _STAMP_LETTERS and bool(pattern.search(lines[number]))
+
+
+def _without_address(lines: list[str], url: str) -> list[str]:
+    """Mask the page's own address, parts of it and numbers."""
+    parts = urlsplit(url)
+    path, query = unquote(parts.path), unquote(parts.query)
+    names = {url, parts.path, f"{parts.path}?{parts.query}", path, f"{path}?{query}", query, *path.split("/")}
+    masked = "\n".join(lines)
+    for name in sorted((name for name in names if len(name) > 1), key=len, reverse=True):
+        masked = masked.replace(name, "#")
+    return re.sub(r"\d+", "#", masked).split("\n")
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).casefold().encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,51 @@
+"""Parameters of a site's addresses that change nothing, learned from the pages of a crawl."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+MIN_TEXTS: Final = 3
+"""Texts that were the same with another value of a parameter, and none was another, from which it is dropped."""
+
+
+class IdleParameters:
+    """Learn which parameters do not matter; used from one thread."""
+
+    def __init__(self) -> None:
+        self._marks = dict[tuple[str, str], str]()
+        self._equal = defaultdict[str, set[str]](set)
+        self._different = set[str]()
+
+    def observe(self, address: str, mark: str) -> None:
+        """Compare a page, by the mark of its text, with those whose addresses differ in one parameter."""
+        self._compare("", address, mark)
+        for name, rest in _each_left_out(address):
+            self._compare(name, rest, mark)
+
+    def strip(self, address: str) -> str:
+        """Return the address without parameters that do not matter."""
+        for name, rest in _each_left_out(address):
+            if len(self._equal[name]) >= MIN_TEXTS and name not in self._different:
+                return self.strip(rest)
+        return address
+
+    def _compare(self, name: str, rest: str, mark: str) -> None:
+        known = self._marks.get((name, rest)) or (self._marks.get(("", rest)) if name else None)
+        self._marks[name, rest] = mark
+        if not name or known is None:
+            return
+        if known == mark:
+            self._equal[name].add(mark)
+        else:
+            self._different.add(name)
+
+
+def _each_left_out(address: str) -> Iterator[tuple[str, str]]:
+    """Yield each parameter with the address without it."""
+    base, _, query = address.partition("?")
+    parameters = query.split("&") if query else []
+    for name in dict.fromkeys(parameter.partition("=")[0] for parameter in parameters):
+        rest = "&".join(parameter for parameter in parameters if parameter.partition("=")[0] != name)
+        yield name, f"{base}?{rest}" if rest else base

@@ -1,0 +1,218 @@
+"""Walk over the pages of a site: which are kept, and where they lead."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from connectors.web.crawl.page import NOT_INCLUDED, FetchedPage, Rules, read_content
+from connectors.web.crawl.parameters import IdleParameters
+from retrieval.ingestion.queries.frontier import Change, Seen
+from retrieval.jobs import web_pages
+from retrieval.network.page_identity import page_key
+from retrieval.ports import RawContent, SourceItem
+
+DUPLICATE = "It is the same page as another one."
+NOT_INDEXED = "The page asks machines not to keep it (robots meta tag or X-Robots-Tag)."
+TRIES = 3
+_HOST = "host "
+"""Begins the mark of a host that the start page led to."""
+_MARKS = ("text ", "sha256 ")
+"""Begin the marks of a content; `linked_from` of a mark is the address that was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    depth: int
+    links: int
+
+    @property
+    def seen(self) -> int:
+        """Most pages of a frontier, so that a site without an end stays small."""
+        return 10 * self.links + 100
+
+
+@dataclass
+class Piece:
+    """Results that are saved together."""
+
+    items: list[SourceItem] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    change: Change = field(default_factory=Change)
+    files: list[Path] = field(default_factory=list)
+    """Of pages that were read: they may go once the piece is saved."""
+
+    def skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+class Walk:
+    """Walk of one job run; used from one thread. `probe`: digest of the page for missing ones next to an address."""
+
+    def __init__(
+        self,
+        start: str,
+        rules: Rules,
+        limits: Limits,
+        before: Iterable[Seen],
+        probe: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        self.start = page_key(start)
+        self.limits = limits
+        self._rules = rules
+        pages = list(before) or [Seen(self.start, 0, done=False)]
+        self.fresh = pages[0] if len(pages) == 1 and not pages[0].done else None
+        self._depths = {page.key: page.depth for page in pages}
+        self._done = {page.key for page in pages if page.done}
+        rules.hosts.update(key.removeprefix(_HOST) for key in self._done if key.startswith(_HOST))
+        self._tries = {page.key: page.tries for page in pages}
+        self._linked_from = {page.key: page.linked_from for page in pages}
+        self._names = {page.key: page.linked_from for page in pages if page.key.startswith(_MARKS)}
+        self._missing = dict[str, str]()
+        self._probe = probe
+        self._parameters = IdleParameters()
+        self._taken = set[str]()
+        self._held = dict[str, list[FetchedPage]]()
+        self.kept = sum(page.kept for page in pages)
+        self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
+
+    def next(self, in_flight: int) -> Seen | None:
+        """Next page to fetch; None if there is none, or enough are in progress."""
+        while self.queue and self.kept + in_flight < self.limits.links:
+            page = self.queue.popleft()
+            stripped = self._parameters.strip(page.key)
+            if stripped != page.key and (stripped in self._depths or stripped in self._done):
+                continue
+            if page.key not in self._done and page.key not in self._taken:
+                self._taken.add(page.key)
+                return page
+        return None
+
+    def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
+        """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
+        final = self._parameters.strip(page_key(raw.url or url))
+        if url == self.start and (host := self._rules.widen(final)):
+            piece.change.found.append(Seen(_HOST + host, 0, done=True))
+        fetched = FetchedPage(url, final, raw, same, read_content(raw, final))
+        self._follow(fetched.links, url, piece)
+        # A canonical address counts only where it has the same text, so it is fetched first.
+        if fetched.canonical not in (final, url) and self._will_fetch(fetched.canonical, url, piece):
+            self._held.setdefault(fetched.canonical, []).append(fetched)
+            self._done.add(url)
+        else:
+            self._judge(fetched, piece)
+
+    def release(self, piece: Piece) -> None:
+        """Judge the pages whose canonical address was not fetched."""
+        for address in list(self._held):
+            self._release(address, piece)
+
+    def _release(self, address: str, piece: Piece) -> None:
+        for fetched in self._held.pop(address, ()):
+            self._done.discard(fetched.url)
+            self._judge(fetched, piece)
+
+    def _will_fetch(self, canonical: str, url: str, piece: Piece) -> bool:
+        """Queue the canonical address of a page as the next one, unless it is known already or not of this site."""
+        if canonical in self._done or not self._is_ours(canonical) or self.kept >= self.limits.links:
+            return False
+        if canonical not in self._depths:
+            self._add(canonical, self._depths[url], url, piece)
+        self.queue.appendleft(Seen(canonical, self._depths[canonical], done=False))
+        return True
+
+    def _judge(self, fetched: FetchedPage, piece: Piece) -> None:
+        url, final, raw, mark = fetched.url, fetched.final, fetched.raw, fetched.mark()
+        piece.files.append(raw.path)
+        if reason := self._refusal(fetched, mark):
+            piece.skip(reason)
+        else:
+            self.kept += 1
+            piece.change.kept.append(url)
+            content = None if fetched.same and final == url else _named(raw, final, raw.version)
+            piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
+        self._end(piece, url, {final} if reason in (NOT_INDEXED, *web_pages.GATES) else {final, mark}, name=final)
+        for address in {url, final}:
+            self._release(address, piece)
+
+    def _refusal(self, fetched: FetchedPage, mark: str) -> str:
+        if fetched.is_forbidden:
+            return NOT_INDEXED
+        kept = self._names.get(mark, "")
+        if gate := self._gate(fetched, is_repeated=bool(kept)):
+            return gate
+        self._parameters.observe(fetched.final, mark)
+        if {fetched.final, fetched.url} & self._done:
+            return DUPLICATE
+        if mark in self._done:
+            # A canonical address or other parameters are one more name of the page; anything else may be a fault.
+            paths = {address.partition("?")[0] for address in (kept, fetched.final)}
+            return DUPLICATE if kept == fetched.canonical or len(paths) == 1 else web_pages.COPY
+        return "" if self._rules.included(fetched.final) else NOT_INCLUDED
+
+    def _gate(self, fetched: FetchedPage, *, is_repeated: bool) -> str:
+        """Return the reason of a page with which the site answers instead of the one at the address."""
+        text = fetched.text
+        if text.signs_in and (text.certainly or is_repeated or fetched.final != fetched.url):
+            return web_pages.SIGN_IN
+        if text.missing:
+            first = self._missing.setdefault(text.missing, fetched.final)
+            if first != fetched.final or self._probe(fetched.final) == text.missing:
+                return web_pages.MISSING
+        return ""
+
+    def skip(self, url: str, reason: str, piece: Piece) -> None:
+        piece.skip(reason)
+        self._end(piece, url, ())
+        self._release(url, piece)
+
+    def fail(self, url: str, reason: str, piece: Piece, *, later: bool = False) -> bool:
+        """The page cannot be had. `later`: it may work then; True if it is to be tried again."""
+        self._tries[url] = self._tries.get(url, 0) + 1
+        if later and self._tries[url] < TRIES:
+            piece.change.failed.append(url)
+            return True
+        piece.items.append(SourceItem(url, url, error=reason, linked_from=self._linked_from.get(url, "")))
+        self._end(piece, url, ())
+        self._release(url, piece)
+        return False
+
+    def _end(self, piece: Piece, url: str, keys: Iterable[str], name: str = "") -> None:
+        """Note that the page is done, and further keys of it; `name`: the address that its marks refer to."""
+        self._done.add(url)
+        piece.change.ended.append(url)
+        for key in keys:
+            if key not in self._done:
+                self._done.add(key)
+                if key.startswith(_MARKS):
+                    self._names[key] = name
+                if key in self._depths:
+                    piece.change.ended.append(key)
+                else:
+                    piece.change.found.append(Seen(key, 0, done=True, linked_from=self._names.get(key, "")))
+
+    def _follow(self, links: Iterable[str], source: str, piece: Piece) -> None:
+        depth = self._depths[source]
+        if depth >= self.limits.depth:
+            return
+        for link in links:
+            url = self._parameters.strip(page_key(link))
+            is_known = url in self._depths or url in self._done
+            if is_known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
+                continue
+            self.queue.append(self._add(url, depth + 1, source, piece))
+
+    def _add(self, url: str, depth: int, source: str, piece: Piece) -> Seen:
+        self._depths[url], self._linked_from[url] = depth, source
+        page = Seen(url, depth, done=False, linked_from=source)
+        piece.change.found.append(page)
+        return page
+
+    def _is_ours(self, url: str) -> bool:
+        return self._rules.refusal(url) in ("", NOT_INCLUDED)
+
+
+def _named(raw: RawContent, name: str, version: str) -> RawContent:
+    return RawContent(raw.path, name, raw.media_type, raw.size, version, raw.properties, raw.page, raw.url)
