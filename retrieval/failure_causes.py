@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import LiteralString
 
 OTHER: LiteralString = "OTHER"
+MISSING_PAGE: LiteralString = "The site answers 404: there is no such page."
+GONE_PAGE: LiteralString = "The site answers 410: the page is gone."
 PATTERNS: Mapping[LiteralString, LiteralString] = {
     "NO_TEXT": "STANDARD_OCR",
     "PASSWORD": "protected by a password",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
@@ -124,7 +124,8 @@ class DocumentFilter:
         for name, column in _COLUMNS.items():
             if values := getattr(self, name):
                 clause: LiteralString = f"{alias}.{column} = any(%(filter_{name})s)"
-                clauses.append(clause if name != "connection_ids" else f"({clause} or {_is_held(alias)})")
+                alternative = _MORE.get(name)
+                clauses.append(f"({clause} or {alternative(alias)})" if alternative else clause)
                 params[f"filter_{name}"] = list(values)
         if self.types:
             clauses.append(
@@ -197,14 +198,15 @@ class DocumentFilter:
 
 
 def awaits_removal(document: LiteralString) -> LiteralString:
-    """Return the SQL condition that the document under this alias was removed at its content service, for all its
-    connections, and awaits confirmation."""
+    """Return the SQL condition that the document under this alias was removed at its site, or at its content service
+    for all its connections, and awaits confirmation."""
     return f"""
-    (exists (select from departures g where g.document_id = {document}.id and g.held) and not exists (
+    (exists (select from page_misses m where m.document_id = {document}.id and m.held)
+     or (exists (select from departures g where g.document_id = {document}.id and g.held) and not exists (
         select from connection_documents h where h.document_id = {document}.id and not exists (
             select from departures g
             where g.document_id = h.document_id and g.connection_id = h.connection_id and g.held
-        )))
+        ))))
 """
 
 
@@ -230,6 +232,16 @@ def _is_held(document: LiteralString) -> LiteralString:
     select h.document_id from connection_documents h where h.connection_id = any(%(filter_connection_ids)s))"""
 
 
+def _is_alias(document: LiteralString) -> LiteralString:
+    """SQL: whether the filter names the document under this alias by another address of its page."""
+    return f"""{document}.id in (
+    select a.document_id from document_aliases a where a.address = any(%(filter_external_ids)s))"""
+
+
+_MORE: Mapping[str, Callable[[LiteralString], LiteralString]] = {
+    "connection_ids": _is_held,
+    "external_ids": _is_alias,
+}
 _COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",
     "external_ids": "external_id",

@@ -16,6 +16,7 @@ from connectors.http.retries import Bucket, Retries, Timeout, TransientError
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Throttle
 from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.ports import RawContent, ScrapeOptions
@@ -162,6 +163,8 @@ def site_said(status: int) -> Retryable | Skippable:
     """The error for a status of the site itself, as reported by the scraping service, which has retried already."""
     if status in _LATER or status >= 500:
         return Retryable(f"The site answers {status}.")
+    if status in (404, 410):
+        return Skippable(MISSING_PAGE if status == 404 else GONE_PAGE)
     return Skippable(f"The site answers {status}; there is no page to ingest.")
 
 

@@ -14,14 +14,12 @@ from typing import Any, LiteralString, TypeVar
 from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.documents.queries import connection_documents
+from retrieval.documents.queries import connection_documents, deletion
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
 from retrieval.statuses import Stage, stage_names
 
 PAGE = 500
-SHARE = 0.2
-"""Of a connection's documents: more than this do not leave at once without confirmation. One alone always may."""
 T = TypeVar("T")
 
 
@@ -260,7 +258,7 @@ def _is_held(db: Executor, request: DiscoveryRequest, leaving: int, *, moved: bo
         return False
     documents = db.fetch_one(int, "select count(*) from" + ITS, discovery_values(request)) or 0
     is_moved = moved or read_state(db, str(request.connection_id)).moved
-    return is_moved or (leaving > 1 and leaving > SHARE * documents)
+    return is_moved or deletion.needs_confirmation(leaving, documents)
 
 
 def discovery_values(request: DiscoveryRequest) -> dict[str, Any]:

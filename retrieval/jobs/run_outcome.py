@@ -41,8 +41,8 @@ class Notice:
 
 
 AWAITING = (
-    "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
-    " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
+    "Documents are gone at the site or content service, more than a fifth of what it has here: they stay searchable"
+    " until POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
 _FOREIGN = (
     "Most documents of the run are in other languages than English, which the namespace's model all-MiniLM-L6-v2 reads."

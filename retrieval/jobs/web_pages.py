@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 from retrieval.sources import WEB
@@ -18,6 +18,10 @@ SIGN_IN: Final = "It asks for a sign-in."
 """Reason for which a crawl leaves a page out."""
 MISSING: Final = "The site answers with its page for missing pages."
 """Reason for which a crawl leaves a page out."""
+UNLINKED: Final = "No page of the site leads to it any more."
+UNLISTED: Final = "The sitemap does not name it any more."
+MOVED: Final = "Its address leads to another page."
+"""Reasons for which a page is removed."""
 GATES: Final = (SIGN_IN, MISSING)
 ADVICE: Final = (
     "BUILTIN does not run scripts: ingest them with a webScraperConfig whose provider does, such as FIRECRAWL."
@@ -63,7 +67,14 @@ def web_notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
     if missing := left_out.get(MISSING, 0):
         noun = "address leads" if missing == 1 else "addresses lead"
         page_notices.append((f"{missing:,} {noun} to the site's page for missing pages, sent as 200.", missing))
+    page_notices += [_removal(reason, **entry) for reason, entry in (progress.get("removals") or {}).items()]
     return page_notices
+
+
+def _removal(reason: str, count: int, pages: Sequence[str]) -> tuple[str, int]:
+    suffix = f" and {count - len(pages):,} more" if count > len(pages) else ""
+    noun = "page was" if count == 1 else "pages were"
+    return f"{count:,} {noun} removed. {reason} {', '.join(pages)}{suffix}", count
 
 
 def _count(pages: int) -> str:

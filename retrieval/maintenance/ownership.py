@@ -55,6 +55,8 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "batches": Owned(_WORK),
     "inbox": Owned(_WORK),
     "crawl_pages": Owned(_WORK),
+    "page_misses": Owned("the next crawl begins anew"),
+    "document_aliases": Owned("the next crawl finds them again"),
     "departures": Owned("the next listing of a connection begins anew"),
     "schedules": Owned("an import repeats nothing by itself"),
     "oauth_states": Owned("an authorization is not carried on elsewhere"),

@@ -22,6 +22,7 @@ from connectors.http.responses import too_large
 from connectors.http.retries import retry_after
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
+from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport
@@ -269,8 +270,8 @@ class WebClient:
 _REASONS = {
     401: "The site answers 401: the page wants a password, and pages are fetched without one.",
     403: "The site answers 403: it does not let this service fetch the page.",
-    404: "The site answers 404: there is no such page.",
-    410: "The site answers 410: the page is gone.",
+    404: MISSING_PAGE,
+    410: GONE_PAGE,
 }
 
 

@@ -54,12 +54,14 @@ _UNSTAMPED_LETTERS: Final = 40
 @dataclass(frozen=True, slots=True)
 class PageText:
     """`digest`: of the main text, "" for a page with none. `signs_in`: it has a password field or words of a sign-in;
-    `certainly`: both. `missing`: digest without the page's own address, of a page with words of an error, else ""."""
+    `certainly`: both. `missing`: digest without the page's own address, of a page with words of an error, else "".
+    `is_titled_missing`: these words are in its title."""
 
     digest: str = ""
     signs_in: bool = False
     certainly: bool = False
     missing: str = ""
+    is_titled_missing: bool = False
 
 
 def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
@@ -74,13 +76,19 @@ def read_text(parsed: LexborHTMLParser, title: str, url: str) -> PageText:
     letters = sum(map(str.isalnum, text))
     is_short = letters <= SHORT_LETTERS
     has_words = bool(_SIGN_IN.search(heading))
-    says_missing = is_short and bool(_MISSING.search(heading) or _MISSING.search(text[:SHORT_LETTERS]))
+    is_error = is_short and (says_missing(heading) or says_missing(text))
     return PageText(
         _digest(_without_stamps(lines)) if letters else "",
         signs_in=is_short and (password or has_words),
         certainly=is_short and password and (has_words or bool(_SIGN_IN.search(text))),
-        missing=_digest(_without_address(lines, url)) if says_missing else "",
+        missing=_digest(_without_address(lines, url)) if is_error else "",
+        is_titled_missing=is_error and says_missing(heading),
     )
+
+
+def says_missing(text: str) -> bool:
+    """Tell whether a title or text has words of a page for missing ones."""
+    return _MISSING.search(text) is not None
 
 
 def _drop(parsed: LexborHTMLParser, selector: str) -> None:

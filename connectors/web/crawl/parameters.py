@@ -21,22 +21,22 @@ class IdleParameters:
     def observe(self, address: str, mark: str) -> None:
         """Compare a page, by the mark of its text, with those whose addresses differ in one parameter."""
         self._compare("", address, mark)
-        for name, rest in _each_left_out(address):
-            self._compare(name, rest, mark)
+        for name, remainder in _each_left_out(address):
+            self._compare(name, remainder, mark)
 
     def strip(self, address: str) -> str:
         """Return the address without parameters that do not matter."""
-        for name, rest in _each_left_out(address):
+        for name, remainder in _each_left_out(address):
             if len(self._equal[name]) >= MIN_TEXTS and name not in self._different:
-                return self.strip(rest)
+                return self.strip(remainder)
         return address
 
-    def _compare(self, name: str, rest: str, mark: str) -> None:
-        known = self._marks.get((name, rest)) or (self._marks.get(("", rest)) if name else None)
-        self._marks[name, rest] = mark
-        if not name or known is None:
+    def _compare(self, name: str, remainder: str, mark: str) -> None:
+        earlier_mark = self._marks.get((name, remainder)) or (self._marks.get(("", remainder)) if name else None)
+        self._marks[name, remainder] = mark
+        if not name or earlier_mark is None:
             return
-        if known == mark:
+        if earlier_mark == mark:
             self._equal[name].add(mark)
         else:
             self._different.add(name)
@@ -47,5 +47,5 @@ def _each_left_out(address: str) -> Iterator[tuple[str, str]]:
     base, _, query = address.partition("?")
     parameters = query.split("&") if query else []
     for name in dict.fromkeys(parameter.partition("=")[0] for parameter in parameters):
-        rest = "&".join(parameter for parameter in parameters if parameter.partition("=")[0] != name)
-        yield name, f"{base}?{rest}" if rest else base
+        remainder = "&".join(parameter for parameter in parameters if parameter.partition("=")[0] != name)
+        yield name, f"{base}?{remainder}" if remainder else base

@@ -10,6 +10,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -24,6 +25,7 @@ from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Skippable
+from retrieval.ingestion.queries import page_removals
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
@@ -166,6 +168,7 @@ class _Found:
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     passed: int = 0
+    is_broken: bool = False
 
     def piece(self, *, done: bool = False) -> Page[SourceItem]:
         page = Page(tuple(self.items), str(self.passed), done=done, skipped=self.skipped)
@@ -187,6 +190,7 @@ class Sitemap:
         state, done_entries, taken_keys = _Found(), int(cursor or 0), set[str]()
         for entry, error in self._entries(request.config["url"], rules):
             url = page_key(entry.url)
+            state.is_broken = state.is_broken or bool(error)
             reason = error or _refusal(rules, url)
             fresh = url not in taken_keys
             if not reason and fresh:
@@ -198,7 +202,9 @@ class Sitemap:
                 break
             if len(state.items) >= PIECE_ENTRIES:
                 yield state.piece()
-        yield state.piece(done=True)
+        whole = len(taken_keys) < limit and not state.is_broken
+        end = partial(page_removals.mark_whole, job_run_id=request.job_run_id)
+        yield replace(state.piece(done=True), save=end if whole else None)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """The page as it is now; None if it is still the item's version. robots.txt binds."""

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.web.crawl.page import NOT_INCLUDED, FetchedPage, Rules, read_content
+from connectors.web.crawl.page_text import says_missing
 from connectors.web.crawl.parameters import IdleParameters
+from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.ingestion.queries.frontier import Change, Seen
+from retrieval.ingestion.queries.page_removals import KnownPage
 from retrieval.jobs import web_pages
 from retrieval.network.page_identity import page_key
 from retrieval.ports import RawContent, SourceItem
@@ -58,6 +61,7 @@ class Walk:
         limits: Limits,
         before: Iterable[Seen],
         probe: Callable[[str], str] = lambda _: "",
+        known: Iterable[KnownPage] = (),
     ) -> None:
         self.start = page_key(start)
         self.limits = limits
@@ -70,6 +74,11 @@ class Walk:
         self._tries = {page.key: page.tries for page in pages}
         self._linked_from = {page.key: page.linked_from for page in pages}
         self._names = {page.key: page.linked_from for page in pages if page.key.startswith(_MARKS)}
+        self._known = {page.address: page for page in known}
+        self._asked = set[str]()
+        self._asks = deque[str]()
+        self._beyond = set[str]()
+        self._document = dict[str, str]()
         self._missing = dict[str, str]()
         self._probe = probe
         self._parameters = IdleParameters()
@@ -88,7 +97,15 @@ class Walk:
             if page.key not in self._done and page.key not in self._taken:
                 self._taken.add(page.key)
                 return page
-        return None
+        return Seen(self._asks.popleft(), self.limits.depth, done=False) if self._asks else None
+
+    def ask_known(self) -> None:
+        """Fetch the pages of earlier runs that no page led to, to see what became of them."""
+        # Pages in the queue are linked, and not fetched because of maxLinks.
+        unreached = [address for address in self._known if address not in self._done and address not in self._depths]
+        self._depths.update(dict.fromkeys(unreached, self.limits.depth))
+        self._asked.update(unreached)
+        self._asks.extend(unreached)
 
     def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
         """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
@@ -97,12 +114,25 @@ class Walk:
             piece.change.found.append(Seen(_HOST + host, 0, done=True))
         fetched = FetchedPage(url, final, raw, same, read_content(raw, final))
         self._follow(fetched.links, url, piece)
+        if url in self._asked and final == url and not self._names.get(fetched.mark()):
+            self._learn_unlinked(fetched, piece)
+            return
         # A canonical address counts only where it has the same text, so it is fetched first.
         if fetched.canonical not in (final, url) and self._will_fetch(fetched.canonical, url, piece):
             self._held.setdefault(fetched.canonical, []).append(fetched)
             self._done.add(url)
         else:
             self._judge(fetched, piece)
+
+    def _learn_unlinked(self, fetched: FetchedPage, piece: Piece) -> None:
+        """Miss a page that exists and that no page leads to, unless the crawl ended before all links."""
+        piece.files.append(fetched.raw.path)
+        is_whole = not self.queue and (not self._beyond or self._known[fetched.url].same_limits)
+        if reason := self._gate(fetched, is_repeated=False):
+            piece.skip(reason)
+        elif is_whole and fetched.url not in self._beyond:
+            piece.change.missed[fetched.url] = web_pages.UNLINKED
+        self._end(piece, fetched.url, ())
 
     def release(self, piece: Piece) -> None:
         """Judge the pages whose canonical address was not fetched."""
@@ -128,11 +158,20 @@ class Walk:
         piece.files.append(raw.path)
         if reason := self._refusal(fetched, mark):
             piece.skip(reason)
+            if reason in web_pages.GATES and url in self._known:
+                piece.change.missed[url] = reason
         else:
             self.kept += 1
             piece.change.kept.append(url)
             content = None if fetched.same and final == url else _named(raw, final, raw.version)
             piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
+        document = final if not reason else self._names.get(mark) or self._document.get(final, "")
+        if document and reason not in (NOT_INDEXED, NOT_INCLUDED, *web_pages.GATES):
+            self._document[url] = self._document[final] = document
+            versions = {final: "", url: raw.version}
+            piece.change.aliases += [
+                (document, address, mark) for address, mark in versions.items() if address != document
+            ]
         self._end(piece, url, {final} if reason in (NOT_INDEXED, *web_pages.GATES) else {final, mark}, name=final)
         for address in {url, final}:
             self._release(address, piece)
@@ -140,16 +179,16 @@ class Walk:
     def _refusal(self, fetched: FetchedPage, mark: str) -> str:
         if fetched.is_forbidden:
             return NOT_INDEXED
-        kept = self._names.get(mark, "")
-        if gate := self._gate(fetched, is_repeated=bool(kept)):
+        document = self._names.get(mark, "")
+        if gate := self._gate(fetched, is_repeated=bool(document)):
             return gate
         self._parameters.observe(fetched.final, mark)
         if {fetched.final, fetched.url} & self._done:
             return DUPLICATE
         if mark in self._done:
             # A canonical address or other parameters are one more name of the page; anything else may be a fault.
-            paths = {address.partition("?")[0] for address in (kept, fetched.final)}
-            return DUPLICATE if kept == fetched.canonical or len(paths) == 1 else web_pages.COPY
+            paths = {address.partition("?")[0] for address in (document, fetched.final)}
+            return DUPLICATE if document == fetched.canonical or len(paths) == 1 else web_pages.COPY
         return "" if self._rules.included(fetched.final) else NOT_INCLUDED
 
     def _gate(self, fetched: FetchedPage, *, is_repeated: bool) -> str:
@@ -160,6 +199,9 @@ class Walk:
         if text.missing:
             first = self._missing.setdefault(text.missing, fetched.final)
             if first != fetched.final or self._probe(fetched.final) == text.missing:
+                return web_pages.MISSING
+            known_page = self._known.get(fetched.url)
+            if known_page and known_page.title and text.is_titled_missing and not says_missing(known_page.title):
                 return web_pages.MISSING
         return ""
 
@@ -174,6 +216,12 @@ class Walk:
         if later and self._tries[url] < TRIES:
             piece.change.failed.append(url)
             return True
+        if url in self._asked:
+            piece.skip(reason)
+            if reason in (GONE_PAGE, MISSING_PAGE):
+                piece.change.missed[url] = reason
+            self._end(piece, url, ())
+            return False
         piece.items.append(SourceItem(url, url, error=reason, linked_from=self._linked_from.get(url, "")))
         self._end(piece, url, ())
         self._release(url, piece)
@@ -195,13 +243,15 @@ class Walk:
 
     def _follow(self, links: Iterable[str], source: str, piece: Piece) -> None:
         depth = self._depths[source]
-        if depth >= self.limits.depth:
-            return
         for link in links:
             url = self._parameters.strip(page_key(link))
             is_known = url in self._depths or url in self._done
-            if is_known or len(self._depths) >= self.limits.seen or self._rules.refusal(url):
+            if is_known or len(self._depths) + len(self._beyond) >= self.limits.seen or self._rules.refusal(url):
                 continue
+            if depth >= self.limits.depth:
+                self._beyond.add(url)
+                continue
+            self._beyond.discard(url)
             self.queue.append(self._add(url, depth + 1, source, piece))
 
     def _add(self, url: str, depth: int, source: str, piece: Piece) -> Seen:

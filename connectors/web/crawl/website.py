@@ -21,7 +21,7 @@ from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
-from retrieval.ingestion.queries import frontier
+from retrieval.ingestion.queries import frontier, page_removals
 from retrieval.ingestion.queries.frontier import Seen
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
@@ -113,8 +113,9 @@ class Website:
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
             earlier = PreviousVersions(self._db, self._files, request.scope)
             fetching = Fetching(self._scraper, earlier, options, Path(folder))
-            before = frontier.load_frontier(self._db, request.job_run_id)
-            walk = Walk(config["url"], rules, limits, before, fetching.probe)
+            frontier_pages = frontier.load_frontier(self._db, request.job_run_id)
+            known_pages = page_removals.list_known(self._db, request.job_run_id)
+            walk = Walk(config["url"], rules, limits, frontier_pages, fetching.probe, known_pages)
             crawl = _Crawl(walk, rules, fetching, self._at_once)
             with closing(crawl.pieces()) as pieces:
                 for piece in pieces:
@@ -170,21 +171,28 @@ class _Crawl:
         self._coming: deque[tuple[Seen, Future[tuple[RawContent | None, bool]]]] = deque()
 
     def pieces(self) -> Generator[Piece, None, None]:
-        piece, begun = self._first(), time.monotonic()
         pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="crawl")
         try:
-            while self._ask(pool):
-                page, future = self._coming.popleft()
-                self._take(page, future, piece)
-                if len(piece.change.ended) >= PIECE_PAGES or time.monotonic() - begun > PIECE_SECONDS:
-                    yield piece
-                    self._drop(piece)
-                    piece, begun = Piece(), time.monotonic()
+            yield from self._fetched(pool, self._first())
             if not self.later:
+                piece = Piece()
                 self._walk.release(piece)
-            yield piece
+                self._walk.ask_known()
+                yield from self._fetched(pool, piece)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _fetched(self, pool: ThreadPoolExecutor, piece: Piece) -> Generator[Piece, None, None]:
+        begun = time.monotonic()
+        while self._ask(pool):
+            page, future = self._coming.popleft()
+            self._take(page, future, piece)
+            if len(piece.change.ended) >= PIECE_PAGES or time.monotonic() - begun > PIECE_SECONDS:
+                yield piece
+                self._drop(piece)
+                piece, begun = Piece(), time.monotonic()
+        yield piece
+        self._drop(piece)
 
     def _first(self) -> Piece:
         piece = Piece()

@@ -274,6 +274,31 @@ class Departure(SQLModel, table=True):
     created_at: datetime = time_column()
 
 
+class PageMiss(SQLModel, table=True):
+    """A web page that job runs did not find: `misses` in a row, `final` if one is enough, `held` for a person."""
+
+    __tablename__ = "page_misses"
+    document_id: str = reference_column("documents.id", primary_key=True)
+    job_run_id: str = text_column()
+    misses: int = Field(sa_column_kwargs={"server_default": "1"})
+    reason: str = text_column()
+    final: bool = Field(sa_column_kwargs={"server_default": "false"})
+    held: bool = Field(sa_column_kwargs={"server_default": "false"})
+    created_at: datetime = time_column()
+
+
+class DocumentAlias(SQLModel, table=True):
+    """A further address of a web page, with the site's own mark of the answer there."""
+
+    __tablename__ = "document_aliases"
+    partition_id: int = partition_column(primary_key=True)
+    source: str = text_column(primary_key=True)
+    address: str = text_column(primary_key=True)
+    document_id: str = reference_column("documents.id", index=True)
+    version: str = text_column(server_default="")
+    job_run_id: str = text_column()
+
+
 class AccessGroup(SQLModel, table=True):
     """A group of users and of other groups, by its name."""
 

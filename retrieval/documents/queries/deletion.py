@@ -13,6 +13,8 @@ from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents.queries import archive_members
 from retrieval.keywords.queries import DELETE_POSTINGS
 
+LEAVING_SHARE_LIMIT = 0.2
+"""Of the documents of a connection or site: more than this do not leave at once without a person."""
 _PART = 20_000
 """Chunks that one statement takes out of the keyword side."""
 _LISTED: LiteralString = f"""
@@ -28,7 +30,9 @@ _DELETE: LiteralString = """
         update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
         returning id, partition_id
     ),
-    settled as (delete from departures where document_id = any(%(ids)s))
+    settled as (delete from departures where document_id = any(%(ids)s)),
+    found as (delete from page_misses where document_id = any(%(ids)s)),
+    renamed as (delete from document_aliases where document_id = any(%(ids)s))
     insert into sweeps (partition_id, kind, document_id, deletion_id)
     select partition_id, 'document', id, %(deletion)s::text from gone
 """
@@ -56,6 +60,11 @@ class Removed:
 
     chunks: int
     terms: int
+
+
+def needs_confirmation(leaving: int, documents: int) -> bool:
+    """Tell whether a person must confirm that so many of the documents leave at once. One always may."""
+    return leaving > 1 and leaving > LEAVING_SHARE_LIMIT * documents
 
 
 def delete_listed(connection: Executor, job_run_id: str, external_ids: Sequence[str]) -> None:

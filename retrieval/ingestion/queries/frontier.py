@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from psycopg import Connection
-
 from retrieval.database.database import Database
+from retrieval.database.rows import Executor
+from retrieval.ingestion.queries import page_removals
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Change:
     failed: list[str] = field(default_factory=list)
     """Keys of pages to try again."""
     found: list[Seen] = field(default_factory=list)
+    aliases: list[tuple[str, str, str]] = field(default_factory=list)
+    """Addresses of documents, each with another address of its page and the site's mark of the answer there."""
+    missed: dict[str, str] = field(default_factory=dict)
+    """Addresses of pages that are gone, with the reason."""
 
 
 def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
@@ -44,7 +48,7 @@ def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
     return db.fetch(Seen, statement, {"run": job_run_id})
 
 
-def save_change(connection: Connection[Any], job_run_id: str, change: Change) -> None:
+def save_change(connection: Executor, job_run_id: str, change: Change) -> None:
     """Save changes of the frontier within the caller's transaction."""
     connection.execute(
         """
@@ -56,6 +60,8 @@ def save_change(connection: Connection[Any], job_run_id: str, change: Change) ->
         """,
         {"run": job_run_id, **_columns(change.found)},
     )
+    page_removals.record_aliases(connection, job_run_id, change.aliases)
+    page_removals.record_misses(connection, job_run_id, change.missed)
     connection.execute(
         """
         update crawl_pages set done = done or key = any(%(ended)s), kept = kept or key = any(%(kept)s),

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.database.database import Database
+from retrieval.ingestion.queries import page_removals
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
+from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus
 
 
@@ -114,12 +116,27 @@ def settle_runs(db: Database, lease: Lease) -> None:
             {"batch": lease.batch_id},
         )
         batches.close_documents(connection, dict.fromkeys(cancelled), status=DocumentStatus.CANCELLED)
-        connection.execute(
+        completed = connection.fetch(
+            _Completed,
             """
             update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()
             where r.batch_id = %(batch)s and r.finished_at is null and (r.cancel_requested or not r.to_discover)
               and not exists (select from run_documents d
                               where d.job_run_id = r.id and d.status in ('QUEUED', 'PROCESSING'))
+            returning r.id, r.source, r.cancel_requested, not exists (
+                select from job_runs o where o.job_id = r.job_id and o.number < r.number
+            ) as is_first
             """,
             {"batch": lease.batch_id},
         )
+        for run in completed:
+            # A resync and a retry run a job again: they remove nothing.
+            if run.source in WEB and run.is_first and not run.cancel_requested:
+                page_removals.settle(connection, run.id)
+
+
+class _Completed(NamedTuple):
+    id: str
+    source: str
+    cancel_requested: bool
+    is_first: bool

@@ -69,6 +69,7 @@ COUNTED: LiteralString = (
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
                    'removed', coalesce((r.progress ->> 'removed')::int, 0),
                    'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0),
+                   'removals', coalesce(r.progress -> 'removals', '{}'),
                    'verdict', r.progress -> 'verdict',
                    'report', r.progress -> 'report'
                ) as progress

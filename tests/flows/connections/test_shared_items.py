@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.connections import connections, queries_sync
+from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
-from retrieval.documents.queries import connection_documents
+from retrieval.documents.queries import connection_documents, deletion
 from retrieval.errors import Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
@@ -266,7 +266,7 @@ class Model:
         self.kept -= told
         missing = self.has[hand] - set(view.files) - self.held[hand]
         leaving = missing if whole else missing & set(view.news)
-        if len(leaving) > 1 and len(leaving) > queries_sync.SHARE * len(self.has[hand]):
+        if deletion.needs_confirmation(len(leaving), len(self.has[hand])):
             self.held[hand] |= leaving
         else:
             self.has[hand] -= leaving

@@ -2,6 +2,8 @@
 
 from itertools import count
 
+from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync
 from tests.flows.crawling import crawl, names, reasons
 from tests.flows.crawls import test_url_list as lists
 from tests.flows.crawls.test_url_list import answer, html
@@ -149,3 +151,18 @@ def test_a_page_about_missing_pages_stays(space, site):
         "/errors/404": page("The status 404 means that the server found no page.", title="404 Not Found"),
     }
     assert paths(space, site, ingest(space, site)) == ["/", "/errors/404"]
+
+
+def test_a_page_is_found_by_each_of_its_addresses(space, site):
+    spellings = ["/owls", "/owls/", "/old-owls"]
+    site.pages = {
+        "/": page("Everything about owls.", links=spellings),
+        "/owls": page(SENTENCES[0]),
+        "/owls/": page(SENTENCES[0]),
+        "/old-owls": answer(status="301 Moved", location="/owls"),
+    }
+    ingest(space, site)
+    for path in spellings:
+        named = DocumentFilter(external_ids=(f"{site.url}{path}",))
+        found = space.call(resync.start_resync(space.db, space.scope, named, dry_run=True))
+        assert len(found.documents) == 1

@@ -12,6 +12,7 @@ from retrieval.principals import Access, Viewer
 from tests.retrieval.search.test_search import axis
 
 OF_DOCUMENTS = ("documents", "chunks", "vectors", "run_documents", "connection_documents", "departures")
+OF_PAGES = ("page_misses", "document_aliases")
 OF_PARTITIONS = ("embeddings", "postings")
 
 
@@ -40,6 +41,14 @@ def hidden(db, library):
         " values (%(id)s, 'conn_' || %(id)s, 'ijr_' || %(id)s)",
         values,
     )
+    db.rows(
+        "insert into page_misses (document_id, job_run_id, reason) values (%(id)s, 'ijr_' || %(id)s, 'gone')", values
+    )
+    db.rows(
+        "insert into document_aliases (partition_id, source, address, document_id, job_run_id)"
+        " values (%(partition)s, 'WEBSITE', 'https://example.org/' || %(id)s, %(id)s, 'ijr_' || %(id)s)",
+        {"id": document, "partition": library.partition},
+    )
     with db.transaction() as connection:
         lists.set_lists(connection, {document: Access(users=("bob",))})
     return document
@@ -51,7 +60,7 @@ def seen(db, table, viewer, document):
     return bool(reading.viewed_database(db, viewer).rows(statement, {"id": document}))
 
 
-@pytest.mark.parametrize("table", OF_DOCUMENTS)
+@pytest.mark.parametrize("table", OF_DOCUMENTS + OF_PAGES)
 def test_the_policy_alone_hides_the_rows_of_a_hidden_document(db, library, hidden, table):
     ada, bob = (Viewer(name, (f"u:{name}",), library.partition) for name in ("ada", "bob"))
     assert (seen(db, table, ada, hidden), seen(db, table, bob, hidden)) == (False, True)
@@ -84,7 +93,7 @@ def test_the_policy_alone_hides_the_rows_of_another_scope(db, library, new_libra
 
 def test_every_policy_is_tried_here(db):
     rows = db.rows("select tablename from pg_policies where policyname = 'visible'")
-    assert {row["tablename"] for row in rows} == {*OF_DOCUMENTS, *OF_PARTITIONS}
+    assert {row["tablename"] for row in rows} == {*OF_DOCUMENTS, *OF_PAGES, *OF_PARTITIONS}
 
 
 def test_a_cancelled_request_of_one_user_leaves_no_connection_that_shows_another_its_rows(db, library):

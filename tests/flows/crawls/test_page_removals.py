@@ -1,0 +1,146 @@
+"""Pages that leave their site: when they are removed, when a person is asked, and what the run says."""
+
+import pytest
+
+from tests.flows.crawling import crawl
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_identity import page
+from tests.flows.crawls.test_sitemap import pages, xml
+from tests.flows.crawls.test_url_list import answer
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+ANIMALS = ["owls", "bats", "seals", "herons", "foxes", "storks", "voles", "newts", "larks", "otters", "swifts", "toads"]
+PATHS = [f"/{name}" for name in ANIMALS]
+GONE, MISSING = answer(status="410 Gone"), answer(status="404 Not Found")
+BY_WORDS = {"semantic_weight": 0.0, "keyword_weight": 1.0}
+
+
+def fill(site, paths=PATHS):
+    site.pages = {
+        path: page(f"Everything that is known of {path[1:]} in this valley.", title=path[1:]) for path in paths
+    }
+    link(site, *paths)
+
+
+def link(site, *paths):
+    site.pages["/"] = page("All animals of the valley.", links=paths)
+    site.pages["/sitemap.xml"] = xml(pages(site, *paths))
+
+
+@pytest.fixture(params=["WEBSITE", "SITEMAP", "URLS_LIST"])
+def ingest(space, site, request):
+    """A function that ingests the site in one of the three ways and returns the run."""
+
+    def once():
+        if request.param == "URLS_LIST":
+            return lists.ingest(space, *(f"{site.url}{path}" for path in PATHS))
+        start = "/" if request.param == "WEBSITE" else "/sitemap.xml"
+        return space.run(crawl(space, request.param, ingest=True, url=site.url + start))
+
+    once.source = request.param
+    return once
+
+
+def found(space, name):
+    return bool(space.search(name, **BY_WORDS))
+
+
+def removals(run):
+    return {notice.reason: notice.count for notice in run.notices if "removed" in notice.reason}
+
+
+def test_a_page_that_is_gone_leaves_at_once_and_a_missing_one_with_the_second_run(space, site, ingest):
+    fill(site)
+    ingest()
+    site.pages["/owls"], site.pages["/bats"] = GONE, MISSING
+    second = ingest()
+    assert second.progress["removed"] == 1
+    assert removals(second) == {f"1 page was removed. The site answers 410: the page is gone. {site.url}/owls": 1}
+    assert (found(space, "owls"), found(space, "bats"), found(space, "seals")) == (False, True, True)
+    third = ingest()
+    assert third.progress["removed"] == 1
+    assert "404" in "".join(removals(third))
+    assert (found(space, "bats"), found(space, "seals")) == (False, True)
+
+
+def test_a_missing_page_that_is_back_begins_anew(space, site, ingest):
+    fill(site)
+    ingest()
+    whole = site.pages["/bats"]
+    for answered in (MISSING, whole, MISSING):
+        site.pages["/bats"] = answered
+        assert ingest().progress["removed"] == 0
+    assert found(space, "bats")
+
+
+def test_more_than_a_fifth_waits_for_a_person(space, site, ingest):
+    fill(site)
+    ingest()
+    for path in PATHS[:4]:
+        site.pages[path] = GONE
+    run = ingest()
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 4)
+    assert any("confirmDeletions" in notice.reason for notice in run.notices)
+    assert found(space, "owls")
+    fill(site)
+    assert ingest().progress["awaitingConfirmation"] == 0
+    assert found(space, "owls")
+
+
+@pytest.mark.parametrize("ingest", ["WEBSITE", "SITEMAP"], indirect=True)
+def test_a_page_that_nothing_names_leaves_with_the_second_run(space, site, ingest):
+    fill(site)
+    ingest()
+    link(site, *PATHS[1:])
+    assert ingest().progress["removed"] == 0
+    run = ingest()
+    assert run.progress["removed"] == 1
+    assert found(space, "bats")
+    assert not found(space, "owls")
+
+
+@pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
+def test_a_page_that_is_gone_and_not_linked_leaves_at_once(space, site, ingest):
+    fill(site)
+    ingest()
+    link(site, *PATHS[1:])
+    site.pages["/owls"] = GONE
+    run = ingest()
+    assert run.progress["removed"] == 1
+    assert run.failed == []
+    assert not found(space, "owls")
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+@pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
+def test_a_page_that_moved_becomes_its_target(space, site, ingest, is_linked):
+    fill(site)
+    ingest()
+    site.pages["/birds/owls"] = site.pages["/owls"]
+    site.pages["/owls"] = answer(status="301 Moved", location="/birds/owls")
+    if not is_linked:
+        link(site, *PATHS[1:])
+    run = ingest()
+    assert run.progress["removed"] == 1
+    assert space.search("owls", **BY_WORDS) == [f"{site.url}/birds/owls"]
+    assert ingest().progress["removed"] == 0
+
+
+@pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
+def test_a_page_that_became_an_error_page_leaves_with_the_second_run(space, site, ingest):
+    fill(site)
+    ingest()
+    site.pages["/owls"] = page("Sorry, this article is no longer available.", title="Page not found")
+    assert ingest().progress["removed"] == 0
+    assert ingest().progress["removed"] == 1
+    assert not found(space, "owls")
+
+
+@pytest.mark.parametrize("ingest", ["WEBSITE"], indirect=True)
+def test_pages_that_a_limit_leaves_out_stay(space, site, ingest):
+    fill(site)
+    ingest()
+    for _ in range(2):
+        run = space.run(crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxLinks=3))
+        assert run.progress["removed"] == 0
+    assert all(found(space, name) for name in ANIMALS)
