@@ -302,6 +302,9 @@ class WebsiteConfig(PageConfig, kw_only=True):
     max_links: MaxLinks | None = 100
     include_paths: Paths | None = None
     exclude_paths: Paths | None = None
+    use_sitemap: Annotated[
+        bool, Meta(description="Whether to ingest pages that only the sitemaps in robots.txt name, within `maxLinks`.")
+    ] = True
 
 
 class UrlsIngestion(Struct, rename="camel"):

@@ -14,9 +14,18 @@ from connectors.charsets import decoding
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+MAX_PAGE_BYTES = 10 * 1024 * 1024
+"""A larger page takes more memory than a parser process has."""
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 _VALUED = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
 _REFRESH = re.compile(r"""[;,]\s*(?:url\s*=\s*)?(?:["']([^"']+)|([^"'\s]\S*))""", re.IGNORECASE)
+
+
+_SCRIPT_LEAD = re.compile(
+    r"""\blocation(?:\.href)?\s*=\s*["']([^"'\s]+)["']|\blocation\.(?:replace|assign)\(\s*["']([^"'\s]+)["']"""
+)
+_LEAD_LETTERS, _LEAD_SECONDS = 300, 10
+_SCRIPT_LEAD_LETTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,22 @@ def find_links(parsed: LexborHTMLParser, page: About) -> list[str]:
             addresses[absolute_link(page.base, moved[1] or moved[2])] = None
     addresses.pop("", None)
     return list(addresses) if page.follow else []
+
+
+def find_lead(parsed: LexborHTMLParser, url: str) -> str:
+    """Return the address to which a page next to no text leads on by `meta refresh` or by a script, or ""."""
+    base = absolute_link(url, _attribute(parsed, "base[href]", "href")) or url
+    scripts = "\n".join(node.text() for node in parsed.css("script:not([src])"))
+    refresh = next((node.attributes.get("content") or "" for node in parsed.css('meta[http-equiv="refresh" i]')), "")
+    for node in parsed.css("script, style, noscript, template"):
+        node.decompose()
+    letters = sum(map(str.isalnum, parsed.body.text())) if parsed.body else 0
+    delay = re.match(r"\s*(\d+)", refresh)
+    moved = _REFRESH.search(refresh)
+    if moved and letters <= _LEAD_LETTERS and (delay is None or int(delay[1]) <= _LEAD_SECONDS):
+        return absolute_link(base, moved[1] or moved[2])
+    script = _SCRIPT_LEAD.search(scripts) if letters <= _SCRIPT_LEAD_LETTERS else None
+    return absolute_link(base, script[1] or script[2]) if script else ""
 
 
 def absolute_link(base: str, href: str) -> str:

@@ -18,6 +18,9 @@ SIGN_IN: Final = "It asks for a sign-in."
 """Reason for which a crawl leaves a page out."""
 MISSING: Final = "The site answers with its page for missing pages."
 """Reason for which a crawl leaves a page out."""
+TOO_DEEP: Final = "It lies more links away from the start page than maxDepth."
+BEYOND_LIMIT: Final = "maxLinks was reached before it."
+"""Reasons for which a crawl does not fetch a page that it found."""
 UNLINKED: Final = "No page of the site leads to it any more."
 UNLISTED: Final = "The sitemap does not name it any more."
 MOVED: Final = "Its address leads to another page."
@@ -67,6 +70,12 @@ def web_notices(progress: Mapping[str, Any]) -> list[tuple[str, int]]:
     if missing := left_out.get(MISSING, 0):
         noun = "address leads" if missing == 1 else "addresses lead"
         page_notices.append((f"{missing:,} {noun} to the site's page for missing pages, sent as 200.", missing))
+    if deep := left_out.get(TOO_DEEP, 0):
+        advice = "raise maxDepth (at most 5), begin at a page that is nearer to them, or ingest the site's sitemap."
+        page_notices.append((f"{_lie(deep)} more links away from the start page than maxDepth: {advice}", deep))
+    if beyond := left_out.get(BEYOND_LIMIT, 0):
+        advice = f"set maxLinks to {progress.get('found', 0) + beyond:,} or more."
+        page_notices.append((f"maxLinks was reached; {_lie(beyond)} beyond it: {advice}", beyond))
     page_notices += [_removal(reason, **entry) for reason, entry in (progress.get("removals") or {}).items()]
     return page_notices
 
@@ -75,6 +84,10 @@ def _removal(reason: str, count: int, pages: Sequence[str]) -> tuple[str, int]:
     suffix = f" and {count - len(pages):,} more" if count > len(pages) else ""
     noun = "page was" if count == 1 else "pages were"
     return f"{count:,} {noun} removed. {reason} {', '.join(pages)}{suffix}", count
+
+
+def _lie(pages: int) -> str:
+    return "1 page lies" if pages == 1 else f"{pages:,} pages lie"
 
 
 def _count(pages: int) -> str:

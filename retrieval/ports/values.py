@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -47,6 +48,8 @@ class ScrapeOptions:
     exclude: tuple[str, ...] = ()
     check: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """May raise Skippable: asked before an address is dialled, also of redirects, where this service fetches itself."""
+    cookies: CookieJar | None = field(default=None, compare=False, repr=False)
+    """Cookies of the site that last for a crawl."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:

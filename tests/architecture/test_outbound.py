@@ -95,7 +95,7 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def diallers(tree: ast.AST) -> set[str]:
-    harmless = {"http.HTTPStatus", "http", "http.cookies", "urllib.parse"}
+    harmless = {"http.HTTPStatus", "http", "http.cookies", "http.cookiejar", "http.cookiejar.CookieJar", "urllib.parse"}
     return {
         module
         for module in imported(tree)

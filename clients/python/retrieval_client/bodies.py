@@ -1248,6 +1248,7 @@ class WebsiteConfig(TypedDict):
     maxLinks: NotRequired[int | None]
     includePaths: NotRequired[list[str] | None]
     excludePaths: NotRequired[list[str] | None]
+    useSitemap: NotRequired[bool]
 
 
 class WebsiteIngestion(TypedDict):

@@ -33,6 +33,7 @@ _MENU_LINKS = 4
 _MENU_SHARE = 0.6
 """Share of link text from which a block with some links is a menu."""
 _SCRIPTS = 'script[src], script[type="module"], body script:not([type])'
+_ANY_SCRIPT = 'script:not([type*="json" i])'
 _UNSEEN = "script, style, noscript, template"
 _SHELL_LETTERS = 60
 """Letters that an application shell shows at most, such as `Loading …`, before its scripts have run."""
@@ -48,6 +49,11 @@ _ARTICLE_SHARE = 1 / 3
 def read_page(task: Task, page: Page) -> Reply:
     """The page as Markdown. Skippable if nothing is left of it."""
     data = Path(task.path).read_bytes()
+    if len(data) > html.MAX_PAGE_BYTES:
+        raise Skippable(
+            f"The page has {len(data) / 2**20:.1f} MiB; a web page may have {html.MAX_PAGE_BYTES // 2**20} MiB."
+            " Ingest the pages that it consists of, or upload it in parts."
+        )
     parsed = html.parse_page(data, task.media_type)
     about = html.read_about(parsed, page.url)
     shell = _drop_scripts(parsed)
@@ -65,12 +71,12 @@ def read_page(task: Task, page: Page) -> Reply:
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
     """Drop scripts and their placeholders. Return whether next to nothing remains: an application shell."""
-    scripted = bool(html.select_elements(parsed, [_SCRIPTS]))
+    scripted, any_script = (parsed.css_first(selector) is not None for selector in (_SCRIPTS, _ANY_SCRIPT))
     _drop(parsed, _UNSEEN)
     body = parsed.body
-    return scripted and (
-        body is None or (_letters(body) <= _SHELL_LETTERS and not any(map(_letters, body.css("a[href]"))))
-    )
+    if body is None or not _letters(body):
+        return any_script
+    return scripted and _letters(body) <= _SHELL_LETTERS and not any(map(_letters, body.css("a[href]")))
 
 
 def _text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP client for URLs that users name: guarded, bounded, polite, without cookies or secrets."""
+"""The HTTP client for URLs that users name: guarded, bounded, polite; cookies last for a crawl, or for one fetch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urljoin
 
@@ -137,6 +138,7 @@ _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _UNWRITTEN = re.compile(r"[\x00-\x20\x7f]")
 """What must be encoded in an address, but is not by all that redirect."""
+MAX_COOKIES = 50
 _NO_REST = frozenset({204, 205, 304})
 
 Check = Callable[[str], None]
@@ -179,6 +181,8 @@ class FetchRequest:
     check: Check | None = None
     delay: float = 0.0
     cut: bool = False
+    cookies: CookieJar | None = None
+    """Cookies of a crawl; without them, each fetch has its own."""
 
 
 class WebClient:
@@ -211,6 +215,8 @@ class WebClient:
 
     def _follow(self, url: str, into: BinaryIO, wish: FetchRequest) -> Fetched:
         bounds = wish.bounds or self._bounds
+        if wish.cookies is None:
+            wish = replace(wish, cookies=CookieJar())
         ends = time.monotonic() + bounds.seconds
         for _ in range(bounds.redirects + 1):
             url = _tidy(url)
@@ -240,7 +246,7 @@ class WebClient:
 
     @contextmanager
     def _answer(self, url: str, wish: FetchRequest, seconds: float) -> Iterator[httpx.Response]:
-        """Straight through the transport: no cookies, no redirects, no proxies, no passwords from files."""
+        """Straight through the transport: no redirects, no proxies, no passwords from files."""
         import httpx
 
         from retrieval.network.transport import limit_time
@@ -249,8 +255,14 @@ class WebClient:
         step_timeout = min(10.0, max(seconds, 0.1))
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), step_timeout)
         request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
+        cookies = httpx.Cookies(wish.cookies)
+        if len(cookies.jar) > MAX_COOKIES:
+            cookies.jar.clear()
+        cookies.set_cookie_header(request)
         with limit_time(seconds):
             answer = self._transport.handle_request(request)
+            answer.request = request
+            cookies.extract_cookies(answer)
             try:
                 yield answer
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
 
+MAX_LEADS = 5
+"""Pages that lead on by themselves, one after the other."""
+MAX_LEAD_BYTES = 64 * 1024
 _HEAD = 2048
 _FILES = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", ""), (b"\xd0\xcf\x11\xe0", ""), (b"{\\rtf", "application/rtf"))
 _UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
@@ -37,9 +41,20 @@ class Builtin:
         """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
         applies."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        answer = self._get(url, to, FetchRequest(headers=condition_headers(known), delay=delay, check=options.check))
-        if answer.status == 304 and known and answer.url != version_address(known, url):
-            known, answer = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
+        cookies = CookieJar() if options.cookies is None else options.cookies
+        request = FetchRequest(condition_headers(known), delay=delay, check=options.check, cookies=cookies)
+        version_url = version_address(known, url) if known else ""
+        answer = self._get(url, to, request, version_url)
+        leads = set[str]()
+        while (lead := find_lead(answer, to)) and lead not in leads and len(leads) < MAX_LEADS:
+            leads.add(lead)
+            lead_file = to.with_name(f"{to.name}-lead")
+            try:
+                answer = self._get(lead, lead_file, request, version_url)
+            except Skippable:  # the page itself is what can be had
+                lead_file.unlink(missing_ok=True)
+                break
+            lead_file.replace(to)
         raw = make_content(answer, url, options, to, known=known)
         robots_tag = answer.headers.get("x-robots-tag", "")
         return (
@@ -48,12 +63,23 @@ class Builtin:
             else raw
         )
 
-    def _get(self, url: str, to: Path, wish: FetchRequest) -> Fetched:
+    def _get(self, url: str, to: Path, request: FetchRequest, version_url: str) -> Fetched:
+        """Fetch an address; wholly, if the known version is that of another page."""
         with to.open("w+b") as into:
-            return self._client.get(url, into, wish)
+            answer = self._client.get(url, into, request)
+            if answer.status == 304 and answer.url != version_url:
+                answer = self._client.get(url, into, replace(request, headers={}))
+        return answer
 
     def check(self) -> None:
         """It is part of this service."""
+
+
+def find_lead(found: Fetched, at: Path) -> str:
+    """Return the address that a page without content of its own leads on to, or ""."""
+    if not 0 < found.size <= MAX_LEAD_BYTES or not html.is_html(detect_media_type(at, found.media_type)):
+        return ""
+    return html.find_lead(html.parse_page(at.read_bytes(), found.media_type), found.url)
 
 
 def make_content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:

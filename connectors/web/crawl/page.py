@@ -134,7 +134,7 @@ def read_markdown(data: bytes, url: str) -> Page:
 
 def read_content(raw: RawContent, url: str) -> Page | None:
     """Read a page that came from `url`; None for a file without links."""
-    if html.is_html(raw.media_type):
+    if html.is_html(raw.media_type) and raw.size <= html.MAX_PAGE_BYTES:
         return read_page(raw.path.read_bytes(), url, raw.media_type)
     if raw.media_type.partition(";")[0].strip() == "text/markdown":
         return read_markdown(raw.path.read_bytes(), url)

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from xml.parsers import expat
 
+import structlog
+
 from connectors.charsets import decoding
 from connectors.http import html
 from connectors.web.builtin import client as clients
@@ -24,11 +26,12 @@ from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
-from retrieval.errors import Skippable
+from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion.queries import page_removals
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
+log = structlog.get_logger(__name__)
 MAX_BYTES = 64 * 1024 * 1024
 """Unpacked; the protocol's own bound is 50 MB."""
 _PIECE = 64 * 1024
@@ -153,6 +156,7 @@ def _pieces(file: Path) -> Iterator[bytes]:
 PIECE_ENTRIES = 500
 MOST_FILES = 1000
 BOUNDS = Bounds(bytes=MAX_BYTES, seconds=120)
+OTHER_SITEMAP = "ingest the sitemap of that host."
 MALFORMED = "Its address cannot be read."
 
 
@@ -169,6 +173,7 @@ class _Found:
     skipped: dict[str, int] = field(default_factory=dict)
     passed: int = 0
     is_broken: bool = False
+    other_hosts: int = 0
 
     def piece(self, *, done: bool = False) -> Page[SourceItem]:
         page = Page(tuple(self.items), str(self.passed), done=done, skipped=self.skipped)
@@ -192,6 +197,7 @@ class Sitemap:
             url = page_key(entry.url)
             state.is_broken = state.is_broken or bool(error)
             reason = error or _refusal(rules, url)
+            state.other_hosts += reason == OTHER_HOST
             fresh = url not in taken_keys
             if not reason and fresh:
                 taken_keys.add(url)
@@ -203,6 +209,9 @@ class Sitemap:
             if len(state.items) >= PIECE_ENTRIES:
                 yield state.piece()
         whole = len(taken_keys) < limit and not state.is_broken
+        if not taken_keys and (elsewhere := state.other_hosts):
+            reason = f"All {elsewhere:,} pages of the sitemap lie on another host than the sitemap: {OTHER_SITEMAP}"
+            state.items.append(SourceItem(request.config["url"], request.config["url"], error=reason))
         end = partial(page_removals.mark_whole, job_run_id=request.job_run_id)
         yield replace(state.piece(done=True), save=end if whole else None)
 
@@ -214,6 +223,15 @@ class Sitemap:
             raise Skippable(ROBOTS)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
+
+    def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
+        """Yield the addresses of pages; none of a sitemap that cannot be read."""
+        try:
+            for entry, error in self._entries(start, rules):
+                if not error and not _refusal(rules, page_key(entry.url)):
+                    yield page_key(entry.url)
+        except (Skippable, Retryable) as error:
+            log.info("crawl.sitemap_unread", url=start, reason=str(error))
 
     def _entries(self, start: str, rules: Rules) -> Iterator[tuple[SitemapEntry, str]]:
         """Those of pages, in order. A further sitemap that cannot be read is one entry with the reason."""

@@ -99,6 +99,22 @@ class Walk:
                 return page
         return Seen(self._asks.popleft(), self.limits.depth, done=False) if self._asks else None
 
+    def add_listed(self, addresses: Iterable[str], piece: Piece) -> None:
+        """Queue pages of the site's sitemaps that no page led to. Their own links lie beyond the depth."""
+        for address in addresses:
+            url = self._parameters.strip(address)
+            if url not in self._depths and url not in self._done and len(self._depths) < self.limits.seen:
+                self._beyond.discard(url)
+                self.queue.append(self._add(url, self.limits.depth, "", piece))
+
+    def report_limits(self, piece: Piece) -> None:
+        """Count the pages that were found and not fetched."""
+        waiting = {page.key for page in self.queue} - self._done - self._taken
+        beyond = {url for url in self._beyond if url not in self._done and url not in self._depths}
+        for reason, pages in ((web_pages.BEYOND_LIMIT, waiting), (web_pages.TOO_DEEP, beyond)):
+            if pages:
+                piece.skipped[reason] = len(pages)
+
     def ask_known(self) -> None:
         """Fetch the pages of earlier runs that no page led to, to see what became of them."""
         # Pages in the queue are linked, and not fetched because of maxLinks.

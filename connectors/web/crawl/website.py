@@ -7,16 +7,20 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import count
+from http.cookiejar import CookieJar
+from itertools import count, islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from connectors.web.builtin import robots as robots_files
+from connectors.web.builtin.client import shared_client
 from connectors.web.crawl.page import ROBOTS, Rules, read_content
+from connectors.web.crawl.sitemap import Sitemap
 from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
 from retrieval.database.database import Database
@@ -75,6 +79,7 @@ class PreviousVersions:
         return RawContent(to, url, stored.media_type, to.stat().st_size, version=stored.version, url=url)
 
 
+MAX_SITEMAPS = 50
 MAX_PROBES = 3
 """Addresses that do not exist, fetched to see how a site answers for those."""
 PIECE_PAGES = 32
@@ -109,10 +114,10 @@ class Website:
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
-        options = replace(ScrapeOptions.of(config), check=rules.check)
+        options = replace(ScrapeOptions.of(config), check=rules.check, cookies=CookieJar())
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
             earlier = PreviousVersions(self._db, self._files, request.scope)
-            fetching = Fetching(self._scraper, earlier, options, Path(folder))
+            fetching = Fetching(self._scraper, earlier, options, Path(folder), self._listed(config, rules, limits.seen))
             frontier_pages = frontier.load_frontier(self._db, request.job_run_id)
             known_pages = page_removals.list_known(self._db, request.job_run_id)
             walk = Walk(config["url"], rules, limits, frontier_pages, fetching.probe, known_pages)
@@ -123,6 +128,18 @@ class Website:
         if crawl.later:
             raise crawl.later
         yield Page((), str(next(numbers)), done=True)
+
+    def _listed(self, config: Mapping[str, Any], rules: Rules, limit: int) -> Iterator[str]:
+        """Yield the pages of the sitemaps that robots.txt names, `limit` at most."""
+        if self._robots is None or not config.get("useSitemap", True):
+            return
+        try:
+            sitemaps = self._robots.rules(config["url"]).sitemaps
+        except Retryable:
+            return
+        reader = Sitemap(self._scraper, shared_client(), self._robots)
+        for address in sitemaps[:MAX_SITEMAPS]:
+            yield from islice(reader.iter_pages(address, rules), limit)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """One page again, after the crawl; None if it is still the item's version."""
@@ -140,6 +157,8 @@ class Fetching:
     earlier: PreviousVersions
     options: ScrapeOptions
     folder: Path
+    listed: Iterable[str] = ()
+    """Addresses of the site's sitemaps."""
     probes: list[str] = field(default_factory=list)
 
     def probe(self, url: str) -> str:
@@ -176,9 +195,17 @@ class _Crawl:
             yield from self._fetched(pool, self._first())
             if not self.later:
                 piece = Piece()
+                self._walk.add_listed(self._with.listed, piece)
+                yield from self._fetched(pool, piece)
+            if not self.later:
+                piece = Piece()
                 self._walk.release(piece)
                 self._walk.ask_known()
                 yield from self._fetched(pool, piece)
+            if not self.later:
+                piece = Piece()
+                self._walk.report_limits(piece)
+                yield piece
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -66,8 +66,6 @@ def make_content(page: Document, name: str, to: Path, most: int, final: str) -> 
     return scraping_api.markdown_page(page.markdown or "", name, to, most, final, about)
 
 
-TOO_DEEP = "It lies more links away from the start page than maxDepth."
-BEYOND = "maxLinks was reached before it."
 NAMELESS = "Firecrawl does not say where it lies."
 
 
@@ -125,7 +123,7 @@ class Pages:
 
     def _take(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
         status = page.metadata_typed.status_code or 200
-        if why := self._refusal(asked) or (BEYOND if self.full else ""):
+        if why := self._refusal(asked) or (web_pages.BEYOND_LIMIT if self.full else ""):
             piece.skip(why)
             self._follow(page.links or (), self.limits.depth, piece)
         elif status >= 400:
@@ -141,7 +139,7 @@ class Pages:
     def _refusal(self, url: str) -> str:
         """Reason why a page was not requested. The depth of a page without a link to it is unknown."""
         if self._depths.get(url, 0) > self.limits.depth:
-            return TOO_DEEP
+            return web_pages.TOO_DEEP
         why = self.rules.refusal(url)
         return "" if url == self.start and why == NOT_INCLUDED else why
 

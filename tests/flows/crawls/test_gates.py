@@ -1,0 +1,126 @@
+"""Pages that lead on, sites that want a cookie, and what a crawl does not reach."""
+
+import pytest
+
+from tests.flows.crawling import crawl, names, reasons
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_identity import page
+from tests.flows.crawls.test_sitemap import pages, urlset, xml
+from tests.flows.crawls.test_url_list import answer, html
+from tests.flows.crawls.test_website import linked
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+REFRESH = '<html><head><meta http-equiv="refresh" content="{}; url={}"></head><body>One moment …</body></html>'
+SCRIPT = "<html><head><script>{}</script></head><body></body></html>"
+
+
+def paths(space, site, run):
+    return sorted(name.removeprefix(site.url) for name in names(space, run))
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        REFRESH.format(0, "/en/"),
+        REFRESH.format("3", "en/"),
+        SCRIPT.format("window.location.href = '/en/';"),
+        SCRIPT.format('location.replace("/en/")'),
+    ],
+)
+def test_a_page_that_leads_on_is_followed_and_is_no_document(space, site, gate):
+    site.pages = {"/": gate, "/en/": linked("/en/", ["/en/owls"]), "/en/owls": linked("/en/owls", [])}
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert paths(space, site, run) == ["/en/", "/en/owls"]
+    assert reasons(space, run) == {}
+
+
+def test_a_page_with_text_that_reloads_itself_or_a_circle_of_gates_is_no_redirect(space, site):
+    news = page("Owls were seen in the valley again; the council will count them. " * 8)
+    site.pages = {
+        "/": news.replace("<head>", '<head><meta http-equiv="refresh" content="0; url=/a">').replace(
+            "</p>", "</p><a href='/a'>A</a>"
+        ),
+        "/a": REFRESH.format(0, "/b"),
+        "/b": REFRESH.format(0, "/a"),
+    }
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert "/" in paths(space, site, run)
+    assert len(site.paths()) < 20
+
+
+def test_cookies_last_for_a_crawl_and_no_longer(space, site):
+    def guarded(path, text):
+        def serve(headers):
+            if "visitor=" in headers.get("cookie", ""):
+                return html(text)
+            return answer(status="302 Found", location=path, set_cookie="visitor=7; Path=/")
+
+        return serve
+
+    site.pages = {
+        "/": guarded("/", linked("/", ["/owls", "/bats"])),
+        "/owls": guarded("/owls", linked("/owls", [])),
+        "/bats": guarded("/bats", linked("/bats", [])),
+    }
+    for _ in range(2):
+        site.asked.clear()
+        run = crawl(space, "WEBSITE", url=f"{site.url}/")
+        assert paths(space, site, run) == ["/", "/bats", "/owls"]
+        assert site.paths().count("/") == 2
+        assert len(site.paths()) == 4
+    assert lists.ingest(space, f"{site.url}/owls").failed == []
+
+
+def test_a_page_that_only_a_script_in_its_head_fills_says_so(space, site):
+    site.pages["/app"] = "<html><head><script>start()</script></head><body><div id=root></div></body></html>"
+    (failed,) = lists.ingest(space, f"{site.url}/app").failed
+    assert "application shell" in failed.error
+
+
+def test_a_page_of_27_megabytes_names_the_limit(space, site):
+    site.pages["/large"] = "<html><body>" + "<p>Owls hunt mice at night.</p>" * 900_000 + "</body></html>"
+    (failed,) = lists.ingest(space, f"{site.url}/large").failed
+    assert "10 MiB" in failed.error
+
+
+def chain(site, length):
+    """Pages of news, each of which leads to the older one."""
+    site.pages = {f"/news/{number}": linked(f"/news/{number}", [f"/news/{number + 1}"]) for number in range(length)}
+    site.pages["/"] = linked("/", ["/news/0"])
+
+
+def test_what_lies_deeper_than_the_depth_is_counted_with_what_to_set(space, site):
+    chain(site, 8)
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=5)
+    assert len(names(space, run)) == 6
+    (notice,) = space.run(run).notices
+    assert (notice.count, "maxDepth" in notice.reason) == (1, True)
+
+
+def test_what_lies_beyond_the_limit_is_counted_with_what_to_set(space, site):
+    site.pages = {f"/p{number}": linked(f"/p{number}", []) for number in range(9)}
+    site.pages["/"] = linked("/", list(site.pages))
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxLinks=4)
+    assert len(names(space, run)) == 4
+    (notice,) = space.run(run).notices
+    assert notice.count == 6
+    assert "set maxLinks to 10" in notice.reason
+
+
+@pytest.mark.parametrize(("config", "found"), [({}, 21), ({"useSitemap": False}, 6), ({"maxLinks": 9}, 9)])
+def test_pages_of_the_sitemaps_that_robots_names_are_ingested_too(space, site, config, found):
+    chain(site, 20)
+    site.pages["/map.xml"] = xml(pages(site, *[path for path in site.pages if path != "/"]))
+    robots = f"User-agent: *\nDisallow:\nSitemap: {site.url}/map.xml\n"
+    site.pages["/robots.txt"] = answer(robots.encode(), content_type="text/plain")
+    lists._forget()
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=5, **config)
+    assert len(names(space, run)) == found
+    assert ("maxLinks" in "".join(notice.reason for notice in space.run(run).notices)) == ("maxLinks" in config)
+
+
+def test_a_sitemap_of_another_host_fails_with_the_reason(space, site):
+    site.pages["/sitemap.xml"] = xml(urlset(*((f"https://other.example/{number}", "") for number in range(3))))
+    run = space.run(crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
+    assert run.outcome == "FAILED"
+    assert "All 3 pages of the sitemap lie on another host" in run.failed[0].error
