@@ -98,7 +98,28 @@ _ODF = "application/vnd.oasis.opendocument."
 PLAIN = Kind("plain text", "text/plain", ("txt", "text", "log", "rst"), text=True)
 MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
 HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
-XML = Kind("XML", "application/xml", ("xml",), text=True)
+XML = Kind(
+    "XML",
+    "application/xml",
+    (
+        "xml",
+        "fodt",
+        "fods",
+        "fodp",
+        "fodg",
+        "fb2",
+        "nxml",
+        "dbk",
+        "docbook",
+        "dita",
+        "tei",
+        "svg",
+        "kml",
+        "rss",
+        "atom",
+    ),
+    text=True,
+)
 CSV = Kind("CSV", "text/csv", ("csv",), text=True)
 TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
 JSON = Kind("JSON", "application/json", ("json",), text=True)
@@ -228,7 +249,8 @@ def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
         return EML
     if _HTML_START.match(text.lstrip("\ufeff \t\r\n")):
         return HTML
-    if wanted is None and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
+    # Word and Excel of 2003 save XML under the endings of their binary formats.
+    if (wanted is None or wanted is PLAIN or not wanted.text) and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
         return XML
     if wanted is not None and not wanted.text:
         raise Skippable(

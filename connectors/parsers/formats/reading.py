@@ -17,8 +17,10 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Reader
 from connectors.parsers.formats import (
     docx,
+    flat_packages,
     html_text,
     mail_text,
+    markup,
     opendocument,
     pdf,
     ppt,
@@ -87,7 +89,7 @@ _READERS: dict[Kind, Reader] = {
     detect.RTF: rtf.read_document,
     detect.EPUB: html_text.read_epub,
     detect.HTML: html_text.read_html,
-    detect.XML: texts.read_xml,
+    detect.XML: markup.read_xml,
     detect.EML: mail_text.read_mail,
     detect.MSG: mail_text.read_mail,
     detect.XLSX: spreadsheets.read_document,
@@ -130,6 +132,16 @@ def _read_document(task: Task) -> Reply:
     kind = _looked_into(_kind_of(path, task), path, task)
     if kind is detect.TNEF:
         return _winmail(path, task)
+    if kind is detect.XML:
+        with flat_packages.packed_copy(path) as copy:
+            if copy is not None:
+                reply = _read_kind(_looked_into(detect.ZIP, copy, task), copy, task)
+                properties = {**reply.properties, "fileSize": path.stat().st_size}
+                return msgspec.structs.replace(reply, properties=properties)
+    return _read_kind(kind, path, task)
+
+
+def _read_kind(kind: Kind, path: Path, task: Task) -> Reply:
     reply = _read_text(kind, path, task)
     return reply if kind in _LISTED else _with_members(kind, path, task, reply)
 

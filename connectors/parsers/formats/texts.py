@@ -1,4 +1,4 @@
-"""Texts that are stored as they are, so that offsets into them stay exact; JSON in lines; the text of XML."""
+"""Texts that are stored as they are, so that offsets into them stay exact; JSON in lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lxml import etree
-
-from connectors.parsers import detect, document
+from connectors.parsers import detect
 from connectors.parsers.detect import Kind
-from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Reply
 from retrieval.errors import Skippable
 
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=%]*")
@@ -76,59 +73,3 @@ def _indented(text: str) -> str:
         elif token == ":":  # noqa: S105 - punctuation
             parts.append(" ")
     return "".join(parts)
-
-
-_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
-_LABELLED = 200
-"""Characters up to which a text stands behind the name of its element; a longer one is prose."""
-
-
-def read_xml(kind: Kind, path: Path, task: Task) -> Document:
-    """Return the words of the elements, without entities, which may be outside of the file. Skippable if damaged."""
-    source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
-    writer = _Writer()
-    parser = etree.XMLParser(target=writer, recover=True, resolve_entities=False, no_network=True, huge_tree=True)
-    try:
-        parser.feed(_DECLARATION.sub("", source).encode())
-        lines = parser.close()
-    except etree.XMLSyntaxError as error:
-        raise document.damaged_file(kind) from error
-    return Document(strip_invisible("\n".join(lines).strip() + "\n"))
-
-
-class _Writer:
-    """Writes the lines of a document."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._words: list[str] = []
-        self._leaf = False
-
-    def start(self, name: str, _attributes: object) -> None:
-        if not self._lines:
-            self._lines += [f"# {_local(name)}", ""]
-        self._write("")
-        self._leaf = True
-
-    def end(self, name: str) -> None:
-        self._write(_local(name) if self._leaf else "")
-        if not self._leaf and self._lines[-1]:
-            self._lines.append("")
-        self._leaf = False
-
-    def data(self, text: str) -> None:
-        self._words.append(text)
-
-    def close(self) -> list[str]:
-        return self._lines
-
-    def _write(self, label: str) -> None:
-        text = " ".join("".join(self._words).split())
-        self._words.clear()
-        if text:
-            self._lines.append(f"{label}: {text}" if label and len(text) <= _LABELLED else text)
-
-
-def _local(name: str) -> str:
-    """The name of an element without its namespace."""
-    return name.rpartition("}")[2].rpartition(":")[2]

@@ -1,0 +1,360 @@
+"""XML of any vocabulary as Markdown: headings, paragraphs with inline elements, lists, tables, labelled values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from lxml import etree
+
+from connectors.parsers import detect, document
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import blocks, html_text
+from connectors.parsers.messages import Task
+
+_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
+_LABELLED_CHARACTERS: Final = 200
+"""A leaf's text up to this length has the name of its element before it; a longer one is prose."""
+_MAX_DEPTH: Final = 150
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{200,}={0,2}\s*")
+_BASE64_LINE: Final = 40
+_HTML: Final = re.compile(r"<(?:p|br|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6])\b[^<>]*>", re.IGNORECASE)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
+_PROSE: Final = _words(
+    "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
+    " def definition entry td th text tspan desc abstract seg subtitle remark"
+)
+_FORMATTING: Final = _words(
+    "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
+    " ext-link ulink link phrase literal sub sup subscript superscript strikethrough overline tspan mi mo mn mtext"
+)
+_FRONT_MATTER: Final = _words(
+    "front article-meta title-group title-info description info articleinfo bookinfo sectioninfo prolog header"
+    " teiheader filedesc titlestmt us-bibliographic-data-grant bibliographic-data"
+)
+_TITLES: Final = _words("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
+_LISTS: Final = _words("list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist")
+_ORDERED: Final = _words("orderedlist ol procedure steps")
+_ITEMS: Final = _words("list-item listitem li item step member dlentry varlistentry def-item")
+_TABLES: Final = _words("table informaltable utable")
+_VERBATIM: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
+_NOTES: Final = _words("fn footnote")
+_BLOCKS: Final = (
+    _PROSE - _words("quote term text tspan seg content desc")
+    | _TITLES - _words("title article-title book-title chapter-title")
+    | _LISTS
+    | _ORDERED
+    | _ITEMS
+    | _TABLES
+    | _VERBATIM
+    | _words(
+        "fig figure table-wrap disp-quote blockquote note warning tip caution important sec section caption example"
+    )
+    | _words("mediaobject tables table-wrap-foot boxed-text")
+)
+_SILENT: Final = _words("script stylesheet object-id indexterm")
+_SCRIPTS: Final = {
+    "sup": "^", "superscript": "^", "msup": "^", "sub": "_", "subscript": "_", "msub": "_", "msubsup": "_",
+    "mfrac": "/", "msqrt": "√",
+}  # fmt: skip
+_SHOWN: Final = str.maketrans({"\0": "\n", "\x01": "  "})
+_BREAKS: Final = _words("br break lb linebreak")
+
+
+def read_xml(kind: Kind, path: Path, task: Task) -> Document:
+    """The text of the elements, without entities, which may be outside of the file. Skippable if damaged."""
+    source = detect.text_of(path.read_bytes(), task.media_type, markup=True)
+    parser = etree.XMLParser(
+        recover=True, resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(_DECLARATION.sub("", source).encode(), parser)
+    except etree.XMLSyntaxError as error:
+        raise document.damaged_file(kind) from error
+    if root is None:
+        raise document.damaged_file(kind)
+    return _Writer(root).document()
+
+
+class _Writer:
+    """Writes one document."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._document_title = ""
+        self._notes: list[str] = []
+        self._lines: list[str] = []
+        self._skipped: list[str] = []
+        self._label = ""
+
+    def document(self) -> Document:
+        self._document_title = title = self._title()
+        self._lines = [f"# {title or _name(self._root)}", ""]
+        self._write(self._root, 1)
+        if not any(map(str.isalnum, "".join(self._lines[2:]))):
+            self._lines += _attribute_lines(self._root)
+        text = strip_invisible(re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip() + "\n")
+        return Document(text, title=title, warnings=self._warnings())
+
+    def _title(self) -> str:
+        """The title that belongs to the root or its front matter, not to a section or record of it."""
+        titles = (
+            part
+            for part in self._root.iter(etree.Element)
+            if _name(part) in _TITLES
+            and all(above is self._root or _name(above) in _FRONT_MATTER for above in part.iterancestors())
+        )
+        return next((line for part in titles if (line := detect.one_line(self._inline(part)))), "")
+
+    def _warnings(self) -> tuple[str, ...]:
+        if not self._skipped:
+            return ()
+        names = ", ".join(dict.fromkeys(self._skipped))
+        return (f"Not read: embedded files in base64 ({len(self._skipped):,}): {names}.",)
+
+    def _write(self, node: Any, depth: int) -> None:
+        """Write an element that holds blocks. `depth`: of its titles."""
+        for part in node:
+            name = _name(part)
+            if name in _SILENT:
+                continue
+            if name in _TABLES and (rows := _rows(part, self)):
+                self._table(part, rows)
+            elif name in _LISTS | _ORDERED:
+                self._paragraphs(self._items(part, 0))
+            elif name in _VERBATIM:
+                text = "".join(part.itertext()).strip("\n")
+                self._paragraphs([f"```\n{text}\n```"] if text.strip() else [])
+            elif name == "label" and not len(part) and part.getnext() is not None:
+                self._label = " ".join((part.text or "").split())
+            elif name in _TITLES and (name != "head" or _is_paragraph(part) or not len(part)):
+                self._heading(part, depth)
+            elif len(part) and not _is_paragraph(part) and depth < _MAX_DEPTH and name != "caption":
+                self._container(part, name, depth)
+            else:
+                self._leaf(part, name)
+
+    def _container(self, part: Any, name: str, depth: int) -> None:
+        start = len(self._lines)
+        has_title = any(_name(child) in _TITLES for child in part)
+        sheet = next((value for key, value in part.items() if key.endswith("}Name")), "") if name == "worksheet" else ""
+        self._paragraphs([f"## {detect.one_line(sheet)}"] if sheet else [])
+        self._write(part, depth + has_title)
+        if name in _NOTES and len(self._lines) > start:
+            note = " ".join(filter(None, self._lines[start:]))
+            self._lines[start:] = [f"Footnote: {note}", ""]
+        if self._lines[-1]:
+            self._lines.append("")
+
+    def _heading(self, part: Any, depth: int) -> None:
+        words = detect.one_line(f"{self._pending_label()} {self._inline(part)}")
+        if words and words == self._document_title:
+            self._document_title = ""  # it is written once
+        elif words:
+            self._paragraphs([f"{'#' * min(max(depth, 2), 6)} {words}"])
+        self._write_notes()
+
+    def _leaf(self, part: Any, name: str) -> None:
+        if self._is_binary(part):
+            return
+        text = self._inline(part)
+        if not text:
+            return
+        is_page = not len(part) and _HTML.search(text)
+        text = html_text.page_body(text) if is_page else text
+        label = self._pending_label()
+        if name in _PROSE or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
+            self._paragraphs([f"{label} {text}".strip()])
+        else:
+            self._lines.append(f"{_spelled(part)}: {f'{label} {text}'.strip()}")
+        self._write_notes()
+
+    def _write_notes(self) -> None:
+        notes, self._notes = self._notes, []
+        self._paragraphs(notes)
+
+    def _pending_label(self) -> str:
+        label, self._label = self._label, ""
+        return label
+
+    def _paragraphs(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            if self._lines[-1]:
+                self._lines.append("")
+            self._lines += [text, ""]
+
+    def _is_binary(self, part: Any) -> bool:
+        """Base64 of a file, which is left out and reported."""
+        text = part.text or ""
+        if len(part) or len(text) < _LABELLED_CHARACTERS or not _BASE64.fullmatch(text):
+            return False
+        if min(map(len, text.split()[:-1]), default=_BASE64_LINE) < _BASE64_LINE:
+            return False  # words
+        label = next((value for key, value in part.items() if key.rpartition("}")[2] in ("id", "name")), "")
+        self._skipped.append(detect.one_line(label or _spelled(part)))
+        return True
+
+    def _inline(self, node: Any) -> str:
+        """The text of a paragraph; blocks within it are separated by line ends."""
+        text = "".join(self._pieces(node, 0))
+        lines = (" ".join(line.split()) for line in text.split("\n"))
+        return "\n".join(filter(None, lines)).translate(_SHOWN)
+
+    def _pieces(self, node: Any, depth: int) -> Iterator[str]:
+        yield _spaced(node.text)
+        joint = " " if _holds_values(node) else ""
+        for part in node:
+            yield from self._piece(part, _name(part), depth)
+            yield joint
+            yield _spaced(part.tail)
+
+    def _piece(self, part: Any, name: str, depth: int) -> Iterator[str]:
+        if name in _TABLES and (rows := _rows(part, self)):
+            yield f"\n{_protected(blocks.grid_markdown(rows))}\n"
+        elif name in _LISTS | _ORDERED:
+            yield "\n" + _protected("\n".join(self._items(part, 0))) + "\n"
+        elif name in _BREAKS:
+            yield "\n"
+        elif name in _SCRIPTS and (len(part) or (part.text or "").strip()):
+            yield from self._script(part, name, depth)
+        elif name in _NOTES:
+            if words := " ".join(self._inline(part).split()):
+                self._notes.append(f"Footnote: {words}")
+        elif name not in _SILENT and not self._is_binary(part):
+            edge = "\n" if name in _BLOCKS else ""
+            yield edge
+            yield from self._pieces(part, depth + 1) if depth < _MAX_DEPTH else part.itertext()
+            yield edge
+
+    def _script(self, part: Any, name: str, depth: int) -> Iterator[str]:
+        """Superscripts, subscripts and fractions, as they are typed."""
+        if not name.startswith("m") or len(part) < 2:
+            words = "".join(self._pieces(part, depth + 1)).strip()
+            yield f"{_SCRIPTS[name]}({words})"
+            return
+        first, *scripts = ("".join(self._pieces(child, depth + 1)).strip() for child in part)
+        yield f"({first})" if name == "mfrac" else first
+        signs = "_^" if name == "msubsup" else _SCRIPTS[name]
+        yield from (f"{sign}({words})" for sign, words in zip(signs, scripts, strict=False))
+
+    def _items(self, node: Any, level: int) -> Iterator[str]:
+        is_ordered = _name(node) in _ORDERED or node.get("list-type", "") == "order"
+        number = 0
+        lines = []
+        for part in node:
+            if _name(part) in _TITLES and (words := self._inline(part)):
+                lines.append(words)
+                continue
+            inner = [child for child in part.iter(etree.Element) if child is not part and _is_list(child)]
+            nested = [child for child in inner if not any(_is_list(above) for above in _between(child, part))]
+            for child in nested:
+                child.getparent().remove(child)
+            if words := " ".join(self._inline(part).split()):
+                number += 1
+                mark = f"{number}." if is_ordered else "-"
+                lines.append(f"{'  ' * level}{mark} {words}")
+            if level < _MAX_DEPTH:
+                for child in nested:
+                    lines += list(self._items(child, level + 1))
+        yield from ["\n".join(lines)] if lines else []
+
+    def _table(self, part: Any, rows: list[list[blocks.Cell]]) -> None:
+        titles = (child for child in part if _name(child) in (*_TITLES, "caption"))
+        captions = [words for child in titles if (words := self._inline(child))]
+        self._paragraphs([f"{self._pending_label()} {' '.join(captions)}".strip()] if captions else [])
+        text = blocks.grid_markdown(rows)
+        self._paragraphs([text] if text else [])
+
+    def cell(self, node: Any) -> str:
+        return " ".join(self._inline(node).split())
+
+
+def _spaced(text: str | None) -> str:
+    return re.sub(r"\s+", " ", text) if text else ""
+
+
+def _protected(markdown: str) -> str:
+    """Lines whose ends and indents stay as they are when the white space of a paragraph is collapsed."""
+    return markdown.replace("\n", "\0").replace("  ", "\x01")
+
+
+def _name(node: Any) -> str:
+    """The name of an element in lower case, without its namespace; "" for what is no element."""
+    return _spelled(node).lower()
+
+
+def _spelled(node: Any) -> str:
+    return node.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(node.tag, str) else ""
+
+
+def _is_paragraph(node: Any) -> bool:
+    """Text stands next to its elements, or it is a paragraph by its name."""
+    name = _name(node)
+    if name in _PROSE and not _has_blocks(node):
+        return True
+    return bool((node.text or "").strip()) or any((part.tail or "").strip() for part in node)
+
+
+def _has_blocks(node: Any) -> bool:
+    return any(_name(part) in _BLOCKS for part in node)
+
+
+def _holds_values(node: Any) -> bool:
+    """Its elements are values next to each other, not parts of one word or sentence."""
+    if len(node) < 2 or (node.text or "").strip() or any((part.tail or "").strip() for part in node):
+        return False
+    return not all(_name(part) in _FORMATTING or _name(part).startswith("m") for part in node)
+
+
+def _is_list(node: Any) -> bool:
+    return _name(node) in _LISTS | _ORDERED
+
+
+def _between(node: Any, above: Any) -> Iterator[Any]:
+    for parent in node.iterancestors():
+        if parent is above:
+            return
+        yield parent
+
+
+def _rows(table: Any, writer: _Writer) -> list[list[blocks.Cell]]:
+    """The cells of a table of HTML or CALS; [] for an element that is none."""
+    rows = [row for row in table.iter(etree.Element) if _name(row) in ("tr", "row") and _table_of(row) is table]
+    names: dict[str, int] = {}
+    for number, column in enumerate((part for part in table.iter(etree.Element) if _name(part) == "colspec"), 1):
+        names[column.get("colname", str(number))] = number
+    grid = []
+    for row in rows:
+        cells = [part for part in row if _name(part) in ("td", "th", "entry", "cell")]
+        grid.append([(writer.cell(part), _height(part), _width(part, names)) for part in cells])
+    return [row for row in grid if row]
+
+
+def _table_of(row: Any) -> Any:
+    return next((above for above in row.iterancestors() if _name(above) in _TABLES), None)
+
+
+def _height(cell: Any) -> int:
+    return blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
+
+
+def _width(cell: Any, names: dict[str, int]) -> int:
+    first, last = names.get(cell.get("namest", ""), 0), names.get(cell.get("nameend", ""), 0)
+    return last - first + 1 if 0 < first < last else blocks.whole_number(cell.get("colspan"), 1)
+
+
+def _attribute_lines(root: Any) -> Iterator[str]:
+    """Values that stand in attributes only, a line for each element."""
+    for node in root.iter(etree.Element):
+        values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
+        if values:
+            yield f"{_spelled(node)}: {'; '.join(values)}"
