@@ -124,6 +124,8 @@ CSV = Kind("CSV", "text/csv", ("csv",), text=True)
 TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
 JSON = Kind("JSON", "application/json", ("json",), text=True)
 JSONL = Kind("JSONL", "application/x-ndjson", ("jsonl", "ndjson"), text=True)
+NOTEBOOK = Kind("Jupyter notebook", "application/x-ipynb+json", ("ipynb",), text=True)
+SUBTITLES = Kind("subtitles (SRT, VTT)", "text/vtt", ("vtt", "srt", "sbv", "ass", "ssa"), text=True)
 PDF = Kind("PDF", "application/pdf", ("pdf",))
 RTF = Kind("RTF", "application/rtf", ("rtf",))
 EML = Kind("EML", "message/rfc822", ("eml", "mht", "mhtml"))
@@ -172,6 +174,8 @@ KINDS = (
     XML,
     JSON,
     JSONL,
+    NOTEBOOK,
+    SUBTITLES,
     MARKDOWN,
     PLAIN,
     EML,
@@ -203,6 +207,11 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
 )
 _HTML_START = re.compile(
     r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_NOTEBOOK_START = re.compile(r'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
+_SUBTITLES_START = re.compile(
+    r"WEBVTT(?:\s|$)|\s*(?:\d+[ \t]*\r?\n)?[ \t]*(?:\d{1,3}:)?\d{1,2}:\d\d[.,]\d{1,3}[ \t]*-->|\[Script Info\]",
+    re.IGNORECASE,
 )
 _SIGNED_START = re.compile(
     rb"\x30.{1,12}?\x06[\x09\x0b]\x2a\x86\x48\x86\xf7\x0d\x01(?:\x07[\x01-\x06]|\x09\x10\x01)"
@@ -252,6 +261,10 @@ def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
     # Word and Excel of 2003 save XML under the endings of their binary formats.
     if (wanted is None or wanted is PLAIN or not wanted.text) and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
         return XML
+    if wanted in (None, PLAIN) and _SUBTITLES_START.match(text.lstrip("\ufeff")):
+        return SUBTITLES
+    if wanted in (None, JSON) and _NOTEBOOK_START.match(text.lstrip("\ufeff")) and '"cell_type"' in text:
+        return NOTEBOOK
     if wanted is not None and not wanted.text:
         raise Skippable(
             f"The file is named like {wanted.label} but holds no {wanted.label}: it is damaged or misnamed. "

@@ -1,0 +1,102 @@
+"""Jupyter notebooks as Markdown: texts, code, and the outputs that are text or tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.parsers import detect, document
+from connectors.parsers.detect import Kind
+from connectors.parsers.document import Document, strip_invisible
+from connectors.parsers.formats import html_text
+from connectors.parsers.messages import Task
+
+_TERMINAL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_EMBEDDED: Final = re.compile(
+    r"!\[([^\]\n]*)\]\((?:attachment:[^)\n]*|data:[^)\n]*)\)|data:[\w.+-]+/[\w.+-]+;base64,[\w+/=%]*"
+)
+_TABLE: Final = re.compile(r"<table\b", re.IGNORECASE)
+_TEXT_TYPES: Final = ("text/markdown", "text/html", "text/plain", "text/latex", "application/json")
+
+
+def read_document(kind: Kind, path: Path, task: Task) -> Document:
+    """The cells in their order. Skippable if the file is damaged."""
+    try:
+        notebook = json.loads(detect.text_of(path.read_bytes(), task.media_type))
+        reader = _Reader(_language(notebook))
+        text = "\n\n".join(part for cell in _cells(notebook) for part in reader.parts(cell))
+        title = str(notebook.get("metadata", {}).get("title") or "")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise document.damaged_file(kind) from error
+    notices = (f"Not read: pictures and programs among the outputs ({reader.skipped:,}).",) if reader.skipped else ()
+    return Document(strip_invisible(f"{text}\n"), title=title, warnings=notices)
+
+
+def _language(notebook: dict[str, Any]) -> str:
+    about = notebook.get("metadata", {})
+    return str(about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or "")
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The cells of format 4, or of the sheets of format 3."""
+    for sheet in (notebook, *notebook.get("worksheets", ())):
+        yield from sheet.get("cells", ())
+
+
+class _Reader:
+    """Writes the cells of one notebook; `skipped` counts the outputs without text."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self.skipped = 0
+
+    def parts(self, cell: dict[str, Any]) -> Iterator[str]:
+        source = _joined(cell.get("source", cell.get("input", ""))).strip("\n")
+        kind = cell.get("cell_type")
+        if kind == "heading":
+            source = f"{'#' * int(cell.get('level', 1))} {source}"
+        if kind != "code":
+            words = _EMBEDDED.sub(lambda match: match[1] or "", source)
+            self.skipped += len(_EMBEDDED.findall(source))
+            yield from [words] if words.strip() else []
+            return
+        if source.strip():
+            yield _fenced(source, self._language)
+        for output in cell.get("outputs", ()):
+            yield from filter(None, [self._output(output)])
+
+    def _output(self, output: dict[str, Any]) -> str:
+        kind = output.get("output_type")
+        if kind == "stream":
+            return _fenced(_joined(output.get("text", "")))
+        if kind in ("error", "pyerr"):
+            return _fenced(f"{output.get('ename', '')}: {output.get('evalue', '')}")
+        data = output.get("data", {"text/plain": output.get("text", ""), "text/html": output.get("html", "")})
+        texts = {name: _joined(data[name]) for name in _TEXT_TYPES if data.get(name)}
+        self.skipped += any(not name.startswith("text/") and name not in _TEXT_TYPES for name in data)
+        page = texts.get("text/html", "")
+        if page and (_TABLE.search(page) or "text/plain" not in texts):
+            return html_text.page_body(page)
+        if "text/markdown" in texts:
+            return _EMBEDDED.sub("", texts["text/markdown"])
+        return _fenced(
+            next((texts[name] for name in ("text/plain", "text/latex", "application/json") if name in texts), "")
+        )
+
+
+def _joined(text: Any) -> str:
+    if isinstance(text, dict):
+        return json.dumps(text, ensure_ascii=False, indent=1)
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """Code or output between fences that it does not hold itself."""
+    text = _TERMINAL.sub("", text).strip("\n")
+    # A progress bar returns to the start of its line; the last state stays on the screen.
+    text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text}\n{fence}" if text.strip() else ""
