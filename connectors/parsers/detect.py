@@ -128,7 +128,8 @@ NOTEBOOK = Kind("Jupyter notebook", "application/x-ipynb+json", ("ipynb",), text
 SUBTITLES = Kind("subtitles (SRT, VTT)", "text/vtt", ("vtt", "srt", "sbv", "ass", "ssa"), text=True)
 PDF = Kind("PDF", "application/pdf", ("pdf",))
 RTF = Kind("RTF", "application/rtf", ("rtf",))
-EML = Kind("EML", "message/rfc822", ("eml", "mht", "mhtml"))
+EML = Kind("EML", "message/rfc822", ("eml", "emlx", "mht", "mhtml"))
+MBOX = Kind("MBOX", "application/mbox", ("mbox", "mbx"))
 DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx", "dotm"), packed=True)
 PPTX = Kind(
     "PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"), packed=True
@@ -179,6 +180,7 @@ KINDS = (
     MARKDOWN,
     PLAIN,
     EML,
+    MBOX,
     MSG,
     TNEF,
     SIGNED,
@@ -219,6 +221,7 @@ _SIGNED_START = re.compile(
     re.DOTALL,
 )
 """The first bytes of a CMS message (RFC 5652): its type, after a length or two."""
+_MAILBOX_START = re.compile(rb"From \S+[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:)")
 _PGP_START = b"-----BEGIN PGP MESSAGE-----"
 _MAIL_START = re.compile(
     rb"(?:Received|Return-Path|Delivered-To|MIME-Version): |Content-Type: multipart/"
@@ -254,23 +257,29 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
 
 
 def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
-    if wanted is EML or (wanted is None and _MAIL_START.match(head)):
-        return EML
-    if _HTML_START.match(text.lstrip("\ufeff \t\r\n")):
-        return HTML
-    # Word and Excel of 2003 save XML under the endings of their binary formats.
-    if (wanted is None or wanted is PLAIN or not wanted.text) and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
-        return XML
-    if wanted in (None, PLAIN) and _SUBTITLES_START.match(text.lstrip("\ufeff")):
-        return SUBTITLES
-    if wanted in (None, JSON) and _NOTEBOOK_START.match(text.lstrip("\ufeff")) and '"cell_type"' in text:
-        return NOTEBOOK
+    if kind := _by_content(head, text.lstrip("\ufeff \t\r\n"), wanted):
+        return kind
     if wanted is not None and not wanted.text:
         raise Skippable(
             f"The file is named like {wanted.label} but holds no {wanted.label}: it is damaged or misnamed. "
             "Save it again from the program that made it, or give it the ending of what it is."
         )
     return wanted or PLAIN
+
+
+def _by_content(head: bytes, text: str, wanted: Kind | None) -> Kind | None:
+    """The kind that the first characters show, where the name promises none or less."""
+    is_unnamed, is_plain = wanted is None, wanted in (None, PLAIN)
+    checks = (
+        (MBOX, (is_plain or wanted is MBOX) and _MAILBOX_START.match(head)),
+        (EML, wanted is EML or (is_unnamed and _MAIL_START.match(head))),
+        (HTML, _HTML_START.match(text)),
+        # Word and Excel of 2003 save XML under the endings of their binary formats.
+        (XML, (is_plain or (wanted is not None and not wanted.text)) and text.startswith("<?xml")),
+        (SUBTITLES, is_plain and _SUBTITLES_START.match(text)),
+        (NOTEBOOK, (is_unnamed or wanted is JSON) and _NOTEBOOK_START.match(text) and '"cell_type"' in text),
+    )
+    return next((kind for kind, is_shown in checks if is_shown), None)
 
 
 def kind_by_name(name: str, media_type: str) -> Kind | None:

@@ -77,7 +77,7 @@ def _recognised(image: Image, wanted: Recognise) -> Recognised:
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
-_LISTED = (detect.ZIP, detect.SIGNED)
+_LISTED = (detect.ZIP, detect.SIGNED, detect.MBOX)
 """Containers without a text of their own."""
 _READERS: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import email
+import io
 import mimetypes
+import quopri
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from email.errors import HeaderParseError
+from email.errors import CloseBoundaryNotFoundDefect, HeaderParseError
+from email.generator import BytesGenerator
 from email.header import decode_header
 from email.message import EmailMessage, Message
 from enum import Enum, auto
@@ -26,10 +30,7 @@ def decode_text(part: Message) -> str:
     """The characters of a text, by the charset that it declares if that is valid, else the likeliest."""
     raw = part.get_payload(decode=True)
     data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
-    if charset == "utf-7":
-        characters = data.decode(charset, "replace")
-    else:
-        characters = decoding.decode_text(data, charset, markup=part.get_content_subtype() == "html")
+    characters = decode_charset(data, charset, markup=part.get_content_subtype() == "html")
     return detect.make_storable(characters).replace("\r\n", "\n")
 
 
@@ -45,11 +46,41 @@ def decode_words(words: str) -> str:
     """Encoded words as characters; what is none stays as it is."""
     try:
         return "".join(
-            part if isinstance(part, str) else part.decode(charset or "latin-1", "replace")
+            part if isinstance(part, str) else decode_charset(part, charset or "")
             for part, charset in decode_header(words)
         )
     except (ValueError, LookupError, HeaderParseError):
         return words
+
+
+def decode_charset(data: bytes, charset: str, *, markup: bool = False) -> str:
+    """Bytes of a body, a header or a name by a charset that mail programs use too narrowly, or wrongly."""
+    label = charset.lower().strip("\"' ")
+    if label == "utf-7":
+        return data.decode("utf-7", "replace")
+    for family, codecs in _ESCAPED.items():
+        if label.startswith(family) and (b"\x1b" in data or b"~{" in data):
+            for codec in codecs:
+                with suppress(UnicodeError):
+                    return data.decode(codec)
+    return decoding.decode_text(data, charset, markup=markup)
+
+
+_ESCAPED = {
+    "iso-2022-jp": ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_3"),
+    "iso-2022-kr": ("iso2022_kr",),
+    "hz": ("hz",),
+}
+"""Charsets that switch by escapes, with the codecs of their variants."""
+
+
+def header_of(message: Message, name: str) -> str:
+    """A header as a reader sees it, raw bytes decoded; "" without it."""
+    return decode_field(_raw_header(message, name))
+
+
+def _raw_header(message: Message, name: str) -> str:
+    return next((str(value) for key, value in message.raw_items() if key.lower() == name), "")
 
 
 _ARMOUR = re.compile(rb"-----BEGIN (?:PKCS7|CMS)-----\s+([A-Za-z0-9+/=\s]+?)-----END ")
@@ -107,6 +138,7 @@ _DECORATION_BYTES = 10_000
 """A picture up to this size that is not marked as an attachment is taken for a logo or a tracking pixel."""
 _PICTURES = "pictures within the text"
 _EMPTY = "empty attachments"
+_CUT_OFF = "what follows where the mail is cut off"
 _PGP_BLOCK = re.compile(r"^-----BEGIN PGP MESSAGE-----$.*?(?:^-----END PGP MESSAGE-----$|\Z)", re.DOTALL | re.MULTILINE)
 _UU_BLOCK = re.compile(r"^begin [0-7]{3,4} (\S[^\n]*)\n((?:[ -`]{1,62}\n)+)end$", re.MULTILINE)
 _FIELD = re.compile(rb"^[A-Za-z][A-Za-z0-9-]{0,60}:[ \t]")
@@ -144,17 +176,58 @@ class Mail:
 
 def open_wrappers(data: bytes) -> Mail:
     """The message with its wrappers opened. Skippable if all of it is encrypted."""
-    mail = Mail(email.message_from_bytes(data))
+    if apple := _APPLE_MAIL.match(data):
+        data = data[apple.end() :][: int(apple[1])]
+    mail = Mail(_unwrapped(email.message_from_bytes(data)))
     _open(mail, mail.message, 0)
     if reason := mail.errors.get(mail.message):
         raise Skippable(reason.replace("It is", "The message is", 1))
     return mail
 
 
+_APPLE_MAIL = re.compile(rb"\s*(\d{1,10})[ \t]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
+"""The line before a mail in a file of Apple Mail (EMLX): its bytes, after which a property list follows."""
+
+
+def _unwrapped(message: Message) -> Message:
+    """The mail of a file that is no more than a wrapper of one; a mail that forwards one holds it as a part."""
+    if message.get_content_type() not in _MESSAGES or not _inner(message):
+        return message
+    _decode_message(message)
+    (inner, *_) = _inner(message)
+    if not any(name in message for name in ("subject", "from", "to")):
+        return _unwrapped(inner)
+    part = Message()
+    part["Content-Type"] = "message/rfc822"
+    part.set_payload([inner])
+    message.set_type("multipart/mixed")
+    message.set_payload([part])
+    return message
+
+
+def _decode_message(part: Message) -> None:
+    """Decode a message that is attached in base64 or quoted-printable, which the standard forbids."""
+    encoding = str(part.get("content-transfer-encoding", "")).strip().lower()
+    if encoding not in ("base64", "quoted-printable") or not (inner := _inner(part)):
+        return
+    file = io.BytesIO()
+    BytesGenerator(file, mangle_from_=False, maxheaderlen=0).flatten(inner[0])
+    raw = file.getvalue()
+    try:
+        data = base64.b64decode(raw) if encoding == "base64" else quopri.decodestring(raw)
+    except ValueError:
+        return
+    if _FIELD.match(data.lstrip()):
+        part.set_payload([email.message_from_bytes(data.lstrip())])
+        del part["content-transfer-encoding"]
+
+
 def _open(mail: Mail, part: Message, depth: int) -> None:
     kind = part.get_content_type()
     if depth > DEEPEST:
         return
+    if kind in _MESSAGES:
+        _decode_message(part)
     if kind == "multipart/encrypted":
         mail.errors[part] = _PGP
     elif kind == "message/rfc822" and depth:
@@ -248,6 +321,31 @@ def text_of(part: Message) -> str:
 def find_parts(mail: Mail) -> Iterator[Part]:
     """The parts that are no text of the message itself."""
     yield from _parts(mail, mail.message, within="", depth=0)
+    leaves = list(_leaves(mail.message))
+    is_open = any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in _defects(mail.message))
+    if leaves and (is_open or _is_cut(leaves[-1])):
+        yield Part(name_of(leaves[-1]) or leaves[-1].get_content_type(), notice=_CUT_OFF)
+
+
+def _leaves(part: Message) -> Iterator[Message]:
+    """Parts that hold no others of this mail."""
+    if part.get_content_maintype() == "multipart" and part.is_multipart():
+        for inner in _inner(part):
+            yield from _leaves(inner)
+    else:
+        yield part
+
+
+def _defects(part: Message) -> Iterator[Exception]:
+    yield from part.defects
+    for inner in _inner(part) if part.get_content_maintype() == "multipart" else ():
+        yield from _defects(inner)
+
+
+def _is_cut(part: Message) -> bool:
+    """The file ends within the base64 of its last part."""
+    is_encoded = str(part.get("content-transfer-encoding", "")).strip().lower() == "base64"
+    return is_encoded and not part.is_multipart() and len("".join(str(part.get_payload()).split())) % 4 > 0
 
 
 def _parts(mail: Mail, part: Message, *, within: str, depth: int) -> Iterator[Part]:
@@ -308,7 +406,7 @@ def _message(part: Message) -> Part:
     inner = payload[0] if isinstance(payload, list) and payload else None
     if not isinstance(inner, Message):
         return _file(part, part.get_content_type())
-    subject = decode_words(str(inner.get("subject") or "")).strip() or "message"
+    subject = header_of(inner, "subject") or "message"
     name = name_of(part) or subject.replace("/", "-")
     name = name if name.lower().endswith(".eml") else f"{name}.eml"
     return Part(name, "message/rfc822", content=lambda: [inner.as_bytes()])
@@ -326,7 +424,18 @@ def _data(part: Message) -> bytes:
 
 def name_of(part: Message) -> str:
     """The file name of a part, "" if it has none."""
-    return decode_words(part.get_filename() or "").strip()
+    for header, parameter in (("content-disposition", "filename"), ("content-type", "name")):
+        holder = Message()
+        raw = _raw_header(part, header)
+        if not raw.isascii():
+            raw = decoding.decode_text(raw.encode("utf-8", "surrogateescape"))
+        holder[header] = " ".join(raw.splitlines())
+        name = holder.get_param(parameter, header=header)
+        if isinstance(name, tuple):  # RFC 2231: charset, language and bytes as letters
+            name = decode_charset(name[2].encode("latin-1", "replace"), name[0] or "")
+        if isinstance(name, str) and name.strip():
+            return " ".join(decode_words(detect.make_storable(name)).split())
+    return ""
 
 
 def _ending(kind: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.charsets import decoding
 from connectors.parsers.formats import rtf
-from connectors.parsers.formats.containers import office, tnef
+from connectors.parsers.formats.containers import office, outlook_items, tnef
 from connectors.parsers.formats.containers.ledger import Part
 from connectors.parsers.formats.containers.mail import Mail
 
@@ -101,7 +101,12 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
     text = _text(file, storage, "1000")
     if not text and not page and (packed := _stream(file, f"{storage}/__substg1.0_10090102".lstrip("/"))):
         text = rtf.rtf_to_markdown(tnef.decompress_rtf(packed))
-    mail.set_content(text or page, subtype="plain" if text or not page else "html")
+    lines = _item_lines(file, storage)
+    if lines:
+        mail.set_content("\n".join(lines))
+        mail.add_attachment(text or page, subtype="plain" if text or not page else "html", disposition="inline")
+    else:
+        mail.set_content(text or page, subtype="plain" if text or not page else "html")
     for attachment in _attachments(file, storage):
         inner = f"{attachment}/{_WITHIN}"
         if not file.exists(f"{inner}/{_PROPERTIES}"):
@@ -111,6 +116,20 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
         else:
             mail.add_attachment(_message(file, inner, depth=depth + 1, too_deep=too_deep))
     return mail
+
+
+def _item_lines(file: olefile.OleFileIO, storage: str) -> list[str]:
+    """The properties of an appointment, contact, task or journal."""
+    folder = "__nameid_version1.0"  # of the outermost message, for all
+    numbers = outlook_items.named_properties(
+        _stream(file, f"{folder}/__substg1.0_00030102"), _stream(file, f"{folder}/__substg1.0_00020102")
+    )
+    properties = outlook_items.Storage(
+        lambda number: _text(file, storage, f"{number:04X}"),
+        lambda number, kind: _fixed(file, storage, number << 16 | kind),
+        numbers,
+    )
+    return outlook_items.item_lines(_text(file, storage, "001A"), properties)
 
 
 def _sent(file: olefile.OleFileIO, storage: str) -> str:
@@ -127,12 +146,16 @@ def _charset(file: olefile.OleFileIO, storage: str, name: int) -> str:
 
 
 def _number(file: olefile.OleFileIO, storage: str, name: int) -> int:
-    """A property of fixed size of the message, 0 without one (2.4)."""
+    return _fixed(file, storage, name) or 0
+
+
+def _fixed(file: olefile.OleFileIO, storage: str, name: int) -> int | None:
+    """A property of fixed size of the message, None without one (2.4)."""
     entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
     values = (
         value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name
     )
-    return next(values, 0)
+    return next(values, None)
 
 
 def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:

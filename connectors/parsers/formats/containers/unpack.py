@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.parsers import detect
 from connectors.parsers.detect import Kind
-from connectors.parsers.formats.containers import ledger, mail, office, outlook
+from connectors.parsers.formats.containers import ledger, mail, mailbox_file, office, outlook
 from connectors.parsers.formats.containers.ledger import DAMAGED, Ledger, Part
 from connectors.parsers.messages import Unpack
 
@@ -119,6 +119,8 @@ def unpack_parts(kind: Kind, path: Path, name: str, bounds: Unpack, password: st
 def _parts(kind: Kind, path: Path, name: str) -> Iterator[Part]:
     if kind is detect.EML:
         yield from mail.find_parts(mail.open_wrappers(path.read_bytes()))
+    elif kind is detect.MBOX:
+        yield from mailbox_file.find_parts(path)
     elif kind is detect.MSG:
         yield from outlook.find_parts(path)
     elif kind is detect.PDF:

@@ -1,0 +1,28 @@
+"""Mailboxes in one file (MBOX): each mail is a file of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import Final
+
+from connectors.parsers.formats.containers import mail
+from connectors.parsers.formats.containers.ledger import Part
+
+# A line of the mailbox, after a blank one and before headers; programs quote such lines of the mails themselves.
+_START: Final = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=>?[A-Za-z][A-Za-z0-9-]*(?::|[ ][^\n]*\n))")
+_QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+def find_parts(path: Path) -> Iterator[Part]:
+    """The mails in their order, named by their subjects."""
+    data = path.read_bytes()
+    starts = list(_START.finditer(data))
+    for number, match in enumerate(starts):
+        end = starts[number + 1].start() if number + 1 < len(starts) else len(data)
+        content = _QUOTED.sub(rb"\1", data[match.end() : end].rstrip(b"\r\n") + b"\n")
+        subject = mail.header_of(BytesHeaderParser().parsebytes(content), "subject") or "message"
+        name = f"{subject.replace('/', '-')[:200]}.eml"
+        yield Part(name, "message/rfc822", content=lambda content=content: [content])  # type: ignore[misc]
