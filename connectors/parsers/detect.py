@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -319,6 +320,10 @@ def locked_file(subject: str, password: str = "") -> Skippable:
     return Skippable(f"{subject} is protected by a password. Give the password, or upload the file without one.")
 
 
+_WORD_97: Final = 0x00C1
+_RIGHTS_MANAGED: Final = re.compile(
+    b"|".join(re.escape(name.encode("utf-16-le")) for name in ("DRMEncryptedTransform\0", "\tDRMContent\0"))
+)
 _PACKAGE: Final = "EncryptedPackage"
 _STREAMS: Final = {
     "WordDocument": DOC,
@@ -337,12 +342,26 @@ _LOCKED_SLIDES: Final = b"\xdf\xc4\xd1\xf3"
 def kind_of_compound(data: bytes, name: str) -> Kind:
     """The kind by the names of the streams; Skippable if it is encrypted or of no kind we know."""
     streams, storages, locked = _list_streams(data)
+    if _RIGHTS_MANAGED.search(data):
+        raise Skippable(NOT_OPENED)
     if locked:
         raise locked_file("The file")
     for stream, kind in _STREAMS.items():
         if stream in streams:
             return kind
     raise unknown_kind(name, signatures.name_compound(streams | storages))
+
+
+def is_word_95(data: bytes) -> bool:
+    """A Word document of before 1997, by its magic number and version ([MS-DOC] 2.5.1)."""
+    import olefile
+
+    try:
+        with olefile.OleFileIO(io.BytesIO(data)) as file:
+            magic, version = struct.unpack_from("<HH", _head(file, "WordDocument"))
+    except (OSError, ValueError, IndexError):
+        return False
+    return magic in (0xA5DC, 0xA697, 0xA698, 0xA699) or 0 < version < _WORD_97
 
 
 def _list_streams(data: bytes) -> tuple[set[str], set[str], bool]:

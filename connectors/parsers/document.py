@@ -34,6 +34,10 @@ class Document:
     warnings: tuple[str, ...] = ()
 
 
+class NoText(Skippable):
+    """The file holds no text of its own."""
+
+
 Reader = Callable[[Kind, Path, Task], Document]
 """Reads a file of a `Kind`. Skippable, with the cause and what to do, for a file that cannot be read."""
 
@@ -77,9 +81,9 @@ _NO_NAMES = frozenset(
 
 
 def build_reply(kind: Kind, path: Path, document: Document) -> Reply:
-    """The reply for a document that was read. Skippable if it holds no text."""
+    """The reply for a document that was read. NoText if it holds none."""
     if not any(map(str.isalnum, document.text)):
-        raise Skippable("The file holds no text. Upload a file with text in it.")
+        raise NoText("The file holds no text. Upload a file with text in it.")
     properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
     texts = {
         "language": detect.one_line(document.language) or trust.detect_language(document.text),

@@ -26,10 +26,17 @@ from connectors.parsers.formats.docx_runs import NOTE_MARKS, NoteNumbers, RunFor
 from connectors.parsers.formats.grids import Cell, grid_markdown
 from connectors.parsers.formats.ooxml import MC, A, Package, R, paragraph_texts
 from connectors.parsers.messages import Task
+from retrieval.errors import Skippable
+
+_WORD_95 = (
+    "Documents of Word 6 and Word 95 are not read. Open it in Word or LibreOffice, save it as DOCX and upload that."
+)
 
 
 def read_doc(kind: Kind, path: Path, task: Task) -> Document:
     """The document as Markdown. Skippable if it is damaged, or of a Word of before 1997."""
+    if detect.is_word_95(path.read_bytes()):
+        raise Skippable(_WORD_95)
     import doc2docx
     from doc2docx.errors import Doc2DocxError
 

@@ -21,6 +21,10 @@ _DAMAGED = (
     "upload that."
 )
 
+_PROTECTED = (
+    "The PDF is protected by a certificate or by rights management, which the service cannot open. "
+    "Upload it without the protection."
+)
 _IN_FILE_ORDER = 0.7
 """The quality at most of a page whose columns and tables are not known."""
 _SEVERAL_WAYS = 0.9
@@ -42,7 +46,7 @@ def read_document(path: Path, task: Task) -> Reply:
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
             raise detect.locked_file("The PDF") from error
-        raise Skippable(_DAMAGED) from error
+        raise Skippable(_PROTECTED if "security" in str(error).lower() else _DAMAGED) from error
     written = markdown.of_pages(path, first, last, {number: page.sideways for number, page in layers.items()})
     texts = [_text(written[number].text if number in written else "", page) for number, page in layers.items()]
     text, starts = "".join(texts), _starts(texts)

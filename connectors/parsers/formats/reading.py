@@ -14,7 +14,7 @@ import msgspec
 
 from connectors.parsers import detect, document, ocr_engines, packages, trust, xml
 from connectors.parsers.detect import Kind
-from connectors.parsers.document import Reader
+from connectors.parsers.document import NoText, Reader
 from connectors.parsers.formats import (
     docx,
     flat_packages,
@@ -146,7 +146,14 @@ def _read_document(task: Task) -> Reply:
 
 
 def _read_kind(kind: Kind, path: Path, task: Task) -> Reply:
-    reply = _read_text(kind, path, task)
+    try:
+        reply = _read_text(kind, path, task)
+    except NoText:
+        # All of the text may be in files that the document holds, such as the altChunks of report generators.
+        listing = None if task.unpack is None else _members(kind, path, task)
+        if listing is None or all(member.reason for member in listing.members):
+            raise
+        return listing
     return reply if kind in _LISTED else _with_members(kind, path, task, reply)
 
 
