@@ -222,7 +222,10 @@ _SIGNED_START = re.compile(
     re.DOTALL,
 )
 """The first bytes of a CMS message (RFC 5652): its type, after a length or two."""
-_MAILBOX_START = re.compile(rb"From \S+[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:)")
+_MAILBOX_START = re.compile(
+    rb"From \S+ +(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [^\r\n]*\d{4}"
+    rb"|[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:))"
+)
 _PGP_START = b"-----BEGIN PGP MESSAGE-----"
 _MAIL_START = re.compile(
     rb"(?:Received|Return-Path|Delivered-To|MIME-Version): |Content-Type: multipart/"

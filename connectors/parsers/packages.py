@@ -64,7 +64,7 @@ _REFUSALS_BY_MEMBER: Final = tuple(
         (r"Payload/[^/]+\.app/.+", "iOS apps (IPA)", _AS_FILES),
         (r"META-INF/MANIFEST\.MF", "Java programs (JAR)", _AS_FILES),
         (r"[^/]+\.dist-info/WHEEL|EGG-INFO/PKG-INFO", "Python packages", _AS_FILES),
-        (r"doc\.kml", "Google Earth maps (KMZ)", "Unpack it and upload the KML file in it."),
+        (r"[^/]+\.kml", "Google Earth maps (KMZ)", "Unpack it and upload the KML file in it."),
         (r"\[Content_Types\]\.xml", "Open Packaging packages of this kind", _AS_PDF),
     )
 )
@@ -72,7 +72,6 @@ _ARCHIVE_ENDINGS: Final = frozenset((".zip", ".zipx", ".bak", ".old", ".orig", "
 _ARCHIVE_MEDIA_TYPES: Final = frozenset(("application/zip", "application/x-zip-compressed", "application/x-zip"))
 _PROGRAM_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,9}")
 _MANIFEST: Final = "META-INF/manifest.xml"
-_MANIFEST_NAMES: Final = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _MANIFEST_BYTES: Final = 2**20
 
 
@@ -93,7 +92,7 @@ def kind_of_zip(archive: zipfile.ZipFile, name: str, media_type: str) -> Kind:
         raise refusal
     if mimetype:
         raise refuse(f"Files of the type {mimetype}", _AS_PDF)
-    _require_archive(name, media_type)
+    _require_archive(members, name, media_type)
     return detect.ZIP
 
 
@@ -120,7 +119,7 @@ def _iwork_app(members: Iterable[str], name: str) -> str:
     return "Keynote" if "/Slide" in joined or ".apxl" in joined else "Numbers" if "/Calcul" in joined else "Pages"
 
 
-def _require_archive(name: str, media_type: str) -> None:
+def _require_archive(members: Iterable[str], name: str, media_type: str) -> None:
     """Refuse a ZIP whose name says that it is a file of some program, not an archive."""
     ending = PurePath(name).suffix.lower()
     promised = detect.kind_by_name(name, "")
@@ -128,7 +127,8 @@ def _require_archive(name: str, media_type: str) -> None:
     if ending in _ARCHIVE_ENDINGS or is_text or not _PROGRAM_ENDING.fullmatch(ending):
         return
     if promised is not None or media_type.partition(";")[0].strip().lower() not in _ARCHIVE_MEDIA_TYPES:
-        raise detect.unknown_kind(name)
+        reasons = packages_in_folders(members)  # Finder packs the folder of a document with it
+        raise Skippable(next(iter(reasons.values()))) if reasons else detect.unknown_kind(name)
 
 
 def _mimetype(archive: zipfile.ZipFile) -> str:
@@ -146,16 +146,14 @@ def _mimetype(archive: zipfile.ZipFile) -> str:
 
 
 def _manifest_type(archive: zipfile.ZipFile) -> str:
+    data = re.sub(rb"<!DOCTYPE[^>]*>", b"", archive.read(_MANIFEST), count=1)
     try:
-        entries = list(xml.read_root(archive, _MANIFEST))
+        entries = list(xml.parse_xml(data))
     except xml.BROKEN:
         return ""
-    types = (entry.get(f"{_MANIFEST_NAMES}media-type", "") for entry in entries if _is_root(entry.attrib))
-    return next(types, "")
-
-
-def _is_root(attributes: dict[str, str]) -> bool:
-    return attributes.get(f"{_MANIFEST_NAMES}full-path") == "/"
+    # OpenOffice.org 1 has another namespace.
+    attributes = ({key.rpartition("}")[2]: value for key, value in entry.items()} for entry in entries)
+    return next((entry.get("media-type", "") for entry in attributes if entry.get("full-path") == "/"), "")
 
 
 _UNPACKED: Final = re.compile(r"(?P<root>(?:.+/)?[^/]+)/(?:\[Content_Types\]\.xml|META-INF/manifest\.xml)")

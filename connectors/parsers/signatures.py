@@ -41,8 +41,9 @@ _BINARY: Final = tuple(
         (rb".{32768}[\x00-\xff]CD001", "ISO 9660 disk image", _PACKED),
         (rb"\x01\x00\x00\x00.{36} EMF", "Windows metafile (EMF)", _PICTURE),
         (rb"\xd7\xcd\xc6\x9a|[\x01\x02]\x00\x09\x00\x00[\x01\x03]", "Windows metafile (WMF)", _PICTURE),
-        (rb"[\x7a-\xbd]\x0d\x0d\x0a.{4}", "compiled Python program", ""),
+        (rb"[\x00-\xff]{2}\x0d\x0a[\x00-\x03]\x00\x00\x00", "compiled Python program", ""),
         (rb"\x80[\x02-\x05][\x63\x5d\x7d\x95\x8c\x28]", "Python pickle", _TABLES),
+        (rb"\xde\x12\x04\x95|\x95\x04\x12\xde", "message catalog (gettext)", "Upload its source (PO) as text."),
         (rb"\xac\xed\x00\x05", "serialized Java object", ""),
     )
 )

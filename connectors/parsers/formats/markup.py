@@ -31,7 +31,7 @@ def _words(text: str) -> frozenset[str]:
 # Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
 _PROSE: Final = _words(
     "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
-    " def definition entry td th text tspan desc abstract seg subtitle remark"
+    " def definition entry td th text tspan abstract seg subtitle remark"
 )
 _FORMATTING: Final = _words(
     "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
@@ -49,7 +49,7 @@ _TABLES: Final = _words("table informaltable utable")
 _VERBATIM: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
 _NOTES: Final = _words("fn footnote")
 _BLOCKS: Final = (
-    _PROSE - _words("quote term text tspan seg content desc")
+    _PROSE - _words("quote term text tspan seg")
     | _TITLES - _words("title article-title book-title chapter-title")
     | _LISTS
     | _ORDERED
@@ -61,7 +61,10 @@ _BLOCKS: Final = (
     )
     | _words("mediaobject tables table-wrap-foot boxed-text")
 )
-_SILENT: Final = _words("script stylesheet object-id indexterm")
+_SILENT: Final = _words(
+    "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
+)
+_DRAWINGS: Final = _words("svg")
 _SCRIPTS: Final = {
     "sup": "^", "superscript": "^", "msup": "^", "sub": "_", "subscript": "_", "msub": "_", "msubsup": "_",
     "mfrac": "/", "msqrt": "√",
@@ -98,10 +101,12 @@ class _Writer:
 
     def document(self) -> Document:
         self._document_title = title = self._title()
-        self._lines = [f"# {title or _name(self._root)}", ""]
+        self._lines = [f"# {title or _spelled(self._root)}", ""]
         self._write(self._root, 1)
         if not any(map(str.isalnum, "".join(self._lines[2:]))):
             self._lines += _attribute_lines(self._root)
+        if len(self._lines) == 2 and not title:
+            return Document("", warnings=self._warnings())
         text = strip_invisible(re.sub(r"\n{3,}", "\n\n", "\n".join(self._lines)).strip() + "\n")
         return Document(text, title=title, warnings=self._warnings())
 
@@ -353,8 +358,8 @@ def _width(cell: Any, names: dict[str, int]) -> int:
 
 
 def _attribute_lines(root: Any) -> Iterator[str]:
-    """Values that stand in attributes only, a line for each element."""
-    for node in root.iter(etree.Element):
+    """Values that are in attributes only, a line for each element; numbers of drawings are no text."""
+    for node in root.iter(etree.Element) if _name(root) not in _DRAWINGS else ():
         values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
         if values:
             yield f"{_spelled(node)}: {'; '.join(values)}"

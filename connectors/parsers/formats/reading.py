@@ -209,7 +209,7 @@ def _winmail(path: Path, task: Task) -> Reply:
     message["Content-Transfer-Encoding"] = "base64"
     message.set_payload(base64.encodebytes(data).decode("ascii"))
     raw_path.write_bytes(message.as_bytes())
-    reply = _with_members(detect.EML, raw_path, task, _read_text(detect.EML, raw_path, task))
+    reply = _read_kind(detect.EML, raw_path, task)
     properties = {**reply.properties, "mimeType": detect.TNEF.media_type, "fileSize": len(data)}
     return msgspec.structs.replace(reply, properties=properties)
 

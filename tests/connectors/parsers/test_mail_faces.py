@@ -130,6 +130,11 @@ def test_a_mailbox_is_a_container_of_mails(tmp_path, name, lines):
     assert "From here" not in found[f"{name}/Second.eml"]
 
 
+def test_mails_without_headers_in_a_mailbox_are_read(tmp_path):
+    data = b"".join(b"From ann Mon Jun 01 10:00:00 2009\n\nCanary%d\n\n" % number for number in (1, 2))
+    assert [text.strip() for text in documents(tmp_path, "simple.mbox", data).values()][1:] == ["Canary1", "Canary2"]
+
+
 def test_a_text_that_begins_with_from_is_a_text(read):
     text = "From Kiel to Oslo\n\nThe ferry leaves at noon.\n"
     assert read("a.txt", text.encode()).text == text

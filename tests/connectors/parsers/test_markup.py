@@ -12,6 +12,7 @@ import zipfile
 import pytest
 from docx import Document
 
+from retrieval.errors import Skippable
 from tests.connectors.parsers.test_office import NAMES
 
 pytestmark = pytest.mark.service
@@ -124,6 +125,14 @@ def test_claims_of_a_patent_are_read(read):
 def test_data_in_xml_keeps_the_names_of_its_values(read, body, lines):
     text = read("data.xml", xml(body)).text
     assert not [line for line in lines if line not in text.split("\n")], text
+
+
+@pytest.mark.parametrize(
+    "body", ["<svg xmlns='http://www.w3.org/2000/svg'><path d='M20 5.5a3.498 3.498'/></svg>", "<root><empty/></root>"]
+)
+def test_xml_without_words_holds_no_text(read, body):
+    with pytest.raises(Skippable, match="holds no text"):
+        read("a.xml", xml(body))
 
 
 def test_base64_anywhere_is_left_out_with_a_notice(read):

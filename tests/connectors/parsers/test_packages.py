@@ -219,6 +219,18 @@ REFUSED = {
     "bundle.pages": ("Pages", packed({"Index.zip": packed(IWA), "Data/a.png": b"\x89PNG"})),
     "formula.odf": ("OpenDocument formula", packed(open_document("formula", ""))),
     "stock.odb": ("OpenDocument database", packed(open_document("base", ""))),
+    "older.sxw": (
+        "SXW",
+        packed(
+            {
+                "content.xml": "<a/>",
+                "META-INF/manifest.xml": '<!DOCTYPE m:manifest PUBLIC "a" "Manifest.dtd"><m:manifest xmlns:m="http://openoffice.org/2001/manifest">'
+                '<m:file-entry m:media-type="application/vnd.sun.xml.writer" m:full-path="/"/></m:manifest>',
+            }
+        ),
+    ),
+    "folder.key": ("Keynote", packed({"Talk.key/Index.zip": b"PK", "Talk.key/Metadata/a.plist": b"x"})),
+    "places.kmz": ("KMZ", packed({"Places.kml": "<kml/>"})),
     "letter.sxw": ("SXW", packed({"mimetype": "application/vnd.sun.xml.writer", "content.xml": "<a/>"})),
     "picture.kra": ("Krita", packed({"mimetype": "application/x-krita", "maindoc.xml": "<a/>"})),
     "picture.ora": ("OpenRaster", packed({"mimetype": "image/openraster", "stack.xml": "<a/>"})),
