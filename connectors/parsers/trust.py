@@ -143,9 +143,7 @@ NO_WORDS = "Most of its characters are punctuation: its fonts do not say which l
 TORN_WORDS = "Most of its words are torn apart."
 _SIGNS_QUALITY, _TORN_QUALITY = 0.3, 0.5
 _FEWEST_LETTERS, _TORN_SHARE = 0.35, 0.7
-_WITHOUT_MEANING = re.compile(
-    "[\ufffd\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\uffff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f\x7f-\x9f]"
-)
+_WITHOUT_MEANING = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x00-\x08\x0b-\x1f]")
 
 
 def judge_page(page: int, text: str, *, unmapped: float = 0.0) -> PageQuality:
@@ -238,7 +236,7 @@ def _is_decoded_binary(text: str) -> bool:
         return False
     # ASCII as UTF-16 of the other byte order leads to characters beyond U+3400 whose second byte is zero.
     swapped = sum(character >= "\u3400" and not ord(character) % 256 for character in foreign)
-    unassigned = sum(unicodedata.category(character) == "Cn" for character in foreign)
+    unassigned = sum(unicodedata.category(character) in ("Cn", "Cc") for character in foreign)
     if swapped + unassigned > _MIXED_SCRIPTS * len(foreign):
         return True
     letters = list(filter(str.isalpha, text))

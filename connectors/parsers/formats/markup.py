@@ -21,7 +21,9 @@ _LABELLED_CHARACTERS: Final = 200
 _MAX_DEPTH: Final = 150
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{200,}={0,2}\s*")
 _BASE64_LINE: Final = 40
-_HTML: Final = re.compile(r"<(?:p|br|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6])\b[^<>]*>", re.IGNORECASE)
+_HTML: Final = re.compile(
+    r"<(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6])\b[^<>]*>.*</\1>|<br\s*/?>", re.IGNORECASE | re.DOTALL
+)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -64,6 +66,8 @@ _BLOCKS: Final = (
 _SILENT: Final = _words(
     "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
 )
+_PAGES: Final = _words("description content encoded summary body abstract")
+"""Elements of feeds and maps whose text may be a page of HTML."""
 _DRAWINGS: Final = _words("svg")
 _SCRIPTS: Final = {
     "sup": "^", "superscript": "^", "msup": "^", "sub": "_", "subscript": "_", "msub": "_", "msubsup": "_",
@@ -174,7 +178,7 @@ class _Writer:
         text = self._inline(part)
         if not text:
             return
-        is_page = not len(part) and _HTML.search(text)
+        is_page = name in _PAGES and not len(part) and _HTML.search(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
         if name in _PROSE or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
