@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ _FRONT_MATTER: Final = _words(
 _TITLES: Final = _words("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
 _LISTS: Final = _words("list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist")
 _ORDERED: Final = _words("orderedlist ol procedure steps")
+_ALL_LISTS: Final = _LISTS | _ORDERED
 _ITEMS: Final = _words("list-item listitem li item step member dlentry varlistentry def-item")
 _TABLES: Final = _words("table informaltable utable")
 _VERBATIM: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
@@ -138,7 +140,7 @@ class _Writer:
                 continue
             if name in _TABLES and (rows := _rows(part, self)):
                 self._table(part, rows)
-            elif name in _LISTS | _ORDERED:
+            elif name in _ALL_LISTS:
                 self._paragraphs(self._items(part, 0))
             elif name in _VERBATIM:
                 text = "".join(part.itertext()).strip("\n")
@@ -214,6 +216,8 @@ class _Writer:
 
     def _inline(self, node: Any) -> str:
         """The text of a paragraph; blocks within it are separated by line ends."""
+        if not len(node):
+            return " ".join((node.text or "").split())
         text = "".join(self._pieces(node, 0))
         lines = (" ".join(line.split()) for line in text.split("\n"))
         return "\n".join(filter(None, lines)).translate(_SHOWN)
@@ -229,7 +233,7 @@ class _Writer:
     def _piece(self, part: Any, name: str, depth: int) -> Iterator[str]:
         if name in _TABLES and (rows := _rows(part, self)):
             yield f"\n{_protected(blocks.grid_markdown(rows))}\n"
-        elif name in _LISTS | _ORDERED:
+        elif name in _ALL_LISTS:
             yield "\n" + _protected("\n".join(self._items(part, 0))) + "\n"
         elif name in _BREAKS:
             yield "\n"
@@ -288,7 +292,7 @@ class _Writer:
 
 
 def _spaced(text: str | None) -> str:
-    return re.sub(r"\s+", " ", text) if text else ""
+    return text.replace("\n", " ") if text else ""
 
 
 def _protected(markdown: str) -> str:
@@ -298,17 +302,22 @@ def _protected(markdown: str) -> str:
 
 def _name(node: Any) -> str:
     """The name of an element in lower case, without its namespace; "" for what is no element."""
-    return _spelled(node).lower()
+    return _names(node.tag)[0]
 
 
 def _spelled(node: Any) -> str:
-    return node.tag.rpartition("}")[2].rpartition(":")[2] if isinstance(node.tag, str) else ""
+    return _names(node.tag)[1]
+
+
+@lru_cache(maxsize=4096)
+def _names(tag: Any) -> tuple[str, str]:
+    name = tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
+    return name.lower(), name
 
 
 def _is_paragraph(node: Any) -> bool:
     """Text stands next to its elements, or it is a paragraph by its name."""
-    name = _name(node)
-    if name in _PROSE and not _has_blocks(node):
+    if not len(node) or (_name(node) in _PROSE and not _has_blocks(node)):
         return True
     return bool((node.text or "").strip()) or any((part.tail or "").strip() for part in node)
 
@@ -325,7 +334,7 @@ def _holds_values(node: Any) -> bool:
 
 
 def _is_list(node: Any) -> bool:
-    return _name(node) in _LISTS | _ORDERED
+    return _name(node) in _ALL_LISTS
 
 
 def _between(node: Any, above: Any) -> Iterator[Any]:
