@@ -20,7 +20,8 @@ _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 _LABELLED_CHARACTERS: Final = 200
 """A leaf's text up to this length has the name of its element before it; a longer one is prose."""
 _MAX_DEPTH: Final = 150
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{200,}={0,2}\s*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}\s*")
+_ENCODED_SIGNS: Final = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
 _BASE64_LINE: Final = 40
 _HTML: Final = re.compile(
     r"<(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6])\b[^<>]*>.*</\1>|<br\s*/?>", re.IGNORECASE | re.DOTALL
@@ -206,7 +207,7 @@ class _Writer:
     def _is_binary(self, part: Any) -> bool:
         """Base64 of a file, which is left out and reported."""
         text = part.text or ""
-        if len(part) or len(text) < _LABELLED_CHARACTERS or not _BASE64.fullmatch(text):
+        if len(part) or not _BASE64.fullmatch(text) or not all(sign.search(text) for sign in _ENCODED_SIGNS):
             return False
         if min(map(len, text.split()[:-1]), default=_BASE64_LINE) < _BASE64_LINE:
             return False  # words
