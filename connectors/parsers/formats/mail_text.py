@@ -12,7 +12,7 @@ from connectors.parsers import detect, document
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import html_text
-from connectors.parsers.formats.containers import ledger, mail, outlook
+from connectors.parsers.formats.containers import ledger, mail, mail_decoding, outlook
 from connectors.parsers.formats.containers.mail import Mail, Role
 from connectors.parsers.messages import Task
 
@@ -99,7 +99,7 @@ def read_mail(kind: Kind, path: Path, task: Task) -> Document:
 
 
 def _headers(message: Message) -> dict[str, str]:
-    return {name.lower(): mail.decode_field(value) for name, value in reversed(list(message.raw_items()))}
+    return {name.lower(): mail_decoding.decode_field(value) for name, value in reversed(list(message.raw_items()))}
 
 
 def _message(opened: Mail, message: Message, *, whole: bool, depth: int) -> str:

@@ -9,79 +9,16 @@ import mimetypes
 import quopri
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from email.errors import CloseBoundaryNotFoundDefect, HeaderParseError
+from email.errors import CloseBoundaryNotFoundDefect
 from email.generator import BytesGenerator
-from email.header import decode_header
 from email.message import EmailMessage, Message
 from enum import Enum, auto
 
-from connectors.charsets import decoding
-from connectors.parsers import detect
 from connectors.parsers.formats.containers import tnef
 from connectors.parsers.formats.containers.ledger import Part
+from connectors.parsers.formats.containers.mail_decoding import decode_text, header_of, name_of
 from retrieval.errors import Skippable
-
-_ENCODED = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)*")
-
-
-def decode_text(part: Message) -> str:
-    """The characters of a text, by the charset that it declares if that is valid, else the likeliest."""
-    raw = part.get_payload(decode=True)
-    data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
-    characters = decode_charset(data, charset, markup=part.get_content_subtype() == "html")
-    return detect.make_storable(characters).replace("\r\n", "\n")
-
-
-def decode_field(value: str) -> str:
-    """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
-    words = str(value)
-    if not words.isascii():
-        words = decoding.decode_text(words.encode("utf-8", "surrogateescape"))
-    return " ".join(detect.make_storable(_ENCODED.sub(lambda found: decode_words(found[0]), words)).split())
-
-
-def decode_words(words: str) -> str:
-    """Encoded words as characters; what is none stays as it is."""
-    try:
-        return "".join(
-            part if isinstance(part, str) else decode_charset(part, charset or "")
-            for part, charset in decode_header(words)
-        )
-    except (ValueError, LookupError, HeaderParseError):
-        return words
-
-
-def decode_charset(data: bytes, charset: str, *, markup: bool = False) -> str:
-    """Bytes of a body, a header or a name by a charset that mail programs use too narrowly, or wrongly."""
-    label = charset.lower().strip("\"' ")
-    if label == "utf-7":
-        return data.decode("utf-7", "replace")
-    for family, codecs in _ESCAPED.items():
-        if label.startswith(family) and (b"\x1b" in data or b"~{" in data):
-            for codec in codecs:
-                with suppress(UnicodeError):
-                    return data.decode(codec)
-    return decoding.decode_text(data, charset, markup=markup)
-
-
-_ESCAPED = {
-    "iso-2022-jp": ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_3"),
-    "iso-2022-kr": ("iso2022_kr",),
-    "hz": ("hz",),
-}
-"""Charsets that switch by escapes, with the codecs of their variants."""
-
-
-def header_of(message: Message, name: str) -> str:
-    """A header as a reader sees it, raw bytes decoded; "" without it."""
-    return decode_field(_raw_header(message, name))
-
-
-def _raw_header(message: Message, name: str) -> str:
-    return next((str(value) for key, value in message.raw_items() if key.lower() == name), "")
-
 
 _ARMOUR = re.compile(rb"-----BEGIN (?:PKCS7|CMS)-----\s+([A-Za-z0-9+/=\s]+?)-----END ")
 ENCRYPTED = (
@@ -420,22 +357,6 @@ def _inner(part: Message) -> list[Message]:
 def _data(part: Message) -> bytes:
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""
-
-
-def name_of(part: Message) -> str:
-    """The file name of a part, "" if it has none."""
-    for header, parameter in (("content-disposition", "filename"), ("content-type", "name")):
-        holder = Message()
-        raw = _raw_header(part, header)
-        if not raw.isascii():
-            raw = decoding.decode_text(raw.encode("utf-8", "surrogateescape"))
-        holder[header] = " ".join(raw.splitlines())
-        name = holder.get_param(parameter, header=header)
-        if isinstance(name, tuple):  # RFC 2231: charset, language and bytes as letters
-            name = decode_charset(name[2].encode("latin-1", "replace"), name[0] or "")
-        if isinstance(name, str) and name.strip():
-            return " ".join(decode_words(detect.make_storable(name)).split())
-    return ""
 
 
 def _ending(kind: str) -> str:

@@ -8,7 +8,7 @@ from email.parser import BytesHeaderParser
 from pathlib import Path
 from typing import Final
 
-from connectors.parsers.formats.containers import mail
+from connectors.parsers.formats.containers import mail_decoding
 from connectors.parsers.formats.containers.ledger import Part
 
 # A line of the mailbox after a blank one, with a date or before headers; programs quote such lines of the mails.
@@ -26,6 +26,6 @@ def find_parts(path: Path) -> Iterator[Part]:
     for number, match in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(data)
         content = _QUOTED.sub(rb"\1", data[match.end() : end].rstrip(b"\r\n") + b"\n")
-        subject = mail.header_of(BytesHeaderParser().parsebytes(content), "subject") or "message"
+        subject = mail_decoding.header_of(BytesHeaderParser().parsebytes(content), "subject") or "message"
         name = f"{subject.replace('/', '-')[:200]}.eml"
         yield Part(name, "message/rfc822", content=lambda content=content: [content])  # type: ignore[misc]
