@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from lxml import etree
 
-from connectors.parsers import detect, document
+from connectors.parsers import detect, document, inline_forms
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks, html_text
+from connectors.parsers.formats import blocks, grids, html_text
 from connectors.parsers.messages import Task
 
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -72,9 +72,10 @@ _SILENT: Final = _words(
 _PAGES: Final = _words("description content encoded summary body abstract")
 """Elements of feeds and maps whose text may be a page of HTML."""
 _DRAWINGS: Final = _words("svg")
+_RAISED, _LOWERED = (inline_forms.RAISED,), (inline_forms.LOWERED,)
 _SCRIPTS: Final = {
-    "sup": "^", "superscript": "^", "msup": "^", "sub": "_", "subscript": "_", "msub": "_", "msubsup": "_",
-    "mfrac": "/", "msqrt": "√",
+    "sup": _RAISED, "superscript": _RAISED, "msup": _RAISED, "sub": _LOWERED, "subscript": _LOWERED, "msub": _LOWERED,
+    "msubsup": _LOWERED + _RAISED, "mfrac": (), "msqrt": (),
 }  # fmt: skip
 _SHOWN: Final = str.maketrans({"\0": "\n", "\x01": "  "})
 _BREAKS: Final = _words("br break lb linebreak")
@@ -221,7 +222,7 @@ class _Writer:
             return " ".join((node.text or "").split())
         text = "".join(self._pieces(node, 0))
         lines = (" ".join(line.split()) for line in text.split("\n"))
-        return "\n".join(filter(None, lines)).translate(_SHOWN)
+        return inline_forms.write_forms("\n".join(filter(None, lines))).translate(_SHOWN)
 
     def _pieces(self, node: Any, depth: int) -> Iterator[str]:
         yield _spaced(node.text)
@@ -233,7 +234,7 @@ class _Writer:
 
     def _piece(self, part: Any, name: str, depth: int) -> Iterator[str]:
         if name in _TABLES and (rows := _rows(part, self)):
-            yield f"\n{_protected(blocks.grid_markdown(rows))}\n"
+            yield f"\n{_protected(grids.grid_markdown(rows))}\n"
         elif name in _ALL_LISTS:
             yield "\n" + _protected("\n".join(self._items(part, 0))) + "\n"
         elif name in _BREAKS:
@@ -251,14 +252,15 @@ class _Writer:
 
     def _script(self, part: Any, name: str, depth: int) -> Iterator[str]:
         """Superscripts, subscripts and fractions, as they are typed."""
-        if not name.startswith("m") or len(part) < 2:
+        texts = ["".join(self._pieces(child, depth + 1)).strip() for child in part] if name.startswith("m") else []
+        if name == "mfrac" and len(texts) == 2:
+            yield inline_forms.fraction(*texts)
+        elif len(texts) > 1:
+            yield texts[0]
+            yield from (form.mark(text) for form, text in zip(_SCRIPTS[name], texts[1:], strict=False))
+        else:
             words = "".join(self._pieces(part, depth + 1)).strip()
-            yield f"{_SCRIPTS[name]}({words})"
-            return
-        first, *scripts = ("".join(self._pieces(child, depth + 1)).strip() for child in part)
-        yield f"({first})" if name == "mfrac" else first
-        signs = "_^" if name == "msubsup" else _SCRIPTS[name]
-        yield from (f"{sign}({words})" for sign, words in zip(signs, scripts, strict=False))
+            yield f"√({words})" if name == "msqrt" else _SCRIPTS[name][0].mark(words) if _SCRIPTS[name] else words
 
     def _items(self, node: Any, level: int) -> Iterator[str]:
         is_ordered = _name(node) in _ORDERED or node.get("list-type", "") == "order"
@@ -281,11 +283,11 @@ class _Writer:
                     lines += list(self._items(child, level + 1))
         yield from ["\n".join(lines)] if lines else []
 
-    def _table(self, part: Any, rows: list[list[blocks.Cell]]) -> None:
+    def _table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
         titles = (child for child in part if _name(child) in (*_TITLES, "caption"))
         captions = [words for child in titles if (words := self._inline(child))]
         self._paragraphs([f"{self._pending_label()} {' '.join(captions)}".strip()] if captions else [])
-        text = blocks.grid_markdown(rows)
+        text = grids.grid_markdown(rows)
         self._paragraphs([text] if text else [])
 
     def cell(self, node: Any) -> str:
@@ -345,7 +347,7 @@ def _between(node: Any, above: Any) -> Iterator[Any]:
         yield parent
 
 
-def _rows(table: Any, writer: _Writer) -> list[list[blocks.Cell]]:
+def _rows(table: Any, writer: _Writer) -> list[list[grids.Cell]]:
     """The cells of a table of HTML or CALS; [] for an element that is none."""
     rows = [row for row in table.iter(etree.Element) if _name(row) in ("tr", "row") and _table_of(row) is table]
     names: dict[str, int] = {}
