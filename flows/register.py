@@ -125,7 +125,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
         entrypoint=deployment["entrypoint"],
         pull_steps=[],
         work_pool_name=pool,
-        parameter_openapi_schema=flow.parameters.model_dump(),
+        parameter_openapi_schema=flow.parameters.model_dump(exclude_unset=True),
         enforce_parameter_schema=True,
         version=deployments.compute_version(),
     )

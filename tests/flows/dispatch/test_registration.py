@@ -154,9 +154,14 @@ def test_prefect_deploy_makes_the_deployments_that_are_registered(
     settings.load_settings.cache_clear()
     assert done.returncode == 0, done.stdout + done.stderr
     deployed = asyncio.run(read())
-    assert {name: values for name, (_, values) in deployed.items()} == {
-        name: values for name, (_, values) in registered.items()
+    assert deployed.keys() == registered.keys()
+    different = {
+        (name, key): (value, registered[name][1][key])
+        for name, (_, values) in deployed.items()
+        for key, value in values.items()
+        if value != registered[name][1][key]
     }
+    assert not different
 
 
 def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):

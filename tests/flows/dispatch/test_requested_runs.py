@@ -20,12 +20,14 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.states import AwaitingRetry
 
 from retrieval.accounts import quotas
+from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
 from tests.flows.conftest import PREFECT
-from tests.flows.worker.test_worker import eventually
+from tests.flows.worker.test_worker import eventually, stop
 from tests.standins.faults import Handler, served
 
 pytestmark = pytest.mark.service
+slow_site = crawls.site
 
 PAGE = "<html><title>Owls</title><main><p>Owls hunt mice at night, and sleep by day in hollow trees.</p></main></html>"
 
@@ -249,3 +251,19 @@ def test_an_automation_runs_a_deployment(shop, site):
 async def emit(event):
     async with get_events_client() as client:
         await client.emit(event)
+
+
+@pytest.mark.slow
+def test_a_flow_run_whose_worker_is_stopped_continues_its_job_run(shop, slow_site):
+    flow_run = quick_run(shop, "ingest-website", url=f"{slow_site.url}/p0", max_links=60)
+
+    def is_at_work():
+        return any(run["status"] != "QUEUED" for run in job_runs_of(shop, flow_run, "WEBSITE"))
+
+    eventually(is_at_work, 60, shop.pool.log)
+    stop(shop.pool.workers.pop())
+    assert shop.pool.state(flow_run) == "Interrupted"
+    shop.pool.start_workers(limit=2)
+    assert shop.pool.finish(flow_run, 120) == "Completed", shop.pool.run(flow_run).state.message
+    assert len(job_runs_of(shop, flow_run, "WEBSITE")) == 1
+    assert shop.pool.run(flow_run).run_count == 2
