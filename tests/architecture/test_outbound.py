@@ -17,14 +17,14 @@ DIALLERS = (
     )
     | frozenset({"requests", "smtplib", "socket", "telnetlib", "urllib3", "websocket", "websockets", "xmlrpc"})
     | frozenset({"boto3", "botocore", "boxsdk", "box_sdk_gen", "cohere", "dropbox", "firecrawl", "googleapiclient"})
-    | frozenset({"msal", "notion_client", "openai"})
+    | frozenset({"msal", "notion_client", "openai", "pinecone"})
 )
 """What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
 
 OWN = "connectors.http.sessions"
 """Our own maker of clients: whoever imports it can dial, too."""
 
-THE_GUARD = ("retrieval/network/fetch_guard.py", "retrieval/network/transport.py", "retrieval/network/egress.py")
+THE_GUARD = tuple(f"retrieval/network/{name}.py" for name in ("egress", "fetch_guard", "guard_proxy", "transport"))
 GUARDED = (
     "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",

@@ -13,6 +13,7 @@ from connectors.http import sessions
 from connectors.sources.google_drive import transport as google_drive
 from retrieval import settings
 from retrieval.network import fetch_guard
+from retrieval.network.guard_proxy import Route
 from retrieval.network.transport import Transport, VendorTransport
 from retrieval.setting_values import Endpoint
 from tests.standins.egress_proxy import proxying
@@ -55,6 +56,13 @@ def fetch_checked(site):
         return client.get(URL).text
 
 
+def fetch_through_the_guard_proxy(site):
+    verify = ssl.create_default_context(cafile=site.certificate)
+    guard = fetch_guard.make_guard(settings.load_settings())
+    with closing(Route(f"https://{NAME}", guard, verify=verify, seconds=5, most=1000)) as route:
+        return httpx.get(f"{route.url}/a", headers=route.headers, trust_env=False).text
+
+
 def fetch_from_vendor(site):
     with sessions.httpx_client(ssl.create_default_context(cafile=site.certificate), seconds=5, most=1000) as client:
         return client.get(URL).text
@@ -78,7 +86,7 @@ def fetch_by_socket(site):
         return b"".join(iter(lambda: stream.recv(1000), b"")).decode().rpartition("\r\n")[2]
 
 
-CHECKED_HERE = [fetch_checked, fetch_from_vendor, fetch_by_socket]
+CHECKED_HERE = [fetch_checked, fetch_through_the_guard_proxy, fetch_from_vendor, fetch_by_socket]
 
 
 @pytest.mark.parametrize("fetch", [*CHECKED_HERE, fetch_by_requests, fetch_by_google])
