@@ -158,7 +158,10 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
 
 def prepare_vector_store(config: NamespaceConfig) -> None:
     """Import the modules of the namespace's vector store; nothing is created or requested."""
-    _load(VECTOR_STORES, config.vector_storage["provider"], "vectorStorageConfig.provider")
+    provider = config.vector_storage["provider"]
+    _load(VECTOR_STORES, provider, "vectorStorageConfig.provider")
+    module = importlib.import_module(VECTOR_STORES[provider].partition(":")[0])
+    getattr(module, "prepare", lambda: None)()
 
 
 def file_store(config: NamespaceConfig) -> FileStore:

@@ -33,6 +33,7 @@ LATER = {
         "notion_client",
         "onnx",
         "onnxruntime",
+        "pinecone",
         "prefect.cli.worker",
         "prefect.server.api.server",
         "pypdfium2",

@@ -1,1 +1,1 @@
-"""Vectors in an index at Pinecone."""
+"""Vectors in an index at Pinecone, through its SDK."""

@@ -1,4 +1,4 @@
-"""The data plane of an index at Pinecone by HTTP: dialled by our guard, without retries, its errors as port errors."""
+"""Pinecone's SDK: its requests go through the guard's proxy, once each, and its errors are port errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
-
-import httpx
-import msgspec
+from typing import TYPE_CHECKING
 
 from connectors.http import sessions
 from connectors.http.retries import retry_after
@@ -19,16 +15,17 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.metrics import catalog, counts
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
-from retrieval.network.transport import Transport
 
 if TYPE_CHECKING:
+    from pinecone import Index
+
+    from retrieval.network.guard_proxy import Route
     from retrieval.setting_values import Endpoint
 
 SECONDS = 30.0
-"""How long one request may take."""
+"""How long each step of a request may take."""
 MOST_BYTES = 64 * 2**20
 """Of one answer."""
-API_VERSION = "2026-07"
 
 
 class NotThere(Fatal):
@@ -39,47 +36,8 @@ class Throttled(Retryable):
     """429: too much at once."""
 
 
-class IndexStats(msgspec.Struct, rename="camel"):
-    dimension: int | None = None
-    metric: str | None = None
-    vector_type: str | None = None
-
-
-class ScoredVector(msgspec.Struct):
-    id: str
-    score: float
-
-
-class QueryAnswer(msgspec.Struct):
-    matches: list[ScoredVector] = []
-
-
-class UpsertAnswer(msgspec.Struct, rename="camel"):
-    upserted_count: int
-
-
-class UpdateAnswer(msgspec.Struct, rename="camel"):
-    matched_records: int | None = None
-
-
-class ListedVector(msgspec.Struct):
-    id: str
-
-
-class Pagination(msgspec.Struct):
-    next: str | None = None
-
-
-class ListPage(msgspec.Struct):
-    vectors: list[ListedVector] = []
-    pagination: Pagination | None = None
-
-
-T = TypeVar("T")
-
-
 class PineconeClient:
-    """The calls of one index, each one request. Safe in many threads. Bodies have the names of Pinecone's API."""
+    """One index, by Pinecone's SDK. Safe in many threads."""
 
     def __init__(self, host: str, key: str, guard: Guard, endpoint: Endpoint | None = None) -> None:
         text = host.strip()
@@ -88,43 +46,20 @@ class PineconeClient:
         self._guard = guard
         self._endpoint = endpoint
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._opened: dict[float, tuple[Index, Route]] = {}
 
-    def describe_index_stats(self, *, seconds: float | None = None) -> IndexStats:
-        return self._post("/describe_index_stats", {}, IndexStats, seconds)
-
-    def upsert(self, body: Mapping[str, Any]) -> UpsertAnswer:
-        return self._post("/vectors/upsert", body, UpsertAnswer)
-
-    def query(self, body: Mapping[str, Any]) -> QueryAnswer:
-        return self._post("/query", body, QueryAnswer)
-
-    def update(self, body: Mapping[str, Any]) -> UpdateAnswer:
-        return self._post("/vectors/update", body, UpdateAnswer)
-
-    def delete(self, body: Mapping[str, Any]) -> None:
-        self._post("/vectors/delete", body, dict)
-
-    def list_page(self, parameters: Mapping[str, Any]) -> ListPage:
-        return self._send("GET", "/vectors/list", ListPage, params=dict(parameters))
-
-    def delete_namespace(self, name: str) -> None:
-        self._send("DELETE", f"/namespaces/{quote(name, safe='')}", dict)
-
-    def _post(self, path: str, body: Mapping[str, Any], kind: type[T], seconds: float | None = None) -> T:
-        headers = {"Content-Type": "application/json"}
-        return self._send("POST", path, kind, seconds, content=msgspec.json.encode(body), headers=headers)
-
-    def _send(self, method: str, path: str, kind: type[T], seconds: float | None = None, **content: Any) -> T:
+    @contextmanager
+    def index(self, seconds: float | None = None) -> Iterator[Index]:
+        """The SDK's index for one call, which is one request. `seconds`: for each of its steps."""
+        seconds = seconds or SECONDS
         with self._lock:
-            if self._client is None:
+            if not self._opened:
                 self._require_allowed()
-                self._client = self._opened()
-        with _counted(), _explained():
-            answer = self._client.request(method, f"{self._url}{path}", timeout=seconds or SECONDS, **content)
-            if not answer.is_success:
-                raise _of_status(answer.status_code, answer.headers)
-            return msgspec.json.decode(answer.content, type=kind)
+            if seconds not in self._opened:
+                self._opened[seconds] = self._open(seconds)
+            index, route = self._opened[seconds]
+        with _counted(), _explained(route):
+            yield index
 
     def _require_allowed(self) -> None:
         """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
@@ -142,18 +77,21 @@ class PineconeClient:
             words = "Without https only an index in a range that RETRIEVAL_FETCH_ALLOW names can be used."
             raise Fatal(words, field="indexHost")
 
-    def _opened(self) -> httpx.Client:
-        if not self._key.isascii() or not self._key.isprintable() or self._key != self._key.strip():
-            raise Fatal("The key in apiKey holds characters that no such key has: check it.", field="apiKey")
+    def _open(self, seconds: float) -> tuple[Index, Route]:
+        from pinecone import Index, errors
+
+        from retrieval.network.guard_proxy import LIBRARY_SECONDS, Route
+
+        sessions.quiet_loggers("pinecone")
         certificates = sessions.trusted_certificates(self._endpoint, "PINECONE")
-        client = sessions.httpx_client(
-            certificates,
-            seconds=SECONDS,
-            headers={"Api-Key": self._key, "X-Pinecone-Api-Version": API_VERSION, "Accept": "application/json"},
-            transport=Transport(self._guard, verify=certificates, most=MOST_BYTES),
-        )
-        weakref.finalize(self, client.close)
-        return client
+        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, most=MOST_BYTES)
+        weakref.finalize(self, route.close)
+        try:
+            index = Index(host=route.url, api_key=self._key, additional_headers=route.headers, timeout=LIBRARY_SECONDS)
+        except errors.PineconeValueError as error:
+            raise Fatal("The key in apiKey holds characters that no such key has: check it.", field="apiKey") from error
+        weakref.finalize(self, index.close)
+        return index, route
 
 
 @contextmanager
@@ -177,18 +115,40 @@ def _counted() -> Iterator[None]:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Failures of a request as port errors; none of the server's own words are passed on."""
+def _explained(route: Route) -> Iterator[None]:
+    """Failures of a call as port errors; none of the server's own words are passed on."""
+    from pinecone import errors
+
     try:
         yield
-    except httpx.TimeoutException as error:
-        raise Retryable("The vector index did not answer in time.") from error
-    except httpx.HTTPError as error:
+    except errors.ApiError as error:
+        headers = error.headers or {}
+        if failure := route.find_failure(headers):
+            raise _of_failure(failure) from failure
+        raise _of_status(error.status_code, headers) from error
+    except (errors.PineconeConnectionError, errors.PineconeTimeoutError) as error:
         raise Retryable("The vector index cannot be reached, or broke off its answer.") from error
-    except msgspec.DecodeError as error:
+    except errors.ResponseParsingError as error:
         raise Retryable("The server at indexHost does not answer as a Pinecone index does.") from error
-    except httpx.InvalidURL as error:
-        raise Fatal("The vector index cannot be used with this indexHost.", field="indexHost") from error
+    except errors.PineconeError as error:
+        raise Fatal("The vector index cannot be used with this indexHost and apiKey.", field="indexHost") from error
+
+
+def _of_failure(failure: Exception) -> Exception:
+    """The port error of a request that the proxy could not send, or whose answer it did not pass on."""
+    import httpx
+
+    from retrieval.network.guard_proxy import Unavailable
+
+    if isinstance(failure, Unavailable):
+        return _of_status(failure.status, failure.headers)
+    if isinstance(failure, httpx.TimeoutException):
+        return Retryable("The vector index did not answer in time.")
+    if isinstance(failure, httpx.HTTPError):
+        return Retryable("The vector index cannot be reached, or broke off its answer.")
+    if isinstance(failure, httpx.InvalidURL):
+        return Fatal("The vector index cannot be used with this indexHost.", field="indexHost")
+    return failure
 
 
 _FATAL = {

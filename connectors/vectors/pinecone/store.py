@@ -11,6 +11,7 @@ the cosine: itself, the dot product, or 1 - d/2 of the squared distance d that a
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import math
 import time
@@ -159,18 +160,18 @@ class PineconeStore:
         direction = self._unit(values)
         if direction is None or (where is not None and where.empty_lists):
             return []
-        request = {
+        request: dict[str, Any] = {
             "namespace": self._place(scope),
             "vector": direction,
-            "topK": min(top_k, MOST),
-            "includeValues": False,
-            "includeMetadata": False,
+            "top_k": min(top_k, MOST),
+            "filter": build_expression(where),
+            "include_values": False,
+            "include_metadata": False,
         }
-        if (expression := build_expression(where)) is not None:
-            request["filter"] = expression
         cosine = _COSINE[self._metric_of_index()]
         with contextlib.suppress(NotThere):
-            results = self._client.query(request).matches
+            with self._client.index() as index:
+                results = index.query(**request).matches
             matches = [Match(result.id, max(-1.0, min(1.0, cosine(result.score)))) for result in results]
             return sorted(matches, key=lambda match: (-match.score, match.id))
         return []
@@ -179,24 +180,25 @@ class PineconeStore:
         """Remove by id; unknown ids are no error, nor is a namespace that is not there."""
         namespace = self._place(scope)
         for start in range(0, len(ids), IDS):
-            with contextlib.suppress(NotThere):
-                self._client.delete({"namespace": namespace, "ids": list(ids[start : start + IDS])})
+            with contextlib.suppress(NotThere), self._client.index() as index:
+                index.delete(namespace=namespace, ids=list(ids[start : start + IDS]))
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
         """Every id that starts with `prefix`, as far as the index shows them already. Retryable if it never ends."""
-        request = {"namespace": self._place(scope), "limit": PAGE} | ({"prefix": prefix} if prefix else {})
+        request: dict[str, Any] = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
+        token: str | None = None
         cursors, latest = Cursors("The vector index's listing"), ""
         while True:
             try:
-                page = self._client.list_page(request)
+                with self._client.index() as index:
+                    page = index.list_paginated(**request, pagination_token=token)
             except NotThere:
                 return
-            page_ids = [vector.id for vector in page.vectors]
+            page_ids = [vector.id for vector in page.vectors if vector.id]
             yield from (vector for vector in page_ids if vector.startswith(prefix))
             token = page.pagination.next if page.pagination else None
             if not token:
                 return
-            request["paginationToken"] = token
             cursors.follow(token, brought=bool(page_ids) and page_ids[-1] != latest)
             latest = page_ids[-1] if page_ids else latest
 
@@ -217,9 +219,10 @@ class PineconeStore:
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
         """Set the labels of all of the document's vectors at once, or of each where the index cannot do that."""
         namespace = self._place(scope)
-        change = {"namespace": namespace, "setMetadata": dict(labels)}
+        change: dict[str, Any] = {"namespace": namespace, "set_metadata": dict(labels)}
         with contextlib.suppress(NotThere, Fatal):
-            answer = self._client.update({"filter": {"document": {"$eq": document_id}}, **change})
+            with self._client.index() as index:
+                answer = index.update(filter={"document": {"$eq": document_id}}, **change)
             if (answer.matched_records or 0) >= len(ids):
                 return
         _all(lambda one: self._update(one, change), ids)
@@ -227,17 +230,18 @@ class PineconeStore:
     def drop(self, scope: Scope) -> None:
         """Remove everything of the scope, its namespace too where the kind of index has a call for that."""
         namespace = self._place(scope)
-        with contextlib.suppress(NotThere):
-            self._client.delete({"namespace": namespace, "deleteAll": True})
-        with contextlib.suppress(Fatal):
-            self._client.delete_namespace(namespace)
+        with contextlib.suppress(NotThere), self._client.index() as index:
+            index.delete(namespace=namespace, delete_all=True)
+        with contextlib.suppress(Fatal), self._client.index() as index:
+            index.delete_namespace(name=namespace)
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
         """The vendor does."""
 
     def check(self) -> None:
         """Fatal, in words for who configures it, unless the index holds dense vectors of the model's dimensions."""
-        stats = self._client.describe_index_stats(seconds=CHECK_SECONDS)
+        with self._client.index(CHECK_SECONDS) as index:
+            stats = index.describe_index_stats()
         if stats.vector_type == "sparse":
             raise Fatal("The index holds sparse vectors; use one of dense vectors.", field="indexHost")
         if not stats.dimension:
@@ -252,7 +256,8 @@ class PineconeStore:
     def _metric_of_index(self) -> str:
         """Metric of the index, requested once. Cosine, the vendor's default, if an old index does not say."""
         if not self._metric:
-            metric = self._client.describe_index_stats().metric or "cosine"
+            with self._client.index() as index:
+                metric = index.describe_index_stats().metric or "cosine"
             if metric not in _COSINE:
                 raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
             self._metric = metric
@@ -263,7 +268,8 @@ class PineconeStore:
         pause, end = 1.0, time.monotonic() + TIMEOUT
         while True:
             try:
-                answer = self._client.upsert({"namespace": place, "vectors": part})
+                with self._client.index() as index:
+                    answer = index.upsert(namespace=place, vectors=part)
             except Throttled as error:
                 wait = error.after or pause
                 if time.monotonic() + wait > end:
@@ -276,8 +282,8 @@ class PineconeStore:
                 return
 
     def _update(self, vector_id: str, told: Mapping[str, Any]) -> None:
-        with contextlib.suppress(NotThere):
-            self._client.update({"id": vector_id, **told})
+        with contextlib.suppress(NotThere), self._client.index() as index:
+            index.update(id=vector_id, **told)
 
     def _record(self, vector: Vector) -> dict[str, Any] | None:
         values = self._unit(vector.values)
@@ -323,6 +329,12 @@ def _all(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
         return [call(argument) for argument in arguments]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pinecone") as pool:
         return [done.result() for done in [pool.submit(call, argument) for argument in arguments]]
+
+
+def prepare() -> None:
+    """Import the SDK, which loads its parts when they are first used."""
+    for part in ("pinecone.errors", "pinecone.index", "retrieval.network.guard_proxy"):
+        importlib.import_module(part)
 
 
 def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions: int) -> PineconeStore:

@@ -21,13 +21,15 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope, Vector
+from retrieval.setting_values import Endpoint
 from tests.conditions import CONDITIONS, DOCS, condition_of
 from tests.standins.faults import packed
 from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
+from tests.standins.secure import in_front_of
 
 pytestmark = pytest.mark.service
-"""An index on loopback."""
+"""An index on loopback, and Pinecone's SDK."""
 
 SCOPE = Scope("org_1", "ns_1")
 TENANT = Scope("org_1", "ns_1", "t1")
@@ -161,6 +163,18 @@ def test_each_connection_is_dialled_by_the_guard(index):
     for error in (Retryable, Fatal):
         with pytest.raises(error):
             store.check()
+    assert len(index.seen) == 1
+
+
+def test_the_certificate_of_the_index_is_checked(index, tmp_path):
+    with in_front_of(index.port, tmp_path) as (host, certificate):
+        PineconeStore(PineconeClient(host, KEY, LOOPBACK, Endpoint(ca_bundle=certificate)), "ns_1", 16).check()
+        for untrusted in (
+            PineconeClient(host, KEY, LOOPBACK),
+            PineconeClient(host.replace("127.0.0.1", "localhost"), KEY, LOOPBACK, Endpoint(ca_bundle=certificate)),
+        ):
+            with pytest.raises(Retryable, match="cannot be reached"):
+                PineconeStore(untrusted, "ns_1", 16).check()
     assert len(index.seen) == 1
 
 
