@@ -77,10 +77,11 @@ def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
         questions = evaluations.read_questions(db, claimed.evaluation_id)
         count.total = len(questions) * len(claimed.settings)
         runs.renew_lease(db, claimed, 0, count.total)
-        vectors = judge.vectors_of(bench, questions, claimed.settings, count.require_lease)
+        vectors, refused = judge.vectors_of(bench, questions, claimed.settings, count.require_lease)
+        embedded = judge.require_embedded(questions, refused)
         judgements = [
             tasks.name_task(_judge, setting["name"])(
-                partial(judge.judge_setting, bench, questions, vectors, setting, count.count_search)
+                partial(judge.judge_setting, bench, embedded, vectors, setting, count.count_search)
             )
             for setting in claimed.settings
         ]
@@ -98,11 +99,11 @@ def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
         raise
     fits = calibration.fit_evaluation(
         claimed.evaluation_id,
-        [bool(question.relevant) for question in questions],
+        [bool(question.relevant) for question in embedded],
         claimed.settings,
         [judgement.answerabilities for judgement in judgements],
     )
-    if runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements)):
+    if runs.finish_run(db, claimed, judge.run_result(questions, claimed.settings, judgements, refused)):
         calibration.store_fits(db, claimed.evaluation_id, config.epoch, fits)
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
 

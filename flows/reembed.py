@@ -157,12 +157,12 @@ def judge_new_generation(trial: Trial) -> None:
             current = None
             if gate.not_worse_than is not None:
                 present = _bench(trial, namespaces.load(db, trial.run.keys, scope.namespace), evaluation)
-                vectors = judge.vectors_of(present, questions, [gates.SETTING], alive)
-                current = gates.mean_measure(present, questions, vectors, gate.metric, alive)
+                vectors, refused = judge.vectors_of(present, questions, [gates.SETTING], alive)
+                current = gates.mean_measure(present, questions, vectors, refused, gate.metric, alive)
             bench = _bench(trial, trial.later, evaluation)
-            vectors = judge.vectors_of(bench, questions, [gates.SETTING], alive)
+            vectors, refused = judge.vectors_of(bench, questions, [gates.SETTING], alive)
             with reembedding_swap.shadow(db, trial.job_run_id):
-                later = gates.mean_measure(bench, questions, vectors, gate.metric, alive)
+                later = gates.mean_measure(bench, questions, vectors, refused, gate.metric, alive)
     except _Unwanted:
         return
     trial.verdict = gates.decide_gate(gate, later, current, len(questions))

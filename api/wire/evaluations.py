@@ -284,6 +284,7 @@ class QuestionResult(Struct):
     ranks: Annotated[
         dict[str, list[int | None]], Meta(description="Rank of each judged document by setting; null if not found.")
     ]
+    error: Annotated[str | UnsetType, Meta(description="Reason why the model cannot embed the query.")] = UNSET
 
 
 class EvaluationRun(Struct, rename="camel", kw_only=True):

@@ -86,10 +86,22 @@ def find_questions(
 
 
 def mean_measure(
-    bench: Bench, questions: Sequence[StoredQuestion], vectors: judge.Vectors, metric: str, alive: Alive
+    bench: Bench,
+    questions: Sequence[StoredQuestion],
+    vectors: judge.Vectors,
+    refused: Mapping[str, str],
+    metric: str,
+    alive: Alive,
 ) -> float:
-    """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it."""
-    measures = judge.judge_setting(bench, questions, vectors, SETTING, alive).measures
+    """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it.
+
+    Questions whose queries the model refused count as searches without results.
+    """
+    embedded = judge.require_embedded(questions, refused)
+    measures = [
+        *judge.judge_setting(bench, embedded, vectors, SETTING, alive).measures,
+        *(judge.measure_refused(question) for question in questions if question.query in refused),
+    ]
     values = [number for measure in measures if (number := measure[metric]) is not None]
     if not values:
         raise Fatal(f"No question of the gate's evaluation can be measured by {metric}.")

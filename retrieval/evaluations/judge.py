@@ -12,7 +12,7 @@ from retrieval import filters
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode, Fatal, NotEmbedded, ServiceError
 from retrieval.evaluations import calibration, metrics
 from retrieval.evaluations.metrics import Found, Interval, Judged
 from retrieval.namespaces.namespaces import Config
@@ -160,17 +160,36 @@ class Judgement:
 
 def vectors_of(
     bench: Bench, questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], alive: Callable[[], None]
-) -> Vectors:
-    """The vector of each query by its text, made once for all settings; none where no setting searches by meaning."""
+) -> tuple[Vectors, dict[str, str]]:
+    """Embed each query once for all settings: the vectors by text, and a reason for each query that the model cannot
+    embed. Both are empty if no setting searches by meaning."""
     if not any(setting["semanticWeight"] > 0 for setting in settings):
-        return {}
+        return {}, {}
     texts = list(dict.fromkeys(question.query for question in questions))
     vectors: dict[str, list[float]] = {}
+    refused: dict[str, str] = {}
     for at in range(0, len(texts), TOGETHER):
         alive()
         part = texts[at : at + TOGETHER]
-        vectors |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
-    return vectors
+        try:
+            vectors |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
+        except NotEmbedded as error:
+            refused |= {part[position]: reason for position, reason in error.reasons.items()}
+            vectors |= zip((text for text in part if text not in refused), error.vectors.tolist(), strict=True)
+    return vectors, refused
+
+
+def require_embedded(questions: Sequence[StoredQuestion], refused: Mapping[str, str]) -> list[StoredQuestion]:
+    """Return the questions that the model embeds. Raises Fatal if it refused all of them."""
+    embedded = [question for question in questions if question.query not in refused]
+    if refused and not embedded:
+        raise Fatal(f"The model cannot embed any of the questions: {next(iter(refused.values()))}")
+    return embedded
+
+
+def measure_refused(question: StoredQuestion) -> Mapping[str, float | None]:
+    """Return the measures of a question whose search finds nothing."""
+    return metrics.measure_question(_judgements(question.relevant, {}), [])
 
 
 def judge_setting(
@@ -203,11 +222,19 @@ def judge_setting(
 
 
 def run_result(
-    questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
+    questions: Sequence[StoredQuestion],
+    settings: Sequence[Mapping[str, Any]],
+    judgements: Sequence[Judgement],
+    refused: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting."""
+    """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting.
+
+    `judgements` leave out the questions whose queries are in `refused`; these have its reason as their `error`.
+    """
     import numpy as np
 
+    embedded = [question for question in questions if question.query not in refused]
+    ranks_by_question = iter(zip(*(judgement.ranks for judgement in judgements), strict=True))
     by_setting = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}
     compared = metrics.compare_settings({name: judgement.measures for name, judgement in by_setting.items()})
     return {
@@ -224,14 +251,16 @@ def run_result(
                 ),
                 **({"reranked": judgement.reranked} if judgement.reranked is not None else {}),
                 **calibration.describe_calibration(
-                    [bool(question.relevant) for question in questions], judgement.answerabilities
+                    [bool(question.relevant) for question in embedded], judgement.answerabilities
                 ),
             }
             for setting, judgement in zip(settings, judgements, strict=True)
         ],
         "questions": [
-            {"query": question.query, "ranks": {name: judgement.ranks[at] for name, judgement in by_setting.items()}}
-            for at, question in enumerate(questions)
+            {"query": question.query, "ranks": {}, "error": refused[question.query]}
+            if question.query in refused
+            else {"query": question.query, "ranks": dict(zip(by_setting, next(ranks_by_question), strict=True))}
+            for question in questions
         ],
     }
 

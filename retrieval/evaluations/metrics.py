@@ -41,14 +41,15 @@ def rank_difference(question: Question, base: str, setting: str) -> float:
 
 def tally_questions(questions: Sequence[Question], base: str, setting: str) -> Tally:
     """Count the questions that a setting answers better, the same and worse than the base."""
-    changes = [rank_difference(question, base, setting) for question in questions]
+    changes = [rank_difference(question, base, setting) for question in questions if "error" not in question]
     better, worse = sum(question > 0 for question in changes), sum(question < 0 for question in changes)
     return Tally(better, len(changes) - better - worse, worse)
 
 
 def most_changed(questions: Sequence[Question], base: str, setting: str, many: int) -> list[Question]:
-    """The questions that a setting changed most, wins and losses alike; those with equal changes in their order."""
-    return sorted(questions, key=lambda one: -abs(rank_difference(one, base, setting)))[:many]
+    """Return the questions that failed, then those that a setting changed most, wins and losses alike; those with equal
+    changes in their order."""
+    return sorted(questions, key=lambda one: ("error" not in one, -abs(rank_difference(one, base, setting))))[:many]
 
 
 def _reciprocal(rank: int | None) -> float:

@@ -251,6 +251,8 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
 
 
 def question_row(question: Json, first: str, changed: str) -> Json:
+    if "error" in question:
+        return {"": "failed", "Question": question["query"]} | dict.fromkeys((first, changed), question["error"])
     ranks = {
         name: min((rank for rank in question["ranks"].get(name, []) if rank is not None), default=None)
         for name in (first, changed)

@@ -2118,7 +2118,8 @@ class QuestionResult(Record):
 
     query: str
     ranks: dict[str, list[int | None]]
-    _fields = frozenset(["query", "ranks"])
+    error: str | None
+    _fields = frozenset(["error", "query", "ranks"])
 
 
 class QuestionsAnswer(Record):

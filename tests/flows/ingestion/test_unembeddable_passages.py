@@ -4,12 +4,16 @@ import json
 
 import pytest
 
+from api.wire.evaluations import EvaluationRunQuery, comparison_of_run
 from connectors import registry
 from connectors.embedders import endpoint, openai_protocol, server_probe
 from connectors.http import retries
+from flows import evaluate
 from retrieval import settings
 from retrieval.errors import Fatal, NotEmbedded
+from retrieval.evaluations import evaluations, runs
 from tests.flows.configured import Configured
+from tests.flows.plain_steps import without_prefect
 from tests.standins import embedding_server, faults, model_server
 from tests.standins.model_server import FAILURES, KEY, OLLAMA_NAN, UNEMBEDDABLE, ModelServer
 
@@ -177,3 +181,39 @@ def test_a_refused_model_still_stops_the_run(open_space):
         space.text("Owls hunt mice.", "owls")
         with pytest.raises(Fatal, match="does not take the request"):
             space.work()
+
+
+def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_space, monkeypatch):
+    relevant = [{"externalId": "owls", "grade": 1}]
+    asked = [{"query": query, "relevant": relevant} for query in ("owls", f"owls {UNEMBEDDABLE}", "night")]
+    settings_of_run = [
+        {"name": "meaning", "semanticWeight": 1.0, "keywordWeight": 0.0},
+        {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0},
+    ]
+
+    def run_evaluation(space, questions):
+        evaluation = space.call(evaluations.create(space.db, space.scope, "questions", questions))
+        run = space.call(runs.create(space.db, space.scope, evaluation.id, settings_of_run))
+        (waiting,) = [waiting for waiting in runs.list_waiting(space.db) if waiting.id == run.id]
+        evaluate.evaluate.fn(run.id, waiting.attempt)
+        return space.call(runs.get(space.db, space.scope, evaluation.id, run.id))
+
+    with model_server.running(ModelServer("own")) as server:
+        space = open_space(server)
+        without_prefect(monkeypatch, space.db, space.ring)
+        space.text("Owls hunt at night.", "owls")
+        space.work()
+        run = run_evaluation(space, asked)
+        shown = comparison_of_run(run, EvaluationRunQuery(namespace_id=space.scope.namespace, question_limit=3))
+        assert (run.status, run.error) == ("COMPLETED", None)
+        assert [question.ranks for question in shown.questions] == [
+            {"meaning": [1], "words": [1]},
+            {},
+            {"meaning": [1], "words": [1]},
+        ]
+        assert OLLAMA_NAN in shown.questions[1].error
+        assert [setting.metrics.mrr.value for setting in shown.settings] == [1.0, 1.0]
+        assert shown.settings[1].compared.same == 2
+        failed = run_evaluation(space, asked[1:2])
+        assert (failed.status, failed.result) == ("FAILED", None)
+        assert OLLAMA_NAN in failed.error

@@ -63,7 +63,7 @@ def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(librar
     nobody: Any = None
     bench = Bench(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
     judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
-    (result,) = judge.run_result(questions, [WORDS], [judgement])["settings"]
+    (result,) = judge.run_result(questions, [WORDS], [judgement], {})["settings"]
     assert result["metrics"]["mrr"]["value"] == 1.0
     assert result["calibration"]["auroc"] == 1.0
     assert result["calibration"]["unanswerable"] == 6

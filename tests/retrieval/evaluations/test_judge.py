@@ -86,5 +86,5 @@ def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first,
     questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
     judged = judge.judge_setting(bench, questions, {}, {**WORDS, **asked}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)
-    (shown,) = judge.run_result(questions, [{**WORDS, **asked}], [judged])["settings"]
+    (shown,) = judge.run_result(questions, [{**WORDS, **asked}], [judged], {})["settings"]
     assert shown.get("reranked") == reranked
