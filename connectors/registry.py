@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
@@ -214,6 +214,11 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
 def make_parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
+
+
+def require_ocr_languages(languages: Sequence[str]) -> None:
+    """Raise WrongSetting for languages of scans that the installed tesseract does not read."""
+    importlib.import_module("connectors.parsers.ocr").require_languages(languages)
 
 
 def close_parser() -> None:

@@ -30,6 +30,7 @@ from retrieval.database.revisions import RevisionError
 from retrieval.readiness import files_folder
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
+from retrieval.setting_values import WrongSetting
 from retrieval.settings import Settings
 
 _PREFECT_SECONDS = 180.0
@@ -262,10 +263,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         match options.name:
             case "migrate":
-                bootstrap_installation(service_settings.load_settings())
+                settings = service_settings.load_settings()
+                importlib.import_module("connectors.registry").require_ocr_languages(settings.ocr_languages)
+                bootstrap_installation(settings)
             case "register":
                 register_deployments(service_settings.load_settings(), options.pool, options.notify)
-    except LocalError as error:
+    except (LocalError, WrongSetting) as error:
         print(error, file=sys.stderr)
         raise SystemExit(REFUSED) from None
 

@@ -305,7 +305,8 @@ class Settings(BoundedSettings, BaseSettings):
     archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
     """Unpacked bytes of one archive, archives within it included."""
     ocr_languages: Names = ["eng"]
-    """Languages of scans, by tesseract's names. Without tesseract only Latin, Chinese and Japanese script is read."""
+    """Languages of scans, by tesseract's names; a start refuses those without data. Without tesseract only Latin,
+    Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
     """Seconds of CPU time for recognising one page; ten times as many of wall-clock time."""
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)

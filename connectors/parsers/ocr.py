@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from connectors.parsers.messages import Recognise, Reply, Task
 from connectors.parsers.pool import Pool
 from retrieval.errors import Skippable
 from retrieval.ports import ExternalParser, PageQuality
+from retrieval.setting_values import WrongSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,20 @@ class Recognition:
             return Reply(qualities=(trust.unreadable_page(page, trust.NOTHING_RECOGNISED, recognised=True),))
         quality = trust.judge_recognised(page, text)
         return Reply(text="" if quality.unread else text, qualities=(quality,))
+
+
+def require_languages(languages: Sequence[str]) -> None:
+    """Raise WrongSetting for languages that the installed tesseract does not read."""
+    program = shutil.which("tesseract")
+    if program is None:
+        return
+    try:
+        installed = ocr_engines.installed_languages(program) - {"", "osd"}
+    except (Skippable, OSError):  # scans report it
+        return
+    if installed and (missing := [name for name in languages if name not in installed]):
+        problem = f"tesseract has no data for {', '.join(missing)}; it has {', '.join(sorted(installed))}"
+        raise WrongSetting([("RETRIEVAL_OCR_LANGUAGES", f"{problem}. Name those, or install the data.")])
 
 
 def merge_reply(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:

@@ -213,7 +213,7 @@ def with_tesseract(image: Image, program: str, languages: tuple[str, ...]) -> Re
     Where it is unsure, the page's script decides: it is read with the installed pack of that script.
     Skippable, naming script and package, if neither such a pack nor the packaged engine reads it.
     """
-    installed = _languages(program)
+    installed = installed_languages(program)
     chosen = [name for name in languages if name in installed]
     if not chosen:
         missing = ", ".join(languages)
@@ -268,7 +268,8 @@ def _of_table(table: str) -> tuple[str, float]:
 
 
 @lru_cache(maxsize=1)
-def _languages(program: str) -> frozenset[str]:
+def installed_languages(program: str) -> frozenset[str]:
+    """Return the data of tesseract, "osd" included. Raises Skippable if it cannot be started."""
     return frozenset(_run([program, "--list-langs"], b"").split("\n")[1:])
 
 

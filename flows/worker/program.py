@@ -153,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True, help="the worker's name in Prefect")
     parser.add_argument("--limit", type=int, default=os.cpu_count() or 1, help="flow runs at the same time")
     options = parser.parse_args(arguments)
+    registry.require_ocr_languages(settings.load_settings().ocr_languages)
     try:
         asyncio.run(run_worker(options.pool, options.name, options.limit))
     except PrefectHTTPStatusError as error:

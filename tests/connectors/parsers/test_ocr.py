@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from reportlab.pdfgen.canvas import Canvas
 from connectors.parsers import ocr_engines
 from connectors.parsers import parser as documents
 from connectors.parsers.formats import reading
-from connectors.parsers.ocr import Recognition, merge_pages
+from connectors.parsers.ocr import Recognition, merge_pages, require_languages
 from connectors.parsers.ocr_engines import Line
 from connectors.parsers.parser import DocumentParser, document_parser
 from connectors.parsers.pdf import images
@@ -186,6 +188,31 @@ def test_a_language_without_data_is_refused_with_the_settings_name(
         with_program("deu").parse(raw, OcrStrategy.STANDARD_OCR)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [["local.run_role", "migrate"], ["flows.worker", "--pool", "p", "--name", "w"]])
+def test_a_start_refuses_languages_without_data_and_names_those_with(tmp_path: Path, start: list[str]) -> None:
+    (tmp_path / "tesseract").write_text(PROGRAM.format(python=sys.executable, sure=95))
+    (tmp_path / "tesseract").chmod(0o755)
+    environment = {**os.environ, "PATH": str(tmp_path), "RETRIEVAL_OCR_LANGUAGES": "eng,klingon,osd"}
+    done = subprocess.run([sys.executable, "-m", *start], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1] == (
+        "A setting is wrong. RETRIEVAL_OCR_LANGUAGES: tesseract has no data for klingon, osd; it has eng."
+        " Name those, or install the data."
+    )
+
+
+@pytest.mark.parametrize("program", [None, "raise SystemExit(1)", "print('List of available languages (0):')"])
+def test_languages_are_not_refused_without_a_working_tesseract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None
+) -> None:
+    if program is not None:
+        (tmp_path / "tesseract").write_text(f"#!{sys.executable}\n{program}\n")
+        (tmp_path / "tesseract").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    require_languages(["klingon"])
+
+
 def test_too_many_pictured_pages_are_refused_before_any_is_recognised(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:
@@ -276,7 +303,7 @@ def scan(text: str) -> Image.Image:
 @pytest.mark.parametrize("script", LEASES)
 def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
     program = str(shutil.which("tesseract"))
-    if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines._languages(program)):
+    if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines.installed_languages(program)):
         recognised = ocr_engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
         assert recognised.confidence > reading.SURE
         assert recognised.text
@@ -290,7 +317,9 @@ def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(s
     missing = set(ocr_engines.LANGUAGES).intersection(LEASES) - {
         script
         for script in LEASES
-        if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines._languages(str(shutil.which("tesseract"))))
+        if set(ocr_engines.LANGUAGES[script]).intersection(
+            ocr_engines.installed_languages(str(shutil.which("tesseract")))
+        )
     }
     script = min(missing)
     file = io.BytesIO()
