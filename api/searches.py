@@ -274,11 +274,18 @@ async def _answer(
             f"The documents probably do not answer this: the probability is {answerability.probability:g}, below"
             f" minProbability {data.min_probability:g}. Ask in other words, search more documents, or lower it."
         )
-    elif corrections := dict.fromkeys(correction.note for part in parts for correction in part.corrections):
-        result.note = " ".join(corrections)
+    elif notes := _list_notes(parts):
+        result.note = " ".join(notes)
     elif not result.results and await _says_little(services, spaces, requested):
         result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
     return result
+
+
+def _list_notes(parts: Sequence[search.SearchResult]) -> list[str]:
+    """Return the sentences on syntax and corrections of the query, each once."""
+    readings = [part.note for part in parts if part.note]
+    corrections = [correction.note for part in parts for correction in part.corrections]
+    return list(dict.fromkeys(readings + corrections))
 
 
 def _note_search(

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, LiteralString
 
+from retrieval.keywords import joined_forms
 from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED
 
 LIMIT: LiteralString = "200000"
@@ -169,7 +170,7 @@ def analyze_text(text: str, configuration: str) -> Prepared:
 def analyze_query(text: str, configuration: str, dropped: Iterable[str] = ()) -> Prepared:
     """Analyze a query, with alternative spellings. dropped: stop words of the query's language."""
     terms: Counter[str] = Counter()
-    plain = _plain(_drop_words(text, dropped), terms)
+    plain = _plain(_drop_words(text, dropped), terms, is_query=True)
     whole = _join_hidden(text)
     stop_terms = _queried_stop_words(
         plain if whole == text else _plain(_drop_words(whole, dropped), Counter()),
@@ -212,9 +213,14 @@ def list_typed_words(text: str) -> list[str]:
     return list(dict.fromkeys(run for run in runs if run))
 
 
-def _count_pairs(run: str, terms: Counter[str]) -> str:
-    """Count the pairs of neighbours; nothing is left for the configuration."""
-    terms.update(run[at : at + 2] for at in range(max(len(run) - 1, 1)))
+def _count_pairs(run: str, terms: Counter[str], *, is_query: bool) -> str:
+    """Count the pairs of neighbours, and each Han character; nothing is left for the configuration."""
+    run = joined_forms.fold_han(run)
+    if len(run) > 1:
+        terms.update(run[at : at + 2] for at in range(len(run) - 1))
+    if len(run) == 1 or not is_query:
+        # Marked, they count in no length; a query looks up one that stands without neighbours.
+        terms.update(STANDS + character for character in run)
     return " "
 
 
@@ -228,7 +234,7 @@ def _join_numbers(text: str) -> str:
     return _SIGN.sub(" ", _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
 
 
-def _plain(text: str, terms: Counter[str]) -> str:
+def _plain(text: str, terms: Counter[str], *, is_query: bool = False) -> str:
     """Words and numbers; what they make together, and what no configuration reads, is counted in terms."""
     plain = normalize(text[:CHARACTERS])
     if "^(" in plain or "_(" in plain:
@@ -239,7 +245,10 @@ def _plain(text: str, terms: Counter[str]) -> str:
     else:
         if "\u200b" in plain or "\u200c" in plain:
             plain = _HIDDEN.sub(lambda match: _shown(match[0]), plain)
-        plain = UNSPACED.sub(lambda run: _count_pairs(run[0], terms), plain)
+        plain = UNSPACED.sub(lambda run: _count_pairs(run[0], terms, is_query=is_query), plain)
+    _count_joined_forms(plain, terms, is_query=is_query)
+    if not is_query and (names := joined_forms.list_versioned_names(plain)):
+        plain = " ".join([plain, *names])
     plain = _join_numbers(plain).replace("_", "-")
     if "&" in plain:
         plain = patterns.spaced.sub(r"\1&\2", plain.replace("&amp;", "&"))
@@ -250,6 +259,16 @@ def _plain(text: str, terms: Counter[str]) -> str:
     for mark in _SPECIAL:
         plain = plain.replace(mark, " ")
     return plain
+
+
+def _count_joined_forms(plain: str, terms: Counter[str], *, is_query: bool) -> None:
+    """Count emoji, and the joined forms of numbers and codes, which count in no length."""
+    terms.update(joined_forms.list_emoji(plain))
+    joined = joined_forms.list_joined_forms(plain)
+    terms.update(STANDS + form for form in joined)
+    if is_query:
+        terms.update(joined)
+        terms.update(STANDS + code for code in joined_forms.list_typed_codes(plain) - joined)
 
 
 def _join_hidden(text: str) -> str:

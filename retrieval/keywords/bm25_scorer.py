@@ -15,14 +15,14 @@ order, so that equal chunks have bit-equal scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.database.sessions import ThreadConnection
-from retrieval.keywords import postings, queries, queries_typos, typos
+from retrieval.keywords import postings, queries, queries_typos, typos, word_forms
 from retrieval.keywords.analyzer import UNSPACED
 from retrieval.keywords.queries import Statistics
 from retrieval.keywords.queries_blocks import LENGTH_BITS
@@ -53,6 +53,7 @@ class Terms:
 
     `slope`: K1 * B / average length. `possible`: a bound of the score of a chunk with all words of the query,
     also those that no chunk has. `corrections`: words of the query that were replaced.
+    `excluded`: ids of chunks with a word that the query excludes.
     """
 
     partition: int
@@ -61,6 +62,7 @@ class Terms:
     slope: float = 0.0
     possible: float = 0.0
     corrections: tuple[Correction, ...] = ()
+    excluded: frozenset[int] = frozenset()
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of statements that score postings."""
@@ -105,6 +107,13 @@ class Ranking:
         is_listed = np.isin(self.ids, np.asarray(chunk_ids, np.int64))
         return Ranking(self.ids[is_listed], self.scores[is_listed])
 
+    def without(self, chunk_ids: Collection[int]) -> Ranking:
+        """Leave these chunks out of the ranking."""
+        import numpy as np
+
+        stays = np.isin(self.ids, np.fromiter(chunk_ids, np.int64), invert=True)
+        return Ranking(self.ids[stays], self.scores[stays])
+
 
 def read_terms(
     connection: ThreadConnection,
@@ -131,7 +140,10 @@ def read_terms(
     )
     queried = statistics
     present, absent = _part_terms(viewed, partition_id, statistics)
+    forms = _list_forms(connection, viewed, partition_id, query, statistics, [language, *configurations])
     statistics = [row for row in statistics if row.chunks]
+    statistics += {row.term: row for rows in forms.values() for row in rows}.values()
+    absent = [term for term in absent if not forms.get(term)]
     corrections: list[Correction] = []
     if viewed is not None and absent:
         corrections = typos.correct_words(
@@ -146,6 +158,7 @@ def read_terms(
         )
         terms = [term for correction in corrections for term in correction.terms]
         statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO)
+    if forms or corrections:
         statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:TERMS]
     if counted is not None and statistics:
         statistics = queries.read_statistics_among(connection, partition_id, counted, statistics)
@@ -174,6 +187,23 @@ def _part_terms(
     if isinstance(viewed, Database) and present:
         present = queries_typos.list_seen(viewed, partition_id, present)
     return present, [row.term for row in statistics if row.term not in present]
+
+
+def _list_forms(
+    db: Executor,
+    viewed: Executor | None,
+    partition_id: int,
+    query: str,
+    statistics: Sequence[Statistics],
+    configurations: Sequence[str],
+) -> dict[str, list[Statistics]]:
+    """List other forms of the query's terms, those that a chunk has which the viewer sees."""
+    forms = word_forms.find_forms(db, partition_id, query, statistics, configurations)
+    terms = sorted({row.term for rows in forms.values() for row in rows})
+    if not terms or not isinstance(viewed, Database):
+        return forms
+    seen = set(queries_typos.list_seen(viewed, partition_id, terms))
+    return {term: [row for row in rows if row.term in seen] for term, rows in forms.items()}
 
 
 def rank_chunks(connection: ThreadConnection, terms: Terms) -> Ranking:

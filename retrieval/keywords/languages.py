@@ -60,6 +60,13 @@ _LETTERS: Final = {
     "hebrew": (("yi", r"\b(?:און|דער|די|איז)\b"),),
     "devanagari": (("ne", "छ|हुन्छ|गर्न"),),
 }
+_LATIN_LETTERS: Final = (
+    ("pl", "[łńśźż]"), ("tr", "[ğı]"), ("cs", "[ěřů]"), ("hu", "[őű]"), ("ro", "[țșă]"), ("lt", "[ėųį]"),
+    ("lv", "[āēīņļ]"), ("is", "[þð]"), ("es", "[ñ¿¡]"), ("pt", "[ãõ]"), ("de", "ß"), ("da", "[æø]"), ("sv", "å"),
+)  # fmt: skip
+"""Letters that tell a language of which too few function words are there, the first of a language that others share."""
+_NEIGHBOURS: Final = frozenset({"da", "no", "nb", "nn"})
+"""Languages so near that function words do not tell them apart; either stemmer reads both."""
 _USUAL: Final = {"cyrillic": "ru", "arabic": "ar", "hebrew": "he", "devanagari": "hi", "kana": "ja", "hangul": "ko"}
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _LANGUAGES_OF: Final = word_lists.LANGUAGES_OF
@@ -99,12 +106,24 @@ def _by_words(sample: str) -> str | None:
     for word, times in Counter(words).items():
         for language in _LANGUAGES_OF.get(word, ()):
             counts[language] += times
-    ranked = counts.most_common(2)
+    ranked = counts.most_common(3)
     if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
+        return _by_latin_letters(sample)
+    first = ranked[0]
+    rivals = [rival for rival in ranked[1:] if not _NEIGHBOURS.issuperset((first[0], rival[0]))]
+    if rivals and first[1] < _LEAD * rivals[0][1]:
+        return _by_latin_letters(sample)
+    return first[0]
+
+
+def _by_latin_letters(sample: str) -> str | None:
+    """Return the language whose letters are one in fifty of the text, at least."""
+    if sample.isascii():
         return None
-    if len(ranked) > 1 and ranked[0][1] < _LEAD * ranked[1][1]:
-        return None
-    return ranked[0][0]
+    lower = sample.lower()
+    return next(
+        (language for language, letters in _LATIN_LETTERS if 50 * len(re.findall(letters, lower)) >= len(lower)), None
+    )
 
 
 def code(said: str) -> str | None:

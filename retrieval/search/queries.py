@@ -226,7 +226,9 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id
         left join scored s on s.chunk_id = c.id
-        where (c.hidden = '[]' or not {HIDES_CHUNK}) {of_rows if rows != "true" else ""}
+        where (c.hidden = '[]' or not {HIDES_CHUNK})
+          and not exists (select from unnest(%(excluded)s::bigint[]) e (id) where e.id = c.id)
+          {of_rows if rows != "true" else ""}
     ),
     fused as (
         select id, document_id, index, tokens, characters, semantic, bm25 / (bm25 + {HALF}) as keyword,
@@ -310,6 +312,7 @@ def score_candidates(
         "chunks": array_literal(scored.chunk_id for scored in words),
         "scores": array_literal(scored.score for scored in words),
         "exact": array_literal(exact),
+        "excluded": array_literal(terms.excluded),
         "unrelated": weights[2],
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],

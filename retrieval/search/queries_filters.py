@@ -104,6 +104,21 @@ def filter_chunks(
     return set(db.fetch(int, scoped.text, dict(scoped.params)))
 
 
+def sort_by_distance(
+    db: Executor, partition_id: int, chunks: Sequence[int], values: Sequence[float] | None
+) -> list[int]:
+    """Sort those of the chunks that have an embedding, nearest to the query's vector first; none without a vector."""
+    if values is None or not chunks:
+        return []
+    statement: LiteralString = f"""
+        select c.id from unnest(%(chunks)s::bigint[]) n (id)
+        cross join lateral (select id, embedding_key from chunks where id = n.id limit 1) c
+        join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key order by {DISTANCE}, c.id
+    """
+    params = {"partition": partition_id, "chunks": array_literal(chunks), **vector_params(values)}
+    return db.fetch(int, statement, params)
+
+
 def list_chunks(db: Executor, documents: Sequence[str], limit: int) -> list[int]:
     """List the visible chunks of the documents, `limit` at most."""
     statement: LiteralString = """

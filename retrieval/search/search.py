@@ -19,7 +19,7 @@ is being replaced is never missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +34,7 @@ from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
 from retrieval.keywords.typos import Correction
 from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
-from retrieval.search import queries, queries_filters, selectivity
+from retrieval.search import phrases, queries, queries_filters, query_syntax, selectivity
 from retrieval.search.answerability import (
     NOTHING,
     Answerability,
@@ -45,6 +45,8 @@ from retrieval.search.answerability import (
 from retrieval.search.context_expansion import Texts, Unit
 from retrieval.search.diversity import Pick, Shape, Shaper
 from retrieval.search.queries import Candidate, Hit, Partition, Place
+from retrieval.search.queries_filters import Matches
+from retrieval.search.query_syntax import ParsedQuery, parse_query
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.selectivity import Selectivity
 
@@ -98,6 +100,8 @@ class SearchResult:
     timings: Mapping[str, float]
     answerability: Answerability = NOTHING
     corrections: Sequence[Correction] = ()
+    note: str = ""
+    """Sentence on the quotes and exclusions of the query, "" without any."""
 
 
 @dataclass(slots=True)
@@ -141,6 +145,11 @@ def run_search(
         embedder = values = None
     elif embedder is None or vectors is None:
         raise ValueError("A semantic search needs an embedder and a vector store.")
+    parsed = parse_query(query.text)
+    if query.keyword_weight > 0:
+        query = replace(query, text=parsed.text)
+    elif parsed.note:
+        parsed = ParsedQuery(query.text, note=query_syntax.BY_MEANING)
     partition = queries.find_partition(db, scope)
     if partition is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
@@ -149,7 +158,7 @@ def run_search(
             values = embed_query(embedder, scope, query.text)
     unrelated = embedder.unrelated if isinstance(embedder, Raised) else 0.0
     query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
-    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated)
+    search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
     return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))
 
 
@@ -172,12 +181,18 @@ class _Search:
     vectors: VectorStore | None
     values: Sequence[float] | None
     unrelated: float
+    parsed: ParsedQuery
 
     def find_hits(self, shaper: Shaper) -> SearchResult:
         """Run the steps, with more candidates while hits are missing because candidates fell away."""
         count, top_k = self.query.candidates, self.query.top_k
         selected = self._estimate(count)
         terms, ranking = self._rank(selected)
+        if self.parsed.excluded:
+            terms = replace(terms, excluded=self._list_excluded())
+            ranking = ranking and ranking.without(terms.excluded)
+        if self.parsed.phrases:
+            selected = self._require_phrases(selected, terms.excluded)
         while True:
             exact = self._nearest_matches(selected, count)
             matches = self._nearest_vectors(selected, count) if exact is None else []
@@ -199,7 +214,34 @@ class _Search:
         fit = load_fit(self.partition.answerability, side)
         answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
-            return SearchResult(self._read(picks, shaper), self.clock.spent, answerability, terms.corrections)
+            hits = self._read(picks, shaper)
+        note = self.parsed.note
+        if self.parsed.phrases and not hits:
+            note += " None has them all: leave out the quotes to search their words."
+        return SearchResult(hits, self.clock.spent, answerability, terms.corrections, note)
+
+    def _list_excluded(self) -> frozenset[int]:
+        """List the chunks with a word or phrase that the query excludes."""
+        with self.clock("keyword_ms"):
+            return phrases.list_chunks_with_any(
+                self.db, self.partition.id, self.parsed.excluded, self.language, self.partition.keyword_languages
+            )
+
+    def _require_phrases(self, selected: Selectivity, excluded: Collection[int]) -> Selectivity:
+        """Restrict a search to the chunks that match its filter, that the viewer may see, and that have its phrases."""
+        with self.clock("keyword_ms"):
+            chunks = phrases.list_chunks_with_phrases(
+                self.db, self.partition.id, self.parsed.phrases, self.language, self.partition.keyword_languages
+            ).difference(excluded)
+            if selected.matches is not None:
+                chunks.intersection_update(map(int, selected.matches.chunks))
+            elif self._filters:
+                chunks = queries_filters.filter_chunks(
+                    self.db, self.partition.id, sorted(chunks), selected.where, viewer=self.viewer
+                )
+        with self.clock(self._side):
+            nearest = queries_filters.sort_by_distance(self.db, self.partition.id, sorted(chunks), self.values)
+        return replace(selected, matches=Matches(sorted(chunks), nearest))
 
     @property
     def _filters(self) -> bool:

@@ -236,6 +236,14 @@ class TermCount(SQLModel, table=True):
     """Number of visible chunks that contain a term, in parts that are added up: writers do not wait for each other."""
 
     __tablename__ = "term_counts"
+    __table_args__ = (
+        Index(
+            "term_counts_by_end",
+            "partition_id",
+            text("reverse(term)"),
+            postgresql_where=text("length(term) >= 7"),
+        ),
+    )
     partition_id: int = number_column(primary_key=True)
     term: str = text_column(primary_key=True)
     part: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
@@ -372,6 +380,18 @@ class Deletion(SQLModel, table=True):
     unread: bool = Field(sa_column=Column(Boolean, nullable=False, server_default=text("false")))
     requested_at: datetime = time_column()
     confirmed_at: datetime | None = time_column(nullable=True)
+
+
+class DeletedPlace(SQLModel, table=True):
+    """Former place of a deleted document in lists, kept for a day. `name`: the id that OpenAI's clients know."""
+
+    __tablename__ = "deleted_places"
+    __table_args__ = (Index("deleted_places_by_age", "deleted_at"),)
+    partition_id: int = partition_column(primary_key=True)
+    name: str = text_column(primary_key=True)
+    document_id: str = text_column()
+    created_at: datetime = time_column()
+    deleted_at: datetime = time_column()
 
 
 class DeletionStore(SQLModel, table=True):

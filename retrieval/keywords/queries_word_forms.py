@@ -1,0 +1,99 @@
+"""SQL of the terms that begin or end with a part of a word, and of the chunks that have all of several terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval.database.rows import Executor
+from retrieval.keywords.queries import Statistics
+
+MAX_TERMS: LiteralString = "200"
+"""Terms that are read of one range, at most."""
+MIN_LENGTH_BY_END: LiteralString = "7"
+"""Letters of a term that the index by endings has, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Terms of at least `min_length` letters that begin with `start`; `is_reversed`: read from the last letter on."""
+
+    word: str
+    start: str
+    min_length: int
+    is_reversed: bool
+    is_inflection: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    place: int
+    term: str
+    chunks: int
+    total: int
+    lengths: int
+
+
+def list_terms_in_ranges(
+    db: Executor, partition_id: int, ranges: Sequence[Range]
+) -> Iterator[tuple[Range, Statistics]]:
+    """Yield the terms of each range with their statistics, each counted once."""
+    statement: LiteralString = f"""
+        with ranges as (
+            select * from unnest(%(starts)s::text[], %(ends)s::text[], %(lengths)s::int[], %(reversed)s::bool[])
+                with ordinality r (start, stop, min_length, is_reversed, place)
+        ),
+        near as (
+            select r.place, c.term from ranges r cross join lateral (
+                select term from term_counts
+                where partition_id = %(partition)s and term >= r.start and term < r.stop
+                  and starts_with(term, r.start) and length(term) >= r.min_length
+                group by term limit {MAX_TERMS}
+            ) c where not r.is_reversed
+            union
+            select r.place, c.term from ranges r cross join lateral (
+                select term from term_counts
+                where partition_id = %(partition)s and length(term) >= {MIN_LENGTH_BY_END}
+                  and reverse(term) >= r.start and reverse(term) collate "C" < r.stop
+                  and length(term) >= r.min_length
+                group by term limit {MAX_TERMS}
+            ) c where r.is_reversed
+        )
+        select n.place::int, n.term, c.chunks::int, s.chunks as total, s.terms as lengths
+        from near n cross join lateral (
+            select sum(chunks) as chunks from term_counts where partition_id = %(partition)s and term = n.term
+        ) c cross join partitions s where s.id = %(partition)s and c.chunks > 0
+        order by 1, 2
+    """
+    params = {
+        "partition": partition_id,
+        "starts": [item.start for item in ranges],
+        "ends": [item.start[:-1] + chr(ord(item.start[-1]) + 1) for item in ranges],
+        "lengths": [item.min_length for item in ranges],
+        "reversed": [item.is_reversed for item in ranges],
+    }
+    for row in db.fetch(_Found, statement, params):
+        yield ranges[row.place - 1], Statistics(row.term, 0.0, row.chunks, row.total, row.lengths)
+
+
+def list_chunks_with_all_terms(
+    db: Executor, partition_id: int, configurations: Sequence[str], words: str, terms: Sequence[str]
+) -> list[int]:
+    """List the chunks that have all terms of the words in one of the configurations, and the further terms."""
+    statement: LiteralString = """
+        with required as (
+            select language, array_agg(distinct term) as terms from (
+                select language, t.lexeme as term from unnest(%(configurations)s::text[]) language
+                cross join lateral unnest(to_tsvector(language::regconfig, %(words)s)) t
+                union all
+                select language, term from unnest(%(configurations)s::text[]) language, unnest(%(terms)s::text[]) term
+            ) every group by language
+        )
+        select distinct p.chunk_id from required r cross join lateral (
+            select chunk_id from postings where partition_id = %(partition)s and term = any(r.terms)
+            group by chunk_id having count(*) = cardinality(r.terms)
+        ) p order by 1
+    """
+    params = {"configurations": list(configurations), "words": words, "terms": list(terms), "partition": partition_id}
+    return db.fetch(int, statement, params)

@@ -1,0 +1,117 @@
+"""Quotes require a phrase and -word excludes, on both sides of a hybrid search."""
+
+import pytest
+
+from retrieval.access.queries.lists import set_lists
+from retrieval.filters import DocumentFilter
+from retrieval.principals import Access
+from retrieval.search import query_syntax, search
+from retrieval.search.query_syntax import parse_query
+from retrieval.search.search import Query
+from tests.library import viewer_of
+from tests.retrieval.search.test_search import FixedEmbedder, axis
+
+TEXTS = [
+    "The red valve is closed. The pump room is locked at night.",
+    "The room of the pump is bright. It is never locked.",
+    "A pump stands in every room, and each is locked.",
+    "In the blue pump-room the Café Müller is open.",
+    "海豹在岩石上休息。发票已经导出。",
+]
+
+
+@pytest.fixture
+def find(library):
+    for number, text in enumerate(TEXTS):
+        library.put([text], [axis(0.9 - number / 10)], external_id=str(number))
+
+    def run(text, *, weight=0.5, user=None, **fields):
+        query = Query(text, semantic_weight=weight, keyword_weight=1 - weight, **fields)
+        viewer = None if user is None else viewer_of(library.db, library.scope, user)
+        return search.run_search(
+            library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
+        )
+
+    return run
+
+
+def numbers(result):
+    return sorted(TEXTS.index(hit.content) for hit in result.hits)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 0.9], ids=["words", "hybrid", "mostly meaning"])
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ('"pump room"', [0, 3]),
+        ('"pump room" locked', [0, 3]),
+        ('"PUMP ROOM" -locked', [3]),
+        ('"pump room" "red valve"', [0]),
+        ('"cafe muller"', [3]),
+        ("\u201epump room\u201c", [0, 3]),
+        ("\u00abpump room\u00bb -blue", [0]),
+        ('pump -"pump room"', [1, 2]),
+        ("「海豹」", [4]),
+        ('"发票"', [4]),
+    ],
+)
+def test_phrases_and_exclusions_filter_both_sides(find, query, texts, weight):
+    result = find(query, weight=weight)
+    by_words = texts == numbers(result)
+    assert by_words or (weight > 0 and query.startswith("pump") and numbers(result) == [*texts, 4])
+    assert result.note.startswith("Only passages with")
+
+
+def test_the_best_passage_with_a_phrase_comes_first(find):
+    result = find('"pump room" locked')
+    assert TEXTS.index(result.hits[0].content) == 0
+
+
+def test_exclusions_leave_out_every_form_of_the_word(find):
+    assert numbers(find("pump -valves")) == [1, 2, 3, 4]
+
+
+def test_a_phrase_that_no_passage_has_finds_nothing_and_says_so(find):
+    result = find('"room pump"')
+    assert not result.hits
+    assert "leave out the quotes" in result.note
+
+
+def test_a_phrase_holds_together_with_a_filter(find):
+    assert numbers(find('"pump room"', where=DocumentFilter(external_ids=("3", "4")))) == [3]
+
+
+def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(find, library):
+    with library.db.transaction() as connection:
+        hit = find('"red valve"').hits[0]
+        set_lists(connection, {hit.document_id: Access(users=["alice"])})
+    assert numbers(find('"pump room"', user="bob")) == [3]
+    assert numbers(find('"pump room"', user="alice")) == [0, 3]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'what does "fail fast" mean in our code',
+        'Where is the "pump room"?',
+        "how do I remove a node with -force",
+        "the room - a bright one",
+        'a 5" pipe',
+        "-18 degrees",
+        "state-of-the-art pump",
+        '""',
+        "-",
+        "-locked",
+    ],
+)
+def test_a_sentence_and_what_is_no_syntax_restrict_nothing(find, query):
+    parsed = parse_query(query)
+    assert not parsed.restricts
+    assert parsed.text == query
+    assert numbers(find(query)) == [0, 1, 2, 3, 4]
+
+
+def test_a_search_by_meaning_says_that_quotes_count_in_hybrid_searches(find):
+    result = find('"pump room"', weight=1.0)
+    assert numbers(result) == [0, 1, 2, 3, 4]
+    assert result.note == query_syntax.BY_MEANING
