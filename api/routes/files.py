@@ -19,7 +19,6 @@ from api.services import Services
 from api.uploads import Form
 from api.wire import files
 from api.wire import vector_stores as wire
-from retrieval.database import pagination
 from retrieval.documents import documents
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.documents.queries.uploads import FileDocument, UploadedFile
@@ -67,16 +66,18 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
 @_operation("GET", "/v1/files")
 async def list_files(request: ApiRequest, params: NamedDependency[files.FileList]) -> files.FilePage:
     """List uploaded files. Newest first; documents are listed by their vector store."""
-    services, owner, cursor = request.services, owner_of(request), None
-    if params.after:
-        entry = (await file_uploads.find_uploads(services.db, owner, [params.after])).get(params.after)
-        if entry is None:
-            raise wire.unknown_entry("after")
-        cursor = pagination.by_age(entry)
-    page = await file_uploads.list_uploads(
-        services.db, owner, params.limit, cursor, purpose=params.purpose, oldest_first=params.order == "asc"
+    if params.after and not file_uploads.is_upload_id(params.after):
+        raise wire.unknown_entry("after")
+    rows = await file_uploads.list_uploads(
+        request.services.db,
+        owner_of(request),
+        params.limit + 1,
+        params.after,
+        purpose=params.purpose,
+        oldest_first=params.order == "asc",
     )
-    return files.FilePage.of([files.File.of_upload(row) for row in page.items], has_more=page.cursor is not None)
+    entries = [files.File.of_upload(row) for row in rows[: params.limit]]
+    return files.FilePage.of(entries, has_more=len(rows) > params.limit)
 
 
 async def _store(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:

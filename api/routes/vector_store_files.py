@@ -17,8 +17,10 @@ from api.routes.document_parts import read_parsed_text
 from api.wire import vector_stores as wire
 from connectors import registry
 from retrieval.database import pagination
+from retrieval.database.pagination import Aged
 from retrieval.documents import documents
 from retrieval.documents.documents import DocumentRow
+from retrieval.documents.queries import deletion
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.documents.queries.uploads import Owner, UploadedFile
 from retrieval.errors import ErrorCode, ServiceError
@@ -274,8 +276,8 @@ async def cancel_file_batch(
 async def _list(
     request: ApiRequest, scope: Scope, params: wire.StoreFileList, *, document_ids: tuple[str, ...] = ()
 ) -> wire.VectorStoreFilePage:
-    start = await _find_entry(request, scope, "after", params.after)
-    end = await _find_entry(request, scope, "before", params.before)
+    start = await _find_place(request, scope, "after", params.after)
+    end = await _find_place(request, scope, "before", params.before)
     page = await documents.list_page(
         request.services.db,
         scope,
@@ -290,12 +292,15 @@ async def _list(
     return wire.VectorStoreFilePage.of(entries, has_more=has_more)
 
 
-async def _find_entry(request: ApiRequest, scope: Scope, field: str, name: str | None) -> DocumentRow | None:
+async def _find_place(request: ApiRequest, scope: Scope, field: str, name: str | None) -> Aged | None:
     if not name:
         return None
     try:
         return await _find(request, scope, name)
     except ServiceError as error:
+        # A program may delete the entries of a page before it asks for the next one.
+        if (place := await deletion.find_place(request.services.db, scope, name)) is not None:
+            return place
         raise wire.unknown_entry(field) from error
 
 

@@ -18,9 +18,9 @@ from api.routes.vector_store_files import FILES, attach_files, find_namespace, f
 from api.wire import vector_stores as wire
 from api.wire.namespaces import CreateNamespace
 from retrieval.database import pagination
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import Part, Place
 from retrieval.documents.queries import uploads as file_uploads
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode
 from retrieval.namespaces import namespaces, queries
 from retrieval.namespaces.namespaces import EMBEDDED, NamespaceConfig
 
@@ -32,7 +32,7 @@ _STORE = "/v1/vector_stores/{namespace_id:str}"
 async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.StoreList]) -> wire.VectorStorePage:
     """List vector stores. The namespaces, newest first."""
     services, caller = request.services, request.caller
-    start, end = await _find_entry(request, "after", params.after), await _find_entry(request, "before", params.before)
+    start, end = await _find_place(request, "after", params.after), await _find_place(request, "before", params.before)
     page = await namespaces.list_part(
         services.db,
         services.ring,
@@ -44,13 +44,15 @@ async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.S
     return wire.VectorStorePage.of(await _show(request, rows), has_more=has_more)
 
 
-async def _find_entry(request: ApiRequest, field: str, namespace_id: str | None) -> NamespaceConfig | None:
+async def _find_place(request: ApiRequest, field: str, namespace_id: str | None) -> Place | None:
     if not namespace_id:
         return None
-    try:
-        return await find_namespace(request, namespace_id)
-    except ServiceError as error:
-        raise wire.unknown_entry(field) from error
+    is_reachable = "\x00" not in namespace_id and request.caller.namespace in {None, namespace_id}
+    organization = request.caller.organization
+    place = await namespaces.find_place(request.services.db, organization, namespace_id) if is_reachable else None
+    if place is None:
+        raise wire.unknown_entry(field)
+    return place
 
 
 async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore]) -> NamespaceConfig:

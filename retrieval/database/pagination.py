@@ -23,6 +23,14 @@ class Aged(Protocol):
     def created_at(self) -> datetime: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place of an item in a listing by age. The item may be deleted."""
+
+    id: str
+    created_at: datetime
+
+
 T = TypeVar("T")
 A = TypeVar("A", bound=Aged)
 

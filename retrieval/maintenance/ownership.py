@@ -64,6 +64,7 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "search_times": Owned("of the machine that it was measured on", "forgotten after a month"),
     "token_usage": Owned("was spent here", "what was spent stays spent"),
     "deletions": Owned("a receipt is signed by this installation", "a receipt outlives what it is about"),
+    "deleted_places": Owned("cursors are not carried on elsewhere"),
     "deletion_stores": Owned("part of a receipt", "part of a receipt"),
     "webhooks": Owned("an address of somebody's, and a secret"),
     "webhook_outbox": Owned(_WORK, "told within seconds, and forgotten"),

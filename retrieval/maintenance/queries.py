@@ -164,11 +164,16 @@ _ADD_UP_SEARCHES: LiteralString = """
 
 
 def delete_expired(db: Executor, limit: int) -> None:
-    """Delete answers of idempotency keys after a day, request counts of addresses after a minute, times of searches
-    after two days and their numbers after a month."""
+    """Delete answers of idempotency keys and places of deleted documents after a day, request counts of addresses after
+    a minute, times of searches after two days and their numbers after a month."""
     db.execute(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
+        {"page": limit},
+    )
+    db.execute(
+        "delete from deleted_places where ctid = any(array("
+        "select ctid from deleted_places where deleted_at < now() - interval '1 day' limit %(page)s))",
         {"page": limit},
     )
     db.execute(

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, Part, Place
 from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import queries
@@ -143,6 +143,14 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
     if row is None:
         raise not_found()
     return open_namespace(keys, row)
+
+
+async def find_place(db: Database, organization: str, namespace_id: str) -> Place | None:
+    """Return the place in lists of a namespace of the organization, deleted or not."""
+    statement: LiteralString = (
+        "select id, created_at from namespaces where id = %(id)s and organization_id = %(organization)s"
+    )
+    return await db.async_fetch_one(Place, statement, {"id": namespace_id, "organization": organization})
 
 
 def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:

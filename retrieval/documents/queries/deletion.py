@@ -9,9 +9,12 @@ from operator import attrgetter
 from typing import LiteralString
 
 from retrieval import job_config
+from retrieval.database import partitions
+from retrieval.database.pagination import Place
 from retrieval.database.rows import AsyncExecutor, Executor
-from retrieval.documents.queries import archive_members
+from retrieval.documents.queries import archive_members, uploads
 from retrieval.keywords.queries import DELETE_POSTINGS
+from retrieval.ports import Scope
 
 LEAVING_SHARE_LIMIT = 0.2
 """Of the documents of a connection or site: more than this do not leave at once without a person."""
@@ -25,14 +28,22 @@ _LISTED: LiteralString = f"""
 _LOCK: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update
 """
-_DELETE: LiteralString = """
+_DELETE: LiteralString = f"""
     with gone as (
         update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
-        returning id, partition_id
+        returning id, partition_id, source, external_id, created_at
     ),
     settled as (delete from departures where document_id = any(%(ids)s)),
     found as (delete from page_misses where document_id = any(%(ids)s)),
-    renamed as (delete from document_aliases where document_id = any(%(ids)s))
+    renamed as (delete from document_aliases where document_id = any(%(ids)s)),
+    places as (
+        insert into deleted_places (partition_id, name, document_id, created_at)
+        select partition_id, case when source = '{uploads.SOURCE}' and starts_with(external_id, '{uploads.PREFIX}')
+                                  then external_id else id end, id, created_at
+        from gone
+        on conflict (partition_id, name) do update set document_id = excluded.document_id,
+                                                       created_at = excluded.created_at, deleted_at = now()
+    )
     insert into sweeps (partition_id, kind, document_id, deletion_id)
     select partition_id, 'document', id, %(deletion)s::text from gone
 """
@@ -114,6 +125,17 @@ async def async_delete(
         removed = [await connection.async_fetch_one(Removed, DELETE_POSTINGS, {"chunks": part}) for part in parts]
         await connection.async_execute(_COUNT, _count_values(partition, removed))
     return deleted
+
+
+async def find_place(db: AsyncExecutor, scope: Scope, name: str) -> Place | None:
+    """Return the former place of a document that was deleted within a day, by the id that OpenAI's clients know."""
+    statement: LiteralString = """
+        select f.document_id as id, f.created_at from deleted_places f
+        join partitions p on p.id = f.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where f.name = %(name)s
+    """
+    return await db.async_fetch_one(Place, statement, {**partitions.scope_params(scope), "name": name})
 
 
 def _list_parts(chunks: Sequence[Chunk]) -> list[tuple[int, list[list[int]]]]:

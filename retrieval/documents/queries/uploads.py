@@ -5,15 +5,14 @@ The database holds them for days. Once one is ingested, its document has the upl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import LiteralString
 
 from retrieval import ids
-from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page
 from retrieval.database.rows import Executor
 from retrieval.database.statements import LoopConnection
 from retrieval.errors import ErrorCode, ServiceError
@@ -79,11 +78,17 @@ class StoreCount:
     updated_at: datetime
 
 
+_ID = re.compile(PREFIX + "[0-9a-z]{36}")
 _COLUMNS: LiteralString = "id, name, media_type, size, sha256, purpose, created_at, expires_at"
 _OWNED: LiteralString = (
     " organization_id = %(organization)s and tenant = %(tenant)s and expires_at > now()"
     " and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
 )
+
+
+def is_upload_id(name: str) -> bool:
+    """Report whether a name has the form of an upload's id."""
+    return _ID.fullmatch(name) is not None
 
 
 def file_id(document_id: str, external_id: str) -> str:
@@ -153,17 +158,22 @@ async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) ->
 
 
 async def list_uploads(
-    db: Database, owner: Owner, size: int, cursor: str | None, *, purpose: str | None, oldest_first: bool
-) -> Page[UploadedFile]:
-    """List the owner's uploads by time of creation, those of one purpose if it is given."""
-    rows = await db.async_fetch(
+    db: Database, owner: Owner, limit: int, after: str | None, *, purpose: str | None, oldest_first: bool
+) -> list[UploadedFile]:
+    """List the owner's uploads by age, those of one purpose if it is given. `after`: the id of an upload, which may be
+    deleted."""
+    # Ids sort by age, so the list goes on behind an upload that is no longer there.
+    ending: LiteralString = (
+        " and (%(after)s::text is null or id > %(after)s) order by id"
+        if oldest_first
+        else " and (%(after)s::text is null or id < %(after)s) order by id desc"
+    )
+    return await db.async_fetch(
         UploadedFile,
         f"select {_COLUMNS} from uploaded_files where {_OWNED}"
-        " and (%(purpose)s::text is null or purpose = %(purpose)s)"
-        + pagination.order_by_age(oldest_first=oldest_first),
-        {**asdict(owner), "purpose": purpose, **pagination.after_age(cursor, size)},
+        " and (%(purpose)s::text is null or purpose = %(purpose)s)" + ending + " limit %(limit)s",
+        {**asdict(owner), "purpose": purpose, "after": after or None, "limit": limit},
     )
-    return pagination.take_page(rows, size, pagination.by_age)
 
 
 def read_pieces(db: Executor, upload_id: str) -> Iterator[bytes]:

@@ -217,6 +217,27 @@ def test_lists_are_read_by_the_asynchronous_client(client, base, org, store):
     asyncio.run(read_lists())
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_entries_are_deleted_while_a_program_iterates(client, org, store, order):
+    uploads = [upload(client, f"{number}.txt").id for number in range(6)]
+    client.vector_stores.file_batches.create(store.id, file_ids=uploads)
+    stores = [client.vector_stores.create().id for _ in range(4)] + [store.id]
+    added = [file.id for file in client.vector_stores.files.list(store.id, order=order)]
+    visited = []
+    for number, file in enumerate(client.vector_stores.files.list(store.id, order=order, limit=2, before=added[5])):
+        visited.append(file.id)
+        if number != 2:
+            client.vector_stores.files.delete(file.id, vector_store_id=store.id)
+            org.db.rows("delete from documents where deleted_at is not null")  # as garbage collection does
+    assert visited == added[:5]
+    assert [file.id for file in client.vector_stores.files.list(store.id, order=order)] == [added[2], added[5]]
+    visited = [client.files.delete(file.id).id for file in client.files.list(order=order, limit=2)]
+    assert visited == uploads[:: 1 if order == "asc" else -1]
+    visited = [client.vector_stores.delete(entry.id).id for entry in client.vector_stores.list(order=order, limit=2)]
+    assert sorted(visited) == sorted(stores)
+    assert client.vector_stores.list().data == client.files.list().data == []
+
+
 def test_uploads_are_listed_page_by_page(client, organization):
     uploads = [upload(client, f"{number}.txt").id for number in range(5)]
     other = client.files.create(file=("vision.png", b"picture"), purpose="vision").id
