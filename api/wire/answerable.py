@@ -17,7 +17,10 @@ MinProbability = Annotated[
         examples=[0.3],
     ),
 ]
-NOTE = "Words that were corrected, or why nothing was found: stop words alone, or a probability below `minProbability`."
+NOTE = (
+    "How quotes and exclusions of the query were read, words that were corrected, or why nothing was found: stop words"
+    " alone, or a probability below `minProbability`."
+)
 
 
 class Answerable(Struct):
