@@ -17,9 +17,7 @@ from retrieval.database.schema.content import (
     Embedding,
     FilesFolder,
     GroupMember,
-    Posting,
     StoredVector,
-    TermCount,
 )
 from retrieval.database.schema.evaluations import Evaluation, EvaluationQuestion, EvaluationRun, WeakSearch
 from retrieval.database.schema.identity import (
@@ -37,6 +35,7 @@ from retrieval.database.schema.identity import (
     Tenant,
     TokenUsage,
 )
+from retrieval.database.schema.keywords import Posting, TermCount
 from retrieval.database.schema.webhooks import EventFeed, PrefectEvent, Webhook, WebhookDelivery, WebhookOutbox
 from retrieval.database.schema.work import (
     Batch,
