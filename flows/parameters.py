@@ -111,6 +111,7 @@ class Website(Site):
     url: str | None = Field(None, description="URL of the start page.")
     max_depth: int = Field(3, description="Maximum number of links between the start page and a page, up to 5.")
     max_links: int = Field(100, description="Maximum number of pages, up to 10,000.")
+    use_sitemap: bool = Field(default=True, description="Also ingest pages of the sitemaps that robots.txt names.")
 
 
 class Connection(Documents):

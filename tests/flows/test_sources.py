@@ -82,7 +82,7 @@ def example_of(schema):
     return [{"id": "x"}] if kind == "array" and item.get("type") == "object" else EXAMPLES[kind]
 
 
-@pytest.mark.parametrize("name", ["TEXT", *FETCHED])
+@pytest.mark.parametrize("name", ["TEXT", *sorted(FETCHED)])
 def test_a_deployment_takes_every_field_of_the_request_with_a_description(name):
     schema = flow_of(name).parameters.model_dump()["properties"]
     assert all(len(field.get("description", "")) > 15 for field in schema.values())
