@@ -42,7 +42,7 @@ _PHONE: Final = re.compile(
 )
 _CODE: Final = re.compile(
     r"(?<![\w.,])(?<!\d )(?:[A-Z]{1,4} )?[A-Za-z]{0,4}\d+[A-Za-z]{0,2}"
-    rf"(?: [A-Za-z]{{0,4}}\d+[A-Za-z]{{0,2}}){{1,{MAX_GROUPS - 1}}}(?!\w|[.,]\d| \d)"
+    rf"(?: \d+[A-Za-z]{{0,2}}){{1,{MAX_GROUPS - 1}}}(?!\w|[.,]\d| \d)"
 )
 _GROUPED_IBAN: Final = re.compile(r"\b[A-Za-z]{2}\d{2}(?: [A-Za-z\d]{4}){2,7}(?: [A-Za-z\d]{1,4})?\b")
 _DIMENSIONS: Final = re.compile(
