@@ -42,7 +42,7 @@ def test_a_search_is_traced_by_the_names_of_generative_ai(receiver, api_settings
         }
         answer = client.post("/mcp", json=call, headers=headers)
         assert answer.status_code == 200, answer.text
-        tracing.end_tracing()
+    tracing.end_tracing()
     spans = receiver.of(TRACE)
     search = spans["retrieval"]
     assert search.parent == spans["POST /v1/search"].id

@@ -106,6 +106,7 @@ def test_a_crawl_that_yields_its_slot_goes_on_in_the_same_flow_run(service, pref
     assert "Crashed" not in states
 
 
+@pytest.mark.slow
 def test_a_persons_suspend_waits_for_the_persons_resume(service, prefect, site):
     job_run = crawl(service, site)
     flow_run = running_flow_run(service, prefect, job_run)

@@ -51,7 +51,8 @@ def test_a_list_of_urls_answers_its_documents_in_order(org, space):
 
 
 @pytest.mark.parametrize(
-    ("kind", "defaults"), [("sitemap", {"maxLinks": 1000}), ("website", {"maxLinks": 100, "maxDepth": 3})]
+    ("kind", "defaults"),
+    [("sitemap", {"maxLinks": 1000}), ("website", {"maxLinks": 100, "maxDepth": 3, "useSitemap": True})],
 )
 def test_what_was_not_sent_takes_the_defaults(org, space, kind, defaults):
     nothing = dict.fromkeys(["maxLinks", "includePaths", "excludePaths", "scrapeOptions", "metadata", "chunkConfig"])
@@ -68,6 +69,7 @@ def test_what_was_not_sent_takes_the_defaults(org, space, kind, defaults):
 def test_what_was_sent_is_what_the_flow_gets(org, space):
     config = {
         "maxDepth": 5,
+        "useSitemap": False,
         "maxLinks": 10_000,
         "includePaths": ["/a"],
         "excludePaths": [],

@@ -51,7 +51,7 @@ def reasons(db):
     return [lever.effect for lever in readiness.read_dispatch(db).levers]
 
 
-@pytest.mark.parametrize("age", ["0 s", "10 minutes"])
+@pytest.mark.parametrize("age", ["0 s", pytest.param("10 minutes", marks=pytest.mark.slow)])
 def test_a_pause_holds_while_prefect_does_not_answer(db, new_scope, paused, age):
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), pytest.raises(prefect_errors.AWAY):
         asyncio.run(read_levers(db))

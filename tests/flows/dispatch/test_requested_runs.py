@@ -150,6 +150,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_invalid_parameters_fail_with_the_message_of_the_api(shop):
     started = [(quick_run(shop, "ingest-text", **parameters), message) for parameters, message in REFUSED]
     started.append((quick_run(shop, "ingest-website", url="ftp://x"), "ingestConfig.config.url"))
@@ -165,6 +166,7 @@ def test_invalid_parameters_fail_with_the_message_of_the_api(shop):
     assert [(entry["status"], entry["key_name"]) for entry in refused] == [(400, "Prefect")]
 
 
+@pytest.mark.slow
 def test_a_name_that_several_namespaces_have_is_refused(shop):
     shared, own = f"shared {uuid.uuid4()}", f"own {uuid.uuid4()}"
     rename = "update namespaces set name = %(name)s where id = %(id)s"
@@ -187,7 +189,7 @@ def test_a_request_beyond_a_quota_fails_with_its_message(shop):
         flow_run = quick_run(shop, "ingest-text", text="One too many.", name="many")
         assert shop.pool.finish(flow_run, 60) == "Failed"
     finally:
-        quotas.set_organization(shop.db, organization, {})
+        quotas.set_organization(shop.db, organization, {"documents": None})
     assert "QUOTA_EXCEEDED: " in shop.pool.run(flow_run).state.message
     assert not job_runs_of(shop, flow_run)
 

@@ -72,7 +72,7 @@ class SlowProxy:
                 writer.close()
 
 
-@pytest.fixture(params=[0.1, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.fixture(params=[pytest.param(scale, marks=pytest.mark.slow) for scale in (0.1, 1.0)])
 def slow_prefect(request, db, prefect_server, monkeypatch):
     """Address of a Prefect that answers late, with all times at a tenth in CI."""
     scale = request.param

@@ -39,6 +39,7 @@ def wanted(library, language):
     )
 
 
+@pytest.mark.slow
 def test_planted_questions_of_eight_languages_are_answered_in_one_namespace(library):
     with FIXTURE.open(encoding="utf-8") as file:
         planted = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
