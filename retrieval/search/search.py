@@ -145,7 +145,7 @@ def run_search(
         embedder = values = None
     elif embedder is None or vectors is None:
         raise ValueError("A semantic search needs an embedder and a vector store.")
-    parsed = parse_query(query.text)
+    typed, parsed = query.text, parse_query(query.text)
     if query.keyword_weight > 0:
         query = replace(query, text=parsed.text)
     elif parsed.note:
@@ -155,7 +155,7 @@ def run_search(
         return SearchResult([], clock.spent)
     if embedder is not None and values is None:
         with clock("embed_ms"):
-            values = embed_query(embedder, scope, query.text)
+            values = embed_query(embedder, scope, typed)
     unrelated = embedder.unrelated if isinstance(embedder, Raised) else 0.0
     query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
