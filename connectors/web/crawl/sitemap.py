@@ -173,6 +173,8 @@ class _Found:
     skipped: dict[str, int] = field(default_factory=dict)
     passed: int = 0
     is_broken: bool = False
+    refused: set[str] = field(default_factory=set)
+    """Addresses that robots.txt refuses."""
     other_hosts: int = 0
 
     def piece(self, *, done: bool = False) -> Page[SourceItem]:
@@ -198,6 +200,8 @@ class Sitemap:
             state.is_broken = state.is_broken or bool(error)
             reason = error or _refusal(rules, url)
             state.other_hosts += reason == OTHER_HOST
+            if reason == ROBOTS:
+                state.refused.add(url)
             fresh = url not in taken_keys
             if not reason and fresh:
                 taken_keys.add(url)
@@ -212,7 +216,7 @@ class Sitemap:
         if not taken_keys and (elsewhere := state.other_hosts):
             reason = f"All {elsewhere:,} pages of the sitemap lie on another host than the sitemap: {OTHER_SITEMAP}"
             state.items.append(SourceItem(request.config["url"], request.config["url"], error=reason))
-        end = partial(page_removals.mark_whole, job_run_id=request.job_run_id)
+        end = partial(page_removals.miss_unlisted, job_run_id=request.job_run_id, refused=sorted(state.refused))
         yield replace(state.piece(done=True), save=end if whole else None)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:

@@ -105,18 +105,16 @@ def record_aliases(connection: Executor, job_run_id: str, aliases: Sequence[tupl
     )
 
 
-def mark_whole(connection: Executor, job_run_id: str) -> None:
-    """Note that the run listed everything, so that pages it did not list are missed."""
-    connection.execute(
-        "update job_runs set progress = progress || '{\"whole\": true}' where id = %(run)s", {"run": job_run_id}
-    )
+def miss_unlisted(connection: Executor, job_run_id: str, refused: Sequence[str]) -> None:
+    """Record that the run missed the pages that it did not list, the refused addresses left out."""
+    connection.execute(_UNLISTED, {"run": job_run_id, "refused": list(refused)})
 
 
 def settle(connection: Executor, job_run_id: str) -> None:
     """Remove or hold the pages that left, as the last step of a run."""
     values = {"run": job_run_id, "missing": MISSING_PAGE, "gone": GONE_PAGE}
     connection.execute(_REACHED, values)
-    for statement in (_FAILED, _UNLISTED, _MOVED):
+    for statement in (_FAILED, _MOVED):
         connection.execute(statement, values)
     documents = connection.fetch_one(int, "select count(*) from " + _MINE + "where " + _OF_SELECTION, values) or 0
     leaving = connection.fetch(_Leaving, _LEAVING, {**values, "misses": MAX_MISSES})
@@ -187,7 +185,7 @@ _UNLISTED: LiteralString = (
     + _MINE
     + "where "
     + _OF_SELECTION
-    + " and r.source = 'SITEMAP' and r.progress @> '{\"whole\": true}'"
+    + " and d.external_id <> all(%(refused)s)"
     " and not exists (select from run_documents m where m.job_run_id = r.id and m.document_id = d.id)" + _COUNT_MISS
 )
 _MOVED: LiteralString = (
@@ -196,12 +194,14 @@ _MOVED: LiteralString = (
     + _MINE
     + " join document_aliases a on a.partition_id = d.partition_id and a.source = d.source"
     " and a.address = d.external_id and a.job_run_id = r.id and a.document_id <> d.id"
+    " join documents target on target.id = a.document_id and target.active_generation > 0"
+    " and target.deleted_at is null"
     " where "
     + _OF_SELECTION
     + " and not exists (select from run_documents m where m.job_run_id = r.id and m.document_id = d.id)"
     + _COUNT_MISS
 )
-"""Pages whose address leads to another document now."""
+"""Pages whose address leads to another document now, which searches find."""
 _LEAVING: LiteralString = """
     select d.id, d.external_id as address, g.reason from page_misses g
     join documents d on d.id = g.document_id and d.deleted_at is null
