@@ -27,6 +27,7 @@ from connectors.web.crawl.page import OTHER_HOST, ROBOTS, Rules
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
+from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.ingestion.queries import page_removals
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
@@ -229,13 +230,15 @@ class Sitemap:
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
 
     def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
-        """Yield the addresses of pages; none of a sitemap that cannot be read."""
+        """Yield the addresses of pages; "" for a sitemap that exists and cannot be read."""
         try:
             for entry, error in self._entries(start, rules):
-                if not error and not _refusal(rules, page_key(entry.url)):
-                    yield page_key(entry.url)
+                if error or not _refusal(rules, page_key(entry.url)):
+                    yield "" if error else page_key(entry.url)
         except (Skippable, Retryable) as error:
             log.info("crawl.sitemap_unread", url=start, reason=str(error))
+            if str(error) not in (GONE_PAGE, MISSING_PAGE):
+                yield ""
 
     def _entries(self, start: str, rules: Rules) -> Iterator[tuple[SitemapEntry, str]]:
         """Those of pages, in order. A further sitemap that cannot be read is one entry with the reason."""

@@ -22,6 +22,10 @@ NOT_INDEXED = "The page asks machines not to keep it (robots meta tag or X-Robot
 TRIES = 3
 _HOST = "host "
 """Begins the mark of a host that the start page led to."""
+_UNREAD = "unread links"
+"""Mark of a crawl that does not know all links of the site."""
+_DEEPER = "deeper links"
+"""Mark of a crawl that found links beyond its depth; a resumed crawl no longer knows which."""
 _MARKS = ("text ", "sha256 ")
 """Begin the marks of a content; `linked_from` of a mark is the address that was kept."""
 
@@ -30,6 +34,7 @@ _MARKS = ("text ", "sha256 ")
 class Limits:
     depth: int
     links: int
+    sitemap: bool = True
 
     @property
     def seen(self) -> int:
@@ -82,6 +87,7 @@ class Walk:
         self._missing = dict[str, str]()
         self._probe = probe
         self._parameters = IdleParameters()
+        self._is_partial = bool({_UNREAD, _DEEPER} & self._done)
         self._taken = set[str]()
         self._held = dict[str, list[FetchedPage]]()
         self.kept = sum(page.kept for page in pages)
@@ -100,12 +106,25 @@ class Walk:
         return Seen(self._asks.popleft(), self.limits.depth, done=False) if self._asks else None
 
     def add_listed(self, addresses: Iterable[str], piece: Piece) -> None:
-        """Queue pages of the site's sitemaps that no page led to. Their own links lie beyond the depth."""
+        """Queue pages of the site's sitemaps that no page led to; "" stands for pages that cannot be read.
+
+        Their own links lie beyond the depth.
+        """
         for address in addresses:
             url = self._parameters.strip(address)
-            if url not in self._depths and url not in self._done and len(self._depths) < self.limits.seen:
-                self._beyond.discard(url)
-                self.queue.append(self._add(url, self.limits.depth, "", piece))
+            if url in self._depths or url in self._done:
+                continue
+            if not url or len(self._depths) >= self.limits.seen:
+                self.mark_partial(piece)
+                continue
+            self._beyond.discard(url)
+            self.queue.append(self._add(url, self.limits.depth, "", piece))
+
+    def mark_partial(self, piece: Piece) -> None:
+        """Note that pages may be linked though this crawl does not find them; a resumed crawl knows it too."""
+        if not self._is_partial:
+            self._is_partial = True
+            piece.change.found.append(Seen(_UNREAD, 0, done=True))
 
     def report_limits(self, piece: Piece) -> None:
         """Count the pages that were found and not fetched."""
@@ -141,11 +160,14 @@ class Walk:
             self._judge(fetched, piece)
 
     def _learn_unlinked(self, fetched: FetchedPage, piece: Piece) -> None:
-        """Miss a page that exists and that no page leads to, unless the crawl ended before all links."""
+        """Miss a page that exists and that no page leads to, unless the crawl does not know all links."""
         piece.files.append(fetched.raw.path)
-        is_whole = not self.queue and (not self._beyond or self._known[fetched.url].same_limits)
+        has_all = not self.queue and not self._is_partial
+        is_whole = has_all and (self._known[fetched.url].same_limits or (self.limits.sitemap and not self._beyond))
         if reason := self._gate(fetched, is_repeated=False):
             piece.skip(reason)
+            if reason == web_pages.MISSING:
+                piece.change.missed[fetched.url] = reason
         elif is_whole and fetched.url not in self._beyond:
             piece.change.missed[fetched.url] = web_pages.UNLINKED
         self._end(piece, fetched.url, ())
@@ -174,15 +196,20 @@ class Walk:
         piece.files.append(raw.path)
         if reason := self._refusal(fetched, mark):
             piece.skip(reason)
-            if reason in web_pages.GATES and url in self._known:
+            # A page that had a text of its own may answer with an error once.
+            is_new_copy = reason == web_pages.COPY and final == url
+            if url in self._known and (is_new_copy or reason == web_pages.MISSING):
                 piece.change.missed[url] = reason
+            if reason == web_pages.SIGN_IN:
+                self._lose_links(url, piece)
         else:
             self.kept += 1
             piece.change.kept.append(url)
             content = None if fetched.same and final == url else _named(raw, final, raw.version)
             piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
         document = final if not reason else self._names.get(mark) or self._document.get(final, "")
-        if document and reason not in (NOT_INDEXED, NOT_INCLUDED, *web_pages.GATES):
+        is_missed = url in piece.change.missed
+        if document and not is_missed and reason not in (NOT_INDEXED, NOT_INCLUDED, *web_pages.GATES):
             self._document[url] = self._document[final] = document
             versions = {final: "", url: raw.version}
             piece.change.aliases += [
@@ -221,7 +248,14 @@ class Walk:
                 return web_pages.MISSING
         return ""
 
+    def _lose_links(self, url: str, piece: Piece) -> None:
+        """Note that the links of this page cannot be read, which earlier runs have followed."""
+        if url == self.start or url in self._known:
+            self.mark_partial(piece)
+
     def skip(self, url: str, reason: str, piece: Piece) -> None:
+        if url not in self._asked:
+            self._lose_links(url, piece)
         piece.skip(reason)
         self._end(piece, url, ())
         self._release(url, piece)
@@ -238,6 +272,10 @@ class Walk:
                 piece.change.missed[url] = reason
             self._end(piece, url, ())
             return False
+        if later:
+            self.mark_partial(piece)
+        elif url == self.start or reason not in (GONE_PAGE, MISSING_PAGE):
+            self._lose_links(url, piece)
         piece.items.append(SourceItem(url, url, error=reason, linked_from=self._linked_from.get(url, "")))
         self._end(piece, url, ())
         self._release(url, piece)
@@ -261,10 +299,14 @@ class Walk:
         depth = self._depths[source]
         for link in links:
             url = self._parameters.strip(page_key(link))
-            is_known = url in self._depths or url in self._done
-            if is_known or len(self._depths) + len(self._beyond) >= self.limits.seen or self._rules.refusal(url):
+            if url in self._depths or url in self._done or self._rules.refusal(url):
                 continue
+            if len(self._depths) + len(self._beyond) >= self.limits.seen:
+                self.mark_partial(piece)
+                return
             if depth >= self.limits.depth:
+                if not self._beyond:
+                    piece.change.found.append(Seen(_DEEPER, 0, done=True))
                 self._beyond.add(url)
                 continue
             self._beyond.discard(url)

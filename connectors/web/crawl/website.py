@@ -111,7 +111,8 @@ class Website:
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """The pages with their content. Pages that did not answer are tried again by the next listing."""
         config = request.config
-        limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
+        depth, links = int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100)
+        limits = Limits(depth, links, sitemap=bool(config.get("useSitemap", True)))
         rules = Rules.of(config, self._robots)
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check, cookies=CookieJar())
@@ -130,13 +131,16 @@ class Website:
         yield Page((), str(next(numbers)), done=True)
 
     def _listed(self, config: Mapping[str, Any], rules: Rules, limit: int) -> Iterator[str]:
-        """Yield the pages of the sitemaps that robots.txt names, `limit` at most."""
+        """Yield the pages of the sitemaps that robots.txt names, `limit` of each; "" if there may be others."""
         if self._robots is None or not config.get("useSitemap", True):
             return
         try:
             sitemaps = self._robots.rules(config["url"]).sitemaps
         except Retryable:
+            yield ""
             return
+        if len(sitemaps) > MAX_SITEMAPS:
+            yield ""
         reader = Sitemap(self._scraper, shared_client(), self._robots)
         for address in sitemaps[:MAX_SITEMAPS]:
             yield from islice(reader.iter_pages(address, rules), limit)
@@ -254,7 +258,7 @@ class _Crawl:
                 self._walk.fail(page.key, str(error), piece)
         except Retryable as error:
             self._silent += 1
-            if self._walk.fail(page.key, str(error), piece, later=True):
+            if self._walk.fail(page.key, str(error), piece, later=True) or self._silent >= SILENT:
                 self.later = error
         else:
             self._silent = 0

@@ -1,0 +1,167 @@
+"""Crawls that do not know all links of their site remove no page that still exists."""
+
+import pytest
+
+from connectors.web.crawl.walk import TRIES
+from flows import steps
+from retrieval.errors import Retryable
+from tests.flows.crawling import accept, listing
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_identity import page
+from tests.flows.crawls.test_page_removals import BY_WORDS, PATHS, fill, found, link
+from tests.flows.crawls.test_sitemap import pages, xml
+from tests.flows.crawls.test_url_list import answer, html
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+DOWN = answer(status="503 Unavailable")
+SIGN_IN = page("", title="Sign in", tail="<form><input type=password></form>")
+
+
+def robots(site, *lines):
+    site.pages["/robots.txt"] = answer("\n".join(["User-agent: *", *lines, ""]).encode(), content_type="text/plain")
+    lists._forget()
+
+
+def ingest(space, site, source="WEBSITE", start="/", **config):
+    """The run of a crawl that is listed again while the site does not answer, as a flow run does it."""
+    run = accept(space, source, url=site.url + start, **config)
+    discovery = listing(space)
+    for _ in range(TRIES + 2):
+        try:
+            steps.discover(discovery)
+        except Retryable as error:
+            reason = error
+            continue
+        break
+    else:
+        discovery.fail_all(reason)
+    space.take(discovery.lease)
+    return space.run(run)
+
+
+def refuse(site, path, fault):
+    if fault == "robots":
+        robots(site, f"Disallow: {path}")
+    else:
+        site.pages[path] = {"down": DOWN, "sign-in": SIGN_IN, "forbidden": answer(status="403 Forbidden")}[fault]
+
+
+@pytest.mark.parametrize("fault", ["down", "sign-in", "forbidden", "robots"])
+def test_pages_behind_a_page_whose_links_cannot_be_read_stay(space, site, fault):
+    fill(site)
+    site.pages["/rare"] = page("All rare animals.", links=["/lynx"])
+    site.pages["/lynx"] = page("Everything that is known of lynx in this valley.", title="lynx")
+    link(site, *PATHS, "/rare")
+    ingest(space, site)
+    refuse(site, "/rare", fault)
+    for _ in range(2):
+        assert ingest(space, site).progress["removed"] == 0
+    assert found(space, "lynx")
+
+
+@pytest.mark.parametrize("fault", ["down", "sign-in", "forbidden"])
+def test_pages_stay_while_the_start_page_cannot_be_read(space, site, fault):
+    site.pages["/owls"] = page("Everything that is known of owls in this valley.", title="owls")
+    site.pages["/"] = page("All animals of the valley.", links=["/owls"])
+    ingest(space, site)
+    refuse(site, "/", fault)
+    for _ in range(2):
+        assert ingest(space, site).progress["removed"] == 0
+    assert found(space, "owls")
+
+
+@pytest.mark.parametrize("fault", ["down", "no sitemap", "robots"])
+def test_pages_of_a_sitemap_that_cannot_be_read_stay(space, site, fault):
+    fill(site)
+    link(site, *PATHS[1:])
+    site.pages["/map.xml"] = xml(pages(site, *PATHS))
+    robots(site, f"Sitemap: {site.url}/map.xml")
+    ingest(space, site)
+    assert found(space, "owls")
+    if fault == "robots":
+        robots(site, f"Sitemap: {site.url}/map.xml", "Disallow: /owls")
+    else:
+        site.pages["/map.xml"] = DOWN if fault == "down" else html("We are back soon.")
+    for _ in range(2):
+        assert ingest(space, site).progress["removed"] == 0
+    assert found(space, "owls")
+
+
+def test_pages_of_a_sitemap_stay_when_a_crawl_leaves_it_out(space, site):
+    fill(site)
+    link(site, *PATHS[1:])
+    site.pages["/map.xml"] = xml(pages(site, *PATHS))
+    robots(site, f"Sitemap: {site.url}/map.xml")
+    ingest(space, site)
+    for _ in range(2):
+        assert ingest(space, site, useSitemap=False).progress["removed"] == 0
+    assert found(space, "owls")
+
+
+def test_pages_stay_that_a_resumed_crawl_found_beyond_its_depth(space, site):
+    fill(site)
+    site.pages["/owls"] = page("Everything that is known of owls in this valley.", title="owls", links=["/eggs"])
+    site.pages["/eggs"] = page("Everything that is known of eggs in this valley.", title="eggs", links=["/shells"])
+    site.pages["/shells"] = page("Everything that is known of shells in this valley.", title="shells")
+    ingest(space, site)
+    site.pages["/toads"] = DOWN
+    for _ in range(2):
+        answers = iter([DOWN] * 3)
+        toads = page("Everything that is known of toads in this valley.", title="toads")
+        site.pages["/toads"] = lambda _, answers=answers, toads=toads: next(answers, html(toads))
+        assert ingest(space, site, maxDepth=2).progress["removed"] == 0
+    assert found(space, "shells")
+
+
+def test_a_page_stays_while_the_page_that_it_moved_to_cannot_be_ingested(space, site):
+    fill(site)
+    ingest(space, site)
+    site.pages["/birds/owls"] = answer(b"%PDF-1.4 broken", content_type="application/pdf")
+    site.pages["/owls"] = answer(status="301 Moved", location="/birds/owls")
+    for _ in range(2):
+        run = ingest(space, site)
+        assert [failed.name for failed in run.failed] == [f"{site.url}/birds/owls"]
+    assert found(space, "owls")
+    site.pages["/birds/owls"] = page("Everything that is known of owls in this valley.", title="owls")
+    assert ingest(space, site).progress["removed"] == 1
+    assert space.search("owls", **BY_WORDS) == [f"{site.url}/birds/owls"]
+
+
+def test_pages_behind_a_silent_part_of_the_site_are_not_counted_as_beyond_the_limit(space, site):
+    down = [f"/down-{number}" for number in range(60)]
+    fill(site)
+    site.pages |= dict.fromkeys(down, DOWN)
+    link(site, *down, *PATHS)
+    run = ingest(space, site)
+    assert not any("maxLinks" in notice.reason for notice in run.notices)
+    assert any("503" in failed.error for failed in run.failed)
+
+
+def test_a_page_that_robots_refuses_stays_with_its_sitemap(space, site):
+    fill(site)
+    ingest(space, site, "SITEMAP", "/sitemap.xml")
+    robots(site, "Disallow: /owls")
+    for _ in range(2):
+        assert ingest(space, site, "SITEMAP", "/sitemap.xml").progress["removed"] == 0
+    assert found(space, "owls")
+
+
+def test_a_page_with_the_error_of_another_page_stays_for_one_run(space, site):
+    fill(site)
+    ingest(space, site)
+    bats = site.pages["/bats"]
+    site.pages["/owls"] = site.pages["/bats"] = page("Something went wrong. Try again later.", title="Oops")
+    assert ingest(space, site).progress["removed"] == 0
+    site.pages["/bats"] = bats
+    assert ingest(space, site).progress["removed"] == 0
+    assert found(space, "bats")
+
+
+def test_an_error_page_that_nothing_names_leaves_with_the_second_run(space, site):
+    fill(site)
+    ingest(space, site)
+    link(site, *PATHS[1:])
+    site.pages["/owls"] = page("Sorry, this article is no longer available.", title="Page not found")
+    assert ingest(space, site).progress["removed"] == 0
+    assert ingest(space, site).progress["removed"] == 1
+    assert not found(space, "owls")
