@@ -246,9 +246,7 @@ def _plain(text: str, terms: Counter[str], *, is_query: bool = False) -> str:
         if "\u200b" in plain or "\u200c" in plain:
             plain = _HIDDEN.sub(lambda match: _shown(match[0]), plain)
         plain = UNSPACED.sub(lambda run: _count_pairs(run[0], terms, is_query=is_query), plain)
-    _count_joined_forms(plain, terms, is_query=is_query)
-    if not is_query and (names := joined_forms.list_versioned_names(plain)):
-        plain = " ".join([plain, *names])
+    plain = _read_joined_forms(plain, terms, is_query=is_query)
     plain = _join_numbers(plain).replace("_", "-")
     if "&" in plain:
         plain = patterns.spaced.sub(r"\1&\2", plain.replace("&amp;", "&"))
@@ -261,14 +259,18 @@ def _plain(text: str, terms: Counter[str], *, is_query: bool = False) -> str:
     return plain
 
 
-def _count_joined_forms(plain: str, terms: Counter[str], *, is_query: bool) -> None:
-    """Count emoji, and the joined forms of numbers and codes, which count in no length."""
+def _read_joined_forms(plain: str, terms: Counter[str], *, is_query: bool) -> str:
+    """Count emoji and joined forms, which count in no length; the text, with the names before its version numbers."""
     terms.update(joined_forms.list_emoji(plain))
-    joined = joined_forms.list_joined_forms(plain)
+    numeric = joined_forms.read_numeric_parts(plain)
+    joined = joined_forms.list_joined_forms(numeric)
     terms.update(STANDS + form for form in joined)
     if is_query:
         terms.update(joined)
         terms.update(STANDS + code for code in joined_forms.list_typed_codes(plain) - joined)
+    elif names := joined_forms.list_versioned_names(numeric):
+        return " ".join([plain, *names])
+    return plain
 
 
 def _join_hidden(text: str) -> str:

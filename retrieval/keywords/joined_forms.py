@@ -34,7 +34,10 @@ UNITS: Final = frozenset(
 """Units that follow a number with or without a blank, in lower case."""
 _WRITTEN_IN_CAPITALS: Final = frozenset("abcfjknvwst")
 """Of these units, those that are words or letters of lists in small letters: `in 1998 a law`."""
-_DIGIT: Final = re.compile(r"\d")
+_DIGITS: Final = re.compile(r"\d+")
+_BLANK: Final = re.compile(r"\s")
+CONTEXT: Final = 24
+"""Characters before and after digits in which joined forms stand, up to the next blank."""
 _THOUSANDS: Final = re.compile(r"(?<![\w.,'])\d{1,3}([ .,'])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?![\w']| \d)")
 _COMMA_DECIMAL: Final = re.compile(r"(?<![\w.,'])(\d+),(\d{1,2}|\d{4,})(?![\d,])")
 _PHONE: Final = re.compile(
@@ -50,8 +53,8 @@ _DIMENSIONS: Final = re.compile(
 )
 _TIMES: Final = re.compile(r" ?[x×*] ?")
 _UNIT: Final = re.compile(r"(?<![\w,])(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF])(?!\w)")
-_CODE_TYPED: Final = re.compile(r"(?<!\w)(?=[\w.]*\d)[A-Za-z\d]+(?:\.\d+)?(?!\w)|\b[a-fA-F]{6,16}\b")
-"""A code of a query, which texts may have in groups."""
+_CODE_TYPED: Final = re.compile(r"(?<!\w)[A-Za-z\d]++(?:\.\d++)?(?!\w)")
+_LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{6,16}")
 _HEX: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
 _NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*\b)")
 _EMOJI: Final = re.compile(
@@ -66,9 +69,25 @@ _FORMS_OF_NAMES: Final = {
 """Han characters of names, and those that they are forms of (Unihan, kSemanticVariant and kZVariant), simplified."""
 
 
+def read_numeric_parts(plain: str) -> str:
+    """Return the parts of a normalized text around its digits, one a line; "" without digits."""
+    parts: list[str] = []
+    start = end = 0
+    for digits in _DIGITS.finditer(plain):
+        if digits.start() - CONTEXT > end:
+            parts.append(plain[start:end])
+            start = max(0, digits.start() - CONTEXT)
+            start = max(plain.rfind(" ", 0, start), plain.rfind("\n", 0, start)) + 1
+        if digits.end() + CONTEXT <= end:
+            continue
+        blank = _BLANK.search(plain, digits.end() + CONTEXT)
+        end = blank.start() if blank else len(plain)
+    return "\n".join(filter(None, [*parts, plain[start:end]])) if end else ""
+
+
 def list_joined_forms(plain: str) -> set[str]:
-    """Return the joined forms of numbers, units and codes in a normalized text."""
-    if not _DIGIT.search(plain):
+    """Return the joined forms of numbers, units and codes in the numeric parts of a text."""
+    if not plain:
         return set()
     joined = {form for match in _THOUSANDS.finditer(plain) for form in _join_thousands(match)}
     joined.update(f"{match[1]}.{match[2]}" for match in _COMMA_DECIMAL.finditer(plain))
@@ -83,7 +102,8 @@ def list_joined_forms(plain: str) -> set[str]:
 
 def list_typed_codes(plain: str) -> set[str]:
     """Return the codes of a normalized query that texts may have in groups."""
-    return {code.lower() for code in _CODE_TYPED.findall(plain)}
+    codes = _CODE_TYPED.findall(plain)
+    return {code.lower() for code in codes if any(map(str.isdigit, code)) or _LETTERS_OF_HEX.fullmatch(code)}
 
 
 def list_emoji(plain: str) -> list[str]:
