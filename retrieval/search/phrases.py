@@ -3,58 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from retrieval.database.rows import Executor
 from retrieval.keywords import analyzer, joined_forms, queries, queries_word_forms
+from retrieval.keywords.bm25_scorer import Ranking
 
 CHUNKS_AT_ONCE: Final = 2_000
 """Chunks whose text is compared with a phrase at once."""
+MAX_COMPARED: Final = 20_000
+"""Chunks that are compared with a phrase, at most: those that all words of the query rank first."""
 _WORD: Final = re.compile(r"\w+")
 
 
-def list_chunks_with_phrases(
-    db: Executor, partition_id: int, phrases: Sequence[str], language: str, configurations: Sequence[str]
-) -> set[int]:
-    """Return the chunks that have each of the phrases, in any case and with or without accents."""
-    chunk_sets = [set(_list_with_phrase(db, partition_id, phrase, language, configurations)) for phrase in phrases]
-    return set.intersection(*chunk_sets)
+@dataclass(frozen=True, slots=True)
+class PhraseIndex:
+    """The chunks of a partition by phrases and words. `configurations`: those that its texts and queries are read in.
 
+    `ranking`: chunks by the words of the query, of which the best are compared with a frequent phrase.
+    """
 
-def list_chunks_with_any(
-    db: Executor, partition_id: int, words: Sequence[str], language: str, configurations: Sequence[str]
-) -> frozenset[int]:
-    """Return the chunks that have one of the words in any form of it, or one of the phrases."""
-    chunks: set[int] = set()
-    for word in words:
-        if " " in word.strip():
-            chunks.update(_list_with_phrase(db, partition_id, word, language, configurations))
-        else:
-            chunks.update(_list_with_terms(db, partition_id, word, language, configurations))
-    return frozenset(chunks)
+    db: Executor
+    partition_id: int
+    configurations: Sequence[str]
+    ranking: Ranking | None
 
+    def list_with_all(self, phrases: Sequence[str]) -> set[int]:
+        """Return the chunks that have each of the phrases, in any case and with or without accents."""
+        return set.intersection(*(set(self._list_with_phrase(phrase)) for phrase in phrases))
 
-def _list_with_terms(
-    db: Executor, partition_id: int, text: str, language: str, configurations: Sequence[str]
-) -> list[int]:
-    """List the chunks that have every word of a text, as one of the configurations reads it."""
-    pairs = [term for term in analyzer.analyze_query(text, language).terms if analyzer.UNSPACED.search(term)]
-    words = " ".join(_WORD.findall(analyzer.UNSPACED.sub(" ", analyzer.normalize(text)))).replace("_", " ")
-    return queries_word_forms.list_chunks_with_all_terms(
-        db, partition_id, sorted({language, *configurations}), words, pairs
-    )
+    def list_with_any(self, words: Iterable[str]) -> frozenset[int]:
+        """Return the chunks that have one of the words in any form of it, or one of the phrases."""
+        chunks: set[int] = set()
+        for word in words:
+            chunks.update(self._list_with_phrase(word) if " " in word else self._list_with_terms(word))
+        return frozenset(chunks)
 
+    def select_indexed(self, words: Iterable[str]) -> list[str]:
+        """Return the words and phrases that are stop words in none of the configurations."""
+        return [word for word in words if not self._is_stop_word_anywhere(word)]
 
-def _list_with_phrase(
-    db: Executor, partition_id: int, phrase: str, language: str, configurations: Sequence[str]
-) -> Iterable[int]:
-    chunk_ids = _list_with_terms(db, partition_id, phrase, language, configurations)
-    matches_phrase = _compile_phrase(phrase)
-    for start in range(0, len(chunk_ids), CHUNKS_AT_ONCE):
-        for row in queries.read_contents(db, chunk_ids[start : start + CHUNKS_AT_ONCE]):
-            if matches_phrase.search(_plain(row.content)) or (row.title and matches_phrase.search(_plain(row.title))):
-                yield row.id
+    def _is_stop_word_anywhere(self, text: str) -> bool:
+        return any(analyzer.has_only_stop_words(text, name) for name in self.configurations)
+
+    def _list_with_terms(self, text: str) -> list[int]:
+        """List the chunks that have every word of a text, as one of the configurations reads it."""
+        pairs = [term for term in analyzer.analyze_query(text, "simple").terms if analyzer.UNSPACED.search(term)]
+        words = _WORD.findall(analyzer.UNSPACED.sub(" ", analyzer.normalize(text)).replace("_", " "))
+        chunk_ids = self._list_with_all_terms(" ".join(words), sorted(set(pairs)))
+        if self._is_stop_word_anywhere(text):
+            # Stop words are terms of short texts, and where five stand in a row.
+            chunk_ids += self._list_with_all_terms("", sorted({analyzer.STANDS + word.lower() for word in words}))
+        return list(dict.fromkeys(chunk_ids))
+
+    def _list_with_all_terms(self, words: str, terms: Sequence[str]) -> list[int]:
+        return queries_word_forms.list_chunks_with_all_terms(
+            self.db, self.partition_id, self.configurations, words, terms
+        )
+
+    def _list_with_phrase(self, phrase: str) -> Iterator[int]:
+        chunk_ids = self._list_with_terms(phrase)
+        if len(chunk_ids) > MAX_COMPARED and self.ranking is not None:
+            chunk_ids = [scored.chunk_id for scored in self.ranking.among(chunk_ids).best(MAX_COMPARED)]
+        pattern = _compile_phrase(phrase)
+        for start in range(0, len(chunk_ids), CHUNKS_AT_ONCE):
+            for row in queries.read_contents(self.db, chunk_ids[start : start + CHUNKS_AT_ONCE]):
+                if any(pattern.search(_plain(text)) for text in (row.content, row.title) if text):
+                    yield row.id
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
@@ -67,4 +84,4 @@ def _compile_phrase(phrase: str) -> re.Pattern[str]:
 
 
 def _plain(text: str) -> str:
-    return joined_forms.fold_han(analyzer.normalize(text)).lower()
+    return text.lower() if text.isascii() else joined_forms.fold_han(analyzer.normalize(text)).lower()

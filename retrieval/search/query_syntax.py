@@ -8,7 +8,8 @@ what does "fail fast" mean in our code?     a sentence: its quotes require nothi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Final
 
 from retrieval.keywords.word_lists import LANGUAGES_OF
@@ -66,6 +67,17 @@ def parse_query(text: str) -> ParsedQuery:
     if not _WORD.search(query_words):
         return ParsedQuery(text)
     return ParsedQuery(query_words, tuple(phrases), tuple(excluded), _describe(phrases, excluded))
+
+
+def exclude_only(parsed: ParsedQuery, words: Collection[str]) -> ParsedQuery:
+    """Return the query with these of its exclusions, and a note that names the others."""
+    kept = tuple(word for word in parsed.excluded if word in words)
+    if kept == parsed.excluded:
+        return parsed
+    ignored = " and ".join(f"\u201c{word}\u201d" for word in parsed.excluded if word not in words)
+    ignored_note = f"Most passages have {ignored}, which cannot be excluded."
+    description = _describe(list(parsed.phrases), list(kept)) if parsed.phrases or kept else ""
+    return replace(parsed, excluded=kept, note=" ".join(filter(None, [description, ignored_note])))
 
 
 def _is_sentence(words: str) -> bool:

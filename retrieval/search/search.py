@@ -19,7 +19,7 @@ is being replaced is never missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +34,7 @@ from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
 from retrieval.keywords.typos import Correction
 from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
-from retrieval.search import phrases, queries, queries_filters, query_syntax, selectivity
+from retrieval.search import queries, queries_filters, query_syntax, selectivity
 from retrieval.search.answerability import (
     NOTHING,
     Answerability,
@@ -44,6 +44,7 @@ from retrieval.search.answerability import (
 )
 from retrieval.search.context_expansion import Texts, Unit
 from retrieval.search.diversity import Pick, Shape, Shaper
+from retrieval.search.phrases import PhraseIndex
 from retrieval.search.queries import Candidate, Hit, Partition, Place
 from retrieval.search.queries_filters import Matches
 from retrieval.search.query_syntax import ParsedQuery, parse_query
@@ -188,11 +189,9 @@ class _Search:
         count, top_k = self.query.candidates, self.query.top_k
         selected = self._estimate(count)
         terms, ranking = self._rank(selected)
-        if self.parsed.excluded:
-            terms = replace(terms, excluded=self._list_excluded())
-            ranking = ranking and ranking.without(terms.excluded)
-        if self.parsed.phrases:
-            selected = self._require_phrases(selected, terms.excluded)
+        parsed, selected, terms = self._apply_syntax(selected, terms, ranking)
+        if ranking is not None and terms.excluded:
+            ranking = ranking.without(terms.excluded)
         while True:
             exact = self._nearest_matches(selected, count)
             matches = self._nearest_vectors(selected, count) if exact is None else []
@@ -215,24 +214,25 @@ class _Search:
         answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
             hits = self._read(picks, shaper)
-        note = self.parsed.note
-        if self.parsed.phrases and not hits:
-            note += " None has them all: leave out the quotes to search their words."
+        note = parsed.note
+        if parsed.phrases and not hits:
+            note += " None has all of it: leave out the quotes to search the words."
         return SearchResult(hits, self.clock.spent, answerability, terms.corrections, note)
 
-    def _list_excluded(self) -> frozenset[int]:
-        """List the chunks with a word or phrase that the query excludes."""
+    def _apply_syntax(
+        self, selected: Selectivity, terms: Terms, ranking: Ranking | None
+    ) -> tuple[ParsedQuery, Selectivity, Terms]:
+        """Restrict a search to the chunks with the phrases of the query, and leave out those with its exclusions."""
+        if not self.parsed.restricts:
+            return self.parsed, selected, terms
+        configurations = sorted({self.language, *self.partition.keyword_languages})
+        index = PhraseIndex(self.db, self.partition.id, configurations, ranking)
         with self.clock("keyword_ms"):
-            return phrases.list_chunks_with_any(
-                self.db, self.partition.id, self.parsed.excluded, self.language, self.partition.keyword_languages
-            )
-
-    def _require_phrases(self, selected: Selectivity, excluded: Collection[int]) -> Selectivity:
-        """Restrict a search to the chunks that match its filter, that the viewer may see, and that have its phrases."""
-        with self.clock("keyword_ms"):
-            chunks = phrases.list_chunks_with_phrases(
-                self.db, self.partition.id, self.parsed.phrases, self.language, self.partition.keyword_languages
-            ).difference(excluded)
+            parsed = query_syntax.exclude_only(self.parsed, index.select_indexed(self.parsed.excluded))
+            terms = replace(terms, excluded=index.list_with_any(parsed.excluded))
+            if not parsed.phrases:
+                return parsed, selected, terms
+            chunks = index.list_with_all(parsed.phrases).difference(terms.excluded)
             if selected.matches is not None:
                 chunks.intersection_update(map(int, selected.matches.chunks))
             elif self._filters:
@@ -241,7 +241,7 @@ class _Search:
                 )
         with self.clock(self._side):
             nearest = queries_filters.sort_by_distance(self.db, self.partition.id, sorted(chunks), self.values)
-        return replace(selected, matches=Matches(sorted(chunks), nearest))
+        return parsed, replace(selected, matches=Matches(sorted(chunks), nearest)), terms
 
     @property
     def _filters(self) -> bool:
