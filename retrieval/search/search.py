@@ -275,7 +275,7 @@ class _Search:
         nearest, matching = selected.matches.nearest, len(selected.matches.chunks)
         if len(nearest) < min(count, matching):
             nearest = self._match_all(selected, count, 2 * matching)
-        return nearest
+        return nearest[:count]
 
     def _match_all(self, selected: Selectivity, count: int, most: int = selectivity.ALL) -> list[int]:
         with self.clock("vector_ms"):
