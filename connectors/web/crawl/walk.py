@@ -142,6 +142,10 @@ class Walk:
         self._asked.update(unreached)
         self._asks.extend(unreached)
 
+    def is_asked(self, url: str) -> bool:
+        """Tell whether the page is fetched only because an earlier run has ingested it."""
+        return url in self._asked
+
     def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
         """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
         final = self._parameters.strip(page_key(raw.url or url))
@@ -149,7 +153,7 @@ class Walk:
             piece.change.found.append(Seen(_HOST + host, 0, done=True))
         fetched = FetchedPage(url, final, raw, same, read_content(raw, final))
         self._follow(fetched.links, url, piece)
-        if url in self._asked and final == url and not self._names.get(fetched.mark()):
+        if self.is_asked(url) and final == url and not self._names.get(fetched.mark()):
             self._learn_unlinked(fetched, piece)
             return
         # A canonical address counts only where it has the same text, so it is fetched first.
@@ -254,7 +258,7 @@ class Walk:
             self.mark_partial(piece)
 
     def skip(self, url: str, reason: str, piece: Piece) -> None:
-        if url not in self._asked:
+        if not self.is_asked(url):
             self._lose_links(url, piece)
         piece.skip(reason)
         self._end(piece, url, ())
@@ -262,16 +266,16 @@ class Walk:
 
     def fail(self, url: str, reason: str, piece: Piece, *, later: bool = False) -> bool:
         """The page cannot be had. `later`: it may work then; True if it is to be tried again."""
-        self._tries[url] = self._tries.get(url, 0) + 1
-        if later and self._tries[url] < TRIES:
-            piece.change.failed.append(url)
-            return True
-        if url in self._asked:
+        if self.is_asked(url):  # the next crawl fetches it again
             piece.skip(reason)
             if reason in (GONE_PAGE, MISSING_PAGE):
                 piece.change.missed[url] = reason
             self._end(piece, url, ())
             return False
+        self._tries[url] = self._tries.get(url, 0) + 1
+        if later and self._tries[url] < TRIES:
+            piece.change.failed.append(url)
+            return True
         if later:
             self.mark_partial(piece)
         elif url == self.start or reason not in (GONE_PAGE, MISSING_PAGE):

@@ -258,7 +258,8 @@ class _Crawl:
                 self._walk.fail(page.key, str(error), piece)
         except Retryable as error:
             self._silent += 1
-            if self._walk.fail(page.key, str(error), piece, later=True) or self._silent >= SILENT:
+            fails_later = self._walk.fail(page.key, str(error), piece, later=True)
+            if fails_later or (self._silent >= SILENT and not self._walk.is_asked(page.key)):
                 self.later = error
         else:
             self._silent = 0

@@ -165,3 +165,43 @@ def test_an_error_page_that_nothing_names_leaves_with_the_second_run(space, site
     assert ingest(space, site).progress["removed"] == 0
     assert ingest(space, site).progress["removed"] == 1
     assert not found(space, "owls")
+
+
+def test_pages_behind_a_page_beyond_the_limit_stay(space, site):
+    fill(site)
+    site.pages["/rare"] = page("All rare animals.", links=["/lynx"])
+    site.pages["/lynx"] = page("Everything that is known of lynx in this valley.", title="lynx")
+    link(site, *PATHS, "/rare")
+    ingest(space, site)
+    for _ in range(2):
+        assert ingest(space, site, maxLinks=5).progress["removed"] == 0
+    assert found(space, "lynx")
+
+
+def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site):
+    fill(site)
+    ingest(space, site)
+    link(site, *PATHS[1:])
+    del site.pages["/owls"]
+    run = accept(space, "WEBSITE", url=f"{site.url}/")
+    discovery = listing(space)
+    goes_on = iter([True, True, False])
+    discovery.goes_on = lambda: next(goes_on, True)
+    site.asked.clear()
+    for _ in range(2):
+        steps.discover(discovery)
+    space.take(discovery.lease)
+    assert site.paths().count("/owls") == 2
+    assert space.run(run).progress["removed"] == 0
+    assert found(space, "owls")
+
+
+def test_an_unlinked_page_that_does_not_answer_fails_no_crawl(space, site):
+    fill(site)
+    ingest(space, site)
+    link(site, *PATHS[1:])
+    site.pages["/owls"] = DOWN
+    for _ in range(2):
+        run = ingest(space, site)
+        assert (run.outcome, run.failed, run.progress["removed"]) == ("SUCCEEDED", [], 0)
+    assert found(space, "owls")
