@@ -117,7 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the body was not read
             self._answer(407 if route is None else 400, {"Connection": "close"})
             return
-        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        content = self._read_body()
+        if content is None:
+            return
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP}
         try:
             answer = route.send(self.command, self.path, headers, content)
@@ -128,6 +130,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(answer.status_code, passed, answer.content)
 
     do_DELETE = do_GET = do_POST = _forward  # noqa: N815 - the names that http.server calls
+
+    def _read_body(self) -> bytes | None:
+        """Read the body; None, and no further request of the connection, if its length is not certain."""
+        lengths = self.headers.get_all("Content-Length", ["0"])
+        if len(lengths) > 1 or not lengths[0].isdecimal() or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            self._answer(411, {"Connection": "close"})
+            return None
+        content = self.rfile.read(int(lengths[0]))
+        if len(content) < int(lengths[0]):  # the library left
+            self.close_connection = True
+            return None
+        return content
 
     def _route(self) -> Route | None:
         name, _, secret = self.headers.get(_TOKEN, "").removeprefix("Bearer ").partition(".")

@@ -157,3 +157,26 @@ def test_other_statuses_are_passed_on(server, make_route, code):
     server.fault = status(code, "the reason")
     answer = post(make_route())
     assert (answer.status_code, answer.json()["message"]) == (code, "the reason")
+
+
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [
+        ("Transfer-Encoding: chunked", b"5\r\nwords\r\n0\r\n\r\n"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5", b"5\r\nwords\r\n0\r\n\r\n"),
+        ("Content-Length: -1", b"words"),
+        ("Content-Length: five", b"words"),
+        ("Content-Length: 5\r\nContent-Length: 0", b"words"),
+        ("Content-Length: 50", b"words"),
+    ],
+)
+def test_a_request_whose_body_has_no_certain_length_is_not_passed_on(server, make_route, length, body):
+    route = make_route()
+    lines = ["POST /a HTTP/1.1", *(f"{name}: {value}" for name, value in route.headers.items()), length, "", ""]
+    with socket.create_connection(("127.0.0.1", httpx.URL(route.url).port), 5) as connection:
+        connection.sendall("\r\n".join(lines).encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert answer.count(b"HTTP/1.1") <= 1
+    assert answer == b"" or b" 411 " in answer.splitlines()[0]
+    assert server.seen == []
