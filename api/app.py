@@ -98,7 +98,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         background = [
             asyncio.create_task(services.times.keep()),
-            asyncio.create_task(services.weak_searches.keep()),
+            asyncio.create_task(services.weak_searches.write_periodically()),
             asyncio.create_task(_keep_counts(database, served.counts)),
             asyncio.create_task(_make_secrets(services.cursor_secret, services.receipt_secret)),
         ]
@@ -107,7 +107,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         for task in background:
             task.cancel()
         await services.times.write()
-        await services.weak_searches.write()
+        await services.weak_searches.write_pending()
         await _write_counts(database, served.counts)
         await authenticator.close()
         if access is not None:

@@ -19,8 +19,8 @@ from api.permissions import Permission, Reach
 from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
 from api.rates import LIMIT, AddressCounts, RateLeases
 from retrieval.accounts.queries import tenants
-from retrieval.database.database import AWAY, Database
-from retrieval.database.disk_full import UNWRITABLE
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
+from retrieval.database.disk_full import WRITE_ERRORS
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
@@ -122,7 +122,7 @@ class Authenticator:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
             parameters = {"hash": key_hash, "tenant": credentials.tenant}
             row, minute, position = await self._find(BY_KEY, key_hash, parameters)
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), to_service_error(error)
         if row is None:
             return await self._stranger(credentials.address)
@@ -142,7 +142,7 @@ class Authenticator:
             await self._load_pepper()
             parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
             row, minute, count = await self._find(BY_ORGANIZATION, cache_key, parameters)
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), to_service_error(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
@@ -185,7 +185,7 @@ class Authenticator:
                 return await self._find_uncounted(look_up, parameters)
             values = {**parameters, "count": count}
             row = await self._db.async_fetch_one(CallerRow, look_up_and_count, values, plan_once=True)
-        except UNWRITABLE as error:
+        except WRITE_ERRORS as error:
             self._leases.note_unwritable(error)
             return await self._find_uncounted(look_up, parameters)
         finally:
@@ -235,7 +235,7 @@ async def count_more(db: Database, caller: Caller, more: int) -> Rate:
     """
     try:
         limit, minute, requests = await rates.count_more(db, caller.organization, more)
-    except UNWRITABLE:
+    except WRITE_ERRORS:
         return unknown_rate()  # the request itself was counted in this process
     if minute is None or requests is None:
         raise _over(_rate(int(time.time()) // 60, limit, limit))

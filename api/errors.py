@@ -16,7 +16,7 @@ from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
 from api.request_limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
 from retrieval.database import disk_full
-from retrieval.database.database import AWAY
+from retrieval.database.database import UNAVAILABLE_ERRORS
 from retrieval.errors import ErrorCode, NotEmbedded, ServiceError, StepError
 
 log = structlog.get_logger()
@@ -152,7 +152,7 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
     """Return the error for clients. `failed`: the area's code for unexpected exceptions; `path`: of the request."""
     if isinstance(error, ServiceError):
         return error
-    if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, AWAY):
+    if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, UNAVAILABLE_ERRORS):
         log.warning("disk.full" if full else "database.away", error=type(error).__name__, reason=full)
         return unavailable_error(full, error)
     if isinstance(error, StepError):
@@ -178,10 +178,10 @@ def unavailable_error(full: str | None = None, error: Exception | None = None) -
     """Return SERVICE_UNAVAILABLE: the database is away, read-only or too slow (by `error`), or a disk is full (`full`,
     in words)."""
     if full:
-        later = {"Retry-After": str(round(disk_full.AFTER))}
+        later = {"Retry-After": str(round(disk_full.RETRY_AFTER_SECONDS))}
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, full, reason="disk_full", headers=later)
     if isinstance(error, ReadOnlySqlTransaction):
-        return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, disk_full.READS_ONLY, reason="read_only")
+        return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, disk_full.READ_ONLY_MESSAGE, reason="read_only")
     if isinstance(error, QueryCanceled):
         message = "The database could not answer this in time. Ask for less, such as fewer conditions."
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="took_too_long")

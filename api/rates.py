@@ -18,7 +18,7 @@ from typing import LiteralString, NamedTuple
 import structlog
 from litestar.types import HTTPScope
 
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 
 log = structlog.get_logger()
 
@@ -197,7 +197,7 @@ class RateLeases:
             parameters = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
             try:
                 await self._db.async_execute(_RETURN, parameters, plan_once=True)
-            except AWAY as error:
+            except UNAVAILABLE_ERRORS as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
                 return
 
@@ -313,7 +313,7 @@ class AddressCounts:
         try:
             values = {"caller": f"address:{address}", "minute": minute, "requests": pending}
             requests = await self._db.async_fetch_one(int, _COUNT, values)
-        except AWAY:
+        except UNAVAILABLE_ERRORS:
             return count.shared + count.mine
         count.shared = max(count.shared, requests or 0)
         return count.shared + count.mine

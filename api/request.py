@@ -28,7 +28,7 @@ from retrieval.accounts import idempotency, quotas
 from retrieval.accounts.idempotency import HEADER, IdempotentRequest
 from retrieval.accounts.queries import tenants
 from retrieval.database.cursors import Cursors
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import PageRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -183,7 +183,7 @@ class ApiRequest(Request[Caller, None, State]):
             return None
         return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), position)
 
-    async def read_page(self, part: Part | None, namespace_id: str = "") -> Part | None:
+    async def read_page(self, part: PageRequest | None, namespace_id: str = "") -> PageRequest | None:
         """Return the requested page of the listing with its decoded cursor; None if no page was requested."""
         return part and replace(part, cursor=await self.read_cursor(part.cursor, namespace_id))
 

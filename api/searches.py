@@ -29,7 +29,7 @@ from retrieval.principals import Viewer
 from retrieval.search import diversity, explain, reranking, search
 from retrieval.search.context_expansion import Texts
 from retrieval.search.queries import Hit
-from retrieval.search.reranking import Rerank
+from retrieval.search.reranking import RerankRequest
 from retrieval.search.search import Clock, Query
 
 P = ParamSpec("P")
@@ -183,7 +183,7 @@ async def _find(
     def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
         clock.step = ""  # its turn has come; the SDK of a vendor may have to be imported first
-        with query_limits.limit_search(services, query.where):
+        with query_limits.limit_search(services, query.document_filter):
             return search.run_search(
                 services.db,
                 space.scope,
@@ -213,7 +213,7 @@ async def explain_search(request: ApiRequest, data: WhyRequest) -> WhyData:
     by_meaning = query.semantic_weight > 0
 
     def run() -> WhyData:
-        with query_limits.limit_search(services, query.where):
+        with query_limits.limit_search(services, query.document_filter):
             explanation = explain.explain_document(
                 services.db,
                 space.scope,
@@ -238,8 +238,8 @@ async def _answer(
     reranker = _reranker(services, spaces, data)
     rerank = data.reranking(configured=reranker.reranker is not None)
     if rerank is not None and size is not None:
-        requested, size = _grouped(data, requested, min(size, reranking.MOST_CANDIDATES // (data.top_k or TOP)))
-    query = requested if rerank is None else rerank.widened(requested)
+        requested, size = _grouped(data, requested, min(size, reranking.MAX_CANDIDATES // (data.top_k or TOP)))
+    query = requested if rerank is None else rerank.widen_query(requested)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
         embedder = registry.make_embedder(first.config)
@@ -277,7 +277,7 @@ async def _answer(
     elif notes := _list_notes(parts):
         result.note = " ".join(notes)
     elif not result.results and await _says_little(services, spaces, requested):
-        result.note = f"Nothing was found: {explain.STOP_WORDS_ALONE}"
+        result.note = f"Nothing was found: {explain.ONLY_STOP_WORDS}"
     return result
 
 
@@ -324,18 +324,18 @@ async def _says_little(services: Services, spaces: Sequence[Space], query: Query
 
     def any_of_them() -> bool:
         return any(
-            explain.has_stop_words_alone(services.db, space.scope, query.text, usual, space.viewer) for space in spaces
+            explain.has_only_stop_words(services.db, space.scope, query.text, usual, space.viewer) for space in spaces
         )
 
     return await services.in_thread(any_of_them)
 
 
 async def _reread(
-    services: Services, config: NamespaceConfig, query: Query, placed: Sequence[Placed], rerank: Rerank
+    services: Services, config: NamespaceConfig, query: Query, placed: Sequence[Placed], rerank: RerankRequest
 ) -> tuple[list[Placed], bool]:
     hits = [entry.hit for entry in placed]
     spaces = {(entry.hit.document_id, entry.hit.index): entry.namespace for entry in placed}
-    rescored, reranked = await reranking.read_again(
+    rescored, reranked = await reranking.rerank_within_budget(
         services.reranking, lambda: registry.make_reranker(config), query, hits, rerank
     )
     return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in rescored], reranked

@@ -20,7 +20,7 @@ import structlog
 from api.links import Links, ServerSecret
 from retrieval.accounts.audit import Writer
 from retrieval.database import cursors
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.documents import receipts
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.activity import SearchTimes
@@ -130,7 +130,7 @@ def make_services(settings: Settings, database: Database, ring: KeyRing) -> Serv
         SearchTimes(database),
         ConcurrencyLimit(),
         ConcurrencyLimit("files are being converted"),
-        ServerSecret(database, ring, cursors.SECRET),
+        ServerSecret(database, ring, cursors.SECRET_NAME),
         ServerSecret(database, ring, receipts.SECRET),
         Writer(database),
         Figures(database),
@@ -162,7 +162,7 @@ class StorageProbe:
         answered, _ = await asyncio.wait({probe}, timeout=STORAGE_WAIT_SECONDS)
         try:
             return probe.result() if answered else ()
-        except AWAY:
+        except UNAVAILABLE_ERRORS:
             return ()
 
 
@@ -259,7 +259,7 @@ class LongPoll:
             try:
                 statement = "select id, status from job_runs where id = any(%(ids)s)"
                 rows = await self._db.async_fetch(LatestStatus, statement, {"ids": ids}, plan_once=True)
-            except AWAY as error:
+            except UNAVAILABLE_ERRORS as error:
                 log.warning("long_poll.waiting", reason=type(error).__name__)
             else:
                 statuses = {row.id: row.status for row in rows}

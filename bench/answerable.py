@@ -23,9 +23,9 @@ from bench import quality
 from bench.harness import DATA, PROJECT, migrated_database, write
 from retrieval.database import database
 from retrieval.evaluations.calibration import auroc, calibration_error, refused_share
-from retrieval.search.answerability import Way, choose_model
+from retrieval.search.answerability import SearchSide, choose_model
 
-FEATURES: dict[Way, tuple[str, ...]] = {
+FEATURES: dict[SearchSide, tuple[str, ...]] = {
     "semantic": ("nearest", "lead"),
     "keyword": ("share",),
     "hybrid": ("nearest", "share"),
@@ -47,7 +47,7 @@ class Split:
 
     collection: str
     name: str
-    features: dict[Way, list[dict[str, float]]]
+    features: dict[SearchSide, list[dict[str, float]]]
     answered: Any
 
     @property
@@ -56,7 +56,7 @@ class Split:
         answered = self.answered
         return np.where(answered, 0.5 / max(answered.sum(), 1), 0.5 / max((~answered).sum(), 1))
 
-    def matrix(self, way: Way) -> Any:
+    def matrix(self, way: SearchSide) -> Any:
         return np.array([[row[name] for name in FEATURES[way]] for row in self.features[way]])
 
 
@@ -112,7 +112,7 @@ def measure_splits(db: Any, collection: quality.Collection, embedder: Vectors, t
     for name, removed in removals.items():
         collection.documents = [document for document in documents if document["id"] not in removed]
         shelf = quality.Shelf(db, collection, embedder, tokenizer)
-        found: dict[Way, list[dict[str, float]]] = {
+        found: dict[SearchSide, list[dict[str, float]]] = {
             choose_model(*weights): [
                 dict(shelf.ask(question["text"], weights, quality.TOP).answerability.features or {})
                 for question in collection.questions
@@ -168,7 +168,7 @@ def cut_pieces(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def fit_way(way: Way, splits: Sequence[Split]) -> dict[str, float]:
+def fit_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, float]:
     """Weights of the features, and the constant: logistic regression, each collection with the same weight."""
     features = np.vstack([split.matrix(way) for split in splits])
     answered = np.concatenate([split.answered for split in splits]).astype(float)
@@ -189,7 +189,7 @@ def fit_way(way: Way, splits: Sequence[Split]) -> dict[str, float]:
     return {**dict(zip(FEATURES[way], scaled.tolist(), strict=True)), "constant": constant}
 
 
-def judge_way(way: Way, splits: Sequence[Split]) -> dict[str, Any]:
+def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
     """Judge the collections one by one, by a model that is fitted on the other ones of TRAINED."""
     figures: dict[str, Any] = {}
     print(f"\n{way:<24}{'questions':>10}{'unanswered':>11}{'AUROC':>8}{'ECE':>8}{'refused':>9}")
@@ -217,7 +217,7 @@ def judge_way(way: Way, splits: Sequence[Split]) -> dict[str, Any]:
     return figures
 
 
-def write_models(models: dict[Way, dict[str, float]]) -> None:
+def write_models(models: dict[SearchSide, dict[str, float]]) -> None:
     """Write the module that the service reads."""
     head, mark, _ = OUT.read_text().partition("] = {\n")
     rows = "".join(

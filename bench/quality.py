@@ -248,7 +248,7 @@ class Shelf:
 
     def reread(self, text: str, top_k: int, model: local_embedder.MiniLM) -> list[Any]:
         query = search.Query(text, top_k=top_k, semantic_weight=0.5, keyword_weight=0.5)
-        hits = self.find(text, WAYS["hybrid"], reranking.Rerank().widened(query).top_k)
+        hits = self.find(text, WAYS["hybrid"], reranking.RerankRequest().widen_query(query).top_k)
         return reranking.rerank_hits(LateInteraction(model), query, hits, math.inf) or []
 
 

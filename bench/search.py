@@ -123,7 +123,7 @@ def _search(
         given = model or Given()
         if model is None:
             given.values = values
-        query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic, where=where)
+        query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic, document_filter=where)
         search.run_search(db, scope, query, viewer=None, embedder=given, vectors=store)
 
     return run

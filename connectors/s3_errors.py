@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable, Skippable, StepError
-from retrieval.network.fetch_guard import Blocked
+from retrieval.network.fetch_guard import BlockedAddress
 
 _BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 509, 529}
 _BUSY_CODES = {"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling", "NoSuchUpload"}
@@ -57,7 +57,7 @@ def _not_there(operation: str, gone: str) -> StepError:
 def of_transport(error: Exception) -> StepError:
     """Connection errors: those that a retry may fix, and those that it will not."""
     inner = getattr(error, "kwargs", {}).get("error")
-    if isinstance(inner, Blocked):
+    if isinstance(inner, BlockedAddress):
         return Fatal(str(inner), field="endpoint")
     if isinstance(error, SSLError):
         return Fatal("The certificate of the file storage's endpoint is not trusted.", field="endpoint")

@@ -21,7 +21,7 @@ from flows.prefect_errors import GONE, SILENT, SUPERSEDED, WITH_FAILURES
 from flows.request_context import bind_requests
 from flows.run_context import RunContext
 from retrieval import settings
-from retrieval.database.database import AWAY as DATABASE_AWAY
+from retrieval.database.database import UNAVAILABLE_ERRORS as DATABASE_AWAY
 from retrieval.database.database import Database
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, leases, retry

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from retrieval.database.database import AWAY, HELD, Database
+from retrieval.database.database import LOCK_ERRORS, UNAVAILABLE_ERRORS, Database
 from retrieval.ingestion.queries import poison
 from retrieval.jobs.queries import leases
 from retrieval.jobs.queries.batches import Lease
@@ -45,9 +45,9 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                     return None
                 closed.set()
             counts.write_counts(own_db)
-        except HELD:  # by a write with this fence, which also shows that the worker lives
+        except LOCK_ERRORS:  # by a write with this fence, which also shows that the worker lives
             return 0
-        except AWAY:
+        except UNAVAILABLE_ERRORS:
             log.warning("lease.not_renewed", batch_id=lease.batch_id, reason="the database is away")
             return min(AGAIN_SECONDS, seconds / 3)
         return seconds / 3
@@ -58,17 +58,17 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 yield
             except Exception:
                 # The end of the lease tells this failure from a state that a person sets while the run works.
-                with suppress(*AWAY):
+                with suppress(*UNAVAILABLE_ERRORS):
                     leases.expire_lease(own_db, lease)
                 raise
             except BaseException:
-                with suppress(*AWAY):
+                with suppress(*UNAVAILABLE_ERRORS):
                     poison.release_lease(own_db, lease)
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:
         if closed.is_set():
-            with suppress(*AWAY):
+            with suppress(*UNAVAILABLE_ERRORS):
                 leases.extend_lease(own_db, lease, seconds=0)
         own_db.close()
         counts.write_counts(db)

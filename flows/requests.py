@@ -19,7 +19,7 @@ from flows.pipeline import run_ingestion
 from flows.prefect_errors import SILENT
 from retrieval import settings
 from retrieval.accounts.audit import Source
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.queries import requested_batches
 from retrieval.jobs.queries.requested_batches import RequestedBatch
@@ -72,7 +72,7 @@ async def _accept_once(source: str, parameters: Ingestion, key: str) -> Requeste
     for delay in RETRY_SECONDS:
         try:
             return await requested_batches.find_by_flow_run(db, key) or await _accept(db, source, parameters, key)
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             reason = type(error).__name__
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:

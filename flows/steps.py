@@ -18,7 +18,7 @@ from flows.long_waits import RETRIES, LongWaits, is_soon
 from flows.step_outcome import Predecessors, StepReport, TaskResult
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.errors import Fatal, Retryable, ServiceError, StepError, Unavailable
 from retrieval.ingestion import chunk as chunking
 from retrieval.ingestion import discover as discovering
@@ -285,7 +285,7 @@ def explain_errors() -> Iterator[None]:
     """Translate errors of the database into `Retryable` and `Fatal`, without the statement."""
     try:
         yield
-    except AWAY as error:
+    except UNAVAILABLE_ERRORS as error:
         raise _full(error) or Retryable("The database is away.") from error
     except (OSError, Retryable) as error:
         if full := _full(error):
@@ -298,7 +298,7 @@ def explain_errors() -> Iterator[None]:
 def _full(error: Exception) -> Retryable | None:
     """Return the `Retryable` error of a full disk."""
     reason = disk_full.full_disk_reason(error)
-    return Retryable(reason, after=2 * disk_full.AFTER) if reason else None
+    return Retryable(reason, after=2 * disk_full.RETRY_AFTER_SECONDS) if reason else None
 
 
 def discover(discovery: Discovery, _after: Predecessors = None) -> TaskResult:

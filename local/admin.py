@@ -19,7 +19,7 @@ from retrieval.accounts import api_keys, audit, quotas
 from retrieval.accounts.audit import Entry, Source
 from retrieval.accounts.queries import organizations, tenants
 from retrieval.accounts.queries.organizations import Organization, Plan, TenantRule
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
 from retrieval.maintenance import key_rotation
@@ -75,7 +75,7 @@ def open_database(settings: Settings, size: int = 4) -> Iterator[tuple[Database,
             yield db, KeyRing.parse(resolved.secret_key)
     except SecretError as error:
         raise LocalError(str(error), exit_code=2) from error
-    except AWAY as error:
+    except UNAVAILABLE_ERRORS as error:
         raise LocalError("The database does not answer: look at `retrieval status`.") from error
 
 

@@ -26,7 +26,7 @@ from local import LocalError, environment, instance, logs, postgres
 from local.instance import Record, RoleRecord
 from local.processes import Process
 from retrieval import readiness
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.readiness import Dispatch, roles
 from retrieval.settings import Settings
 
@@ -165,7 +165,7 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
     try:
         with closing(Database(resolved.database_url, size=1)) as db:
             reasons = (roles.worker_problems if is_worker else roles.dispatcher_problems)(db, settings)
-    except (*AWAY, psycopg.Error):
+    except (*UNAVAILABLE_ERRORS, psycopg.Error):
         return (SILENT,)
     if is_worker and not reasons:
         prefect, host = resolved.prefect_api_url or "", os.uname().nodename
@@ -236,7 +236,7 @@ def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | No
         return free, f"The disk of {folder} is full: {free >> 20} MB are free. Nothing can be stored: make room."
     try:
         return free, _query_in_time(settings, roles.write_problem)
-    except (TimeoutError, *AWAY):
+    except (TimeoutError, *UNAVAILABLE_ERRORS):
         return free, SILENT if ready else None
     except (LocalError, psycopg.Error):
         return free, None
@@ -246,7 +246,7 @@ def _look_at_dispatch(settings: Settings) -> Dispatch | None:
     """None if the database does not tell within `STATUS_SECONDS`."""
     try:
         return _query_in_time(settings, readiness.read_dispatch)
-    except (TimeoutError, LocalError, *AWAY, psycopg.Error):
+    except (TimeoutError, LocalError, *UNAVAILABLE_ERRORS, psycopg.Error):
         return None
 
 

@@ -25,7 +25,7 @@ from retrieval import settings as service_settings
 from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.bootstrap import Bootstrap
 from retrieval.database import poolers, revisions
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.revisions import RevisionError
 from retrieval.readiness import files_folder
 from retrieval.security import secrets
@@ -74,7 +74,7 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
             reason = files_folder.claim_folder(db, settings)
     except poolers.SharedSessions as error:
         raise LocalError(str(error)) from error
-    except AWAY:
+    except UNAVAILABLE_ERRORS:
         line = (
             "retrieval: the database does not answer yet (RETRIEVAL_DATABASE_URL); this role works as soon as it does."
         )

@@ -48,8 +48,10 @@ def open_database(url) -> Database:
     """Open a database for several tests, whose connections on the shared loop stay open until `close_database`."""
     database = Database(url)
     pools = database._pools
-    database._pools = LoopPools(joined=pools.joined, joined_here=pools.joined_here, opening=pools.opening)
-    database._of_viewers = LoopPools()
+    database._pools = LoopPools(
+        loop_transaction=pools.loop_transaction, thread_transaction=pools.thread_transaction, opening=pools.opening
+    )
+    database._viewer_pools = LoopPools()
     return database
 
 

@@ -22,7 +22,7 @@ from retrieval import principals
 from retrieval.accounts import api_keys, audit, quotas
 from retrieval.accounts import quotas as limits
 from retrieval.accounts.queries import organizations, tenants, usage
-from retrieval.database.pagination import PAGE, Part
+from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.security import secrets
@@ -263,7 +263,7 @@ async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQ
     50 per page. An entry must match all filters.
     """
     db, organization, wanted = request.services.db, request.caller.organization, params.wanted()
-    part = Part(params.page_size or PAGE, await request.read_cursor(params.cursor))
+    part = PageRequest(params.page_size or PAGE_SIZE, await request.read_cursor(params.cursor))
     page = await audit.list_part(db, organization, part, wanted, oldest_first=params.sort == "oldest")
     total = await audit.count_entries(db, organization, wanted)
     entries = [AuditEntry.of(entry) for entry in page.items]

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import evaluations as wire
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import PageRequest
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import evaluations, runs
 from retrieval.namespaces import namespaces, validation
@@ -102,7 +102,7 @@ async def list_questions(
     50 per page by default. With `query`, only questions with exactly this query.
     """
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.part() or Part(), scope.namespace) or Part()
+    part = await request.read_page(params.part() or PageRequest(), scope.namespace) or PageRequest()
     evaluation = evaluation_id
     page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
     data = wire.QuestionsData(questions=msgspec.convert(page.items, list[wire.Question], from_attributes=True)).lead_on(

@@ -220,7 +220,7 @@ def _parts(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict
 def _keyword_language(language: str | UnsetType | None, stored: str | None = None) -> str | None:
     if language is UNSET or language is None:
         return stored if language is UNSET else None
-    if languages.fixed(language) is None:
+    if languages.parse_configuration(language) is None:
         raise validation.invalid_field(
             "keywordLanguage",
             "keywordLanguage is neither PostgreSQL's name of a language nor ISO 639-1.",

@@ -17,7 +17,7 @@ from api.request import ApiRequest, TenantUse
 from api.services import Services
 from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery, Health, QueueAnswer, QueueData, Readiness
 from connectors import registry
-from retrieval.database.database import AWAY
+from retrieval.database.database import UNAVAILABLE_ERRORS
 from retrieval.errors import ErrorCode
 from retrieval.jobs import activity
 from retrieval.metrics import counts, exposition
@@ -137,7 +137,7 @@ async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
         return ("The database does not answer.",)
     try:
         return asking.result()
-    except AWAY:
+    except UNAVAILABLE_ERRORS:
         return ("The database does not answer.",)
 
 

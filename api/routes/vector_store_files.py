@@ -283,7 +283,7 @@ async def _list(
         scope,
         DocumentFilter(document_ids=document_ids, statuses=wire.statuses_of(params.filter) if params.filter else ()),
         params.limit + 1,
-        pagination.by_age(start) if start else None,
+        pagination.age_cursor(start) if start else None,
         viewer=None,
         oldest_first=params.oldest_first,
     )

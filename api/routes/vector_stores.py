@@ -18,7 +18,7 @@ from api.routes.vector_store_files import FILES, attach_files, find_namespace, f
 from api.wire import vector_stores as wire
 from api.wire.namespaces import CreateNamespace
 from retrieval.database import pagination
-from retrieval.database.pagination import Part, Place
+from retrieval.database.pagination import ListPosition, PageRequest
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode
 from retrieval.namespaces import namespaces, queries
@@ -37,14 +37,14 @@ async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.S
         services.db,
         services.ring,
         caller.organization,
-        Part(params.limit + 1, pagination.by_age(start) if start else None),
+        PageRequest(params.limit + 1, pagination.age_cursor(start) if start else None),
         queries.Listing("oldest" if params.oldest_first else "newest", only=caller.namespace),
     )
     rows, has_more = params.cut_page(page.items, end)
     return wire.VectorStorePage.of(await _show(request, rows), has_more=has_more)
 
 
-async def _find_place(request: ApiRequest, field: str, namespace_id: str | None) -> Place | None:
+async def _find_place(request: ApiRequest, field: str, namespace_id: str | None) -> ListPosition | None:
     if not namespace_id:
         return None
     is_reachable = "\x00" not in namespace_id and request.caller.namespace in {None, namespace_id}

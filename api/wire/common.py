@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from retrieval.database.pagination import PAGE, Part
+from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.errors import ErrorCode
 
 D = TypeVar("D")
@@ -47,11 +47,11 @@ class PartQuery(Struct, rename="camel"):
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
-    def part(self) -> Part | None:
+    def part(self) -> PageRequest | None:
         """Return the requested page; None for the whole list."""
         if self.cursor is None and self.page_size is None:
             return None
-        return Part(self.page_size or PAGE, self.cursor)
+        return PageRequest(self.page_size or PAGE_SIZE, self.cursor)
 
 
 class Listing(Struct, rename="camel", kw_only=True):
@@ -65,7 +65,7 @@ class Listing(Struct, rename="camel", kw_only=True):
         int | UnsetType, Meta(description="Number of entries on all pages; only in lists that can be counted.")
     ] = UNSET
 
-    def lead_on(self, part: Part | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
+    def lead_on(self, part: PageRequest | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
         """Set the cursor of the next page and the number of entries on all pages, if a page was requested."""
         if part is not None:
             self.has_next_page, self.next_cursor, self.total_count = cursor is not None, cursor, total

@@ -25,7 +25,7 @@ from api.wire.providers import (
     WebScraperView,
 )
 from retrieval.evaluations import gate as gates
-from retrieval.keywords.languages import CONFIGURATIONS
+from retrieval.keywords.languages import LANGUAGE_CONFIGURATIONS
 from retrieval.namespaces import queries, validation
 from retrieval.namespaces.namespaces import NamespaceConfig
 
@@ -37,7 +37,7 @@ KeywordLanguage = Annotated[
         max_length=32,
         description="Language of keyword search for all documents, as PostgreSQL's name or ISO 639-1. Default: "
         "each document's own language.",
-        examples=["german", *sorted({*CONFIGURATIONS.values()} - {"german"})],
+        examples=["german", *sorted({*LANGUAGE_CONFIGURATIONS.values()} - {"german"})],
     ),
 ]
 

@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
+from retrieval.search.reranking import BUDGET_MS, DEFAULT_CANDIDATES, MAX_CANDIDATES, RerankRequest
 
 
 class RerankOptions(Struct, rename="camel"):
     """Number of best results to rerank, and the time limit for it."""
 
-    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES, description="Number of results to rerank.")] = CANDIDATES
+    candidates: Annotated[int, Meta(ge=10, le=MAX_CANDIDATES, description="Number of results to rerank.")] = (
+        DEFAULT_CANDIDATES
+    )
     budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
 
 
@@ -38,7 +40,7 @@ SearchRerankConfig = Annotated[
 ]
 
 
-def read_reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
+def read_reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> RerankRequest | None:
     """Return how to rerank, None not to. `configured`: whether there is a reranker."""
     if options is False or (options is None and not configured):
         return None
@@ -49,4 +51,6 @@ def read_reranking(options: RerankOptions | Literal[True, False] | None, *, conf
             field="rerank",
             reason="no_reranker",
         )
-    return Rerank(options.candidates, options.budget_ms) if isinstance(options, RerankOptions) else Rerank()
+    return (
+        RerankRequest(options.candidates, options.budget_ms) if isinstance(options, RerankOptions) else RerankRequest()
+    )

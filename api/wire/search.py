@@ -20,7 +20,7 @@ from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.search.context_expansion import Expansion, Unit
 from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Copy, Hit
-from retrieval.search.reranking import Rerank
+from retrieval.search.reranking import RerankRequest
 from retrieval.search.search import Query
 
 QUERY_BYTES = 8 * 1024
@@ -138,7 +138,7 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
     min_probability: MinProbability | None = None
 
-    def reranking(self, *, configured: bool) -> Rerank | None:
+    def reranking(self, *, configured: bool) -> RerankRequest | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
         return read_reranking(self.rerank, configured=configured)
 
@@ -173,7 +173,7 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
     min_probability: MinProbability | None = None
 
-    def reranking(self, *, configured: bool) -> Rerank | None:
+    def reranking(self, *, configured: bool) -> RerankRequest | None:
         """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
         return read_reranking(self.rerank, configured=configured)
 
@@ -381,7 +381,7 @@ def check_query(query: str, invalid: ErrorCode = INVALID, *, field: str = "query
 
 
 def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
-    values = {"top_k": request.top_k, "threshold": request.score_threshold, "where": where_of(request.filter)}
+    values = {"top_k": request.top_k, "threshold": request.score_threshold, "document_filter": where_of(request.filter)}
     shape = Shape(
         request.per_document,
         None if request.expand is None else request.expand.to_values(),

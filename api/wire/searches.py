@@ -32,7 +32,7 @@ from retrieval import filters
 from retrieval.conditions.model import All, Condition
 from retrieval.errors import ServiceError
 from retrieval.filters import DocumentFilter
-from retrieval.search.explain import Part, Why
+from retrieval.search.explain import FilterPart, SearchExplanation
 from retrieval.search.search import Query
 
 QUERIES = 64
@@ -128,7 +128,7 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
         both = {name: getattr(plain, name) for name in plain.__struct_fields__ if name != "search_type"}
         return HybridSearchRequest(**both, hybrid_config=self.hybrid_config).to_values()
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FilterPart]:
         """Return the parts of the filter that can leave a document out, by their path in the request."""
         return [] if self.filter is None else list(_parts(self.filter))
 
@@ -175,10 +175,10 @@ class WhyData(Struct, rename="camel"):
     missing_terms: Annotated[list[str], Meta(description="Query words that the document does not contain.")]
 
     @classmethod
-    def of(cls, why: Why) -> WhyData:
+    def of(cls, why: SearchExplanation) -> WhyData:
         return cls(
             WhyDocument(why.document_id, why.name, why.status, why.generation),
-            why.shown,
+            why.is_result,
             why.rank,
             why.score,
             why.semantic_rank,
@@ -211,27 +211,27 @@ _NAMES = {
 }
 
 
-def _parts(search_filter: SearchFilter) -> Iterator[Part]:
+def _parts(search_filter: SearchFilter) -> Iterator[FilterPart]:
     metadata = filters.parse_metadata(search_filter.metadata, INVALID, where="filter.metadata")
     yield from _keys(DocumentFilter(metadata=metadata), "filter.metadata")
     yield from _conditions(filters.condition_of(search_filter.where, INVALID, where="filter.where"), "filter.where")
     documents = (search_filter.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
     for name in fields(documents):
         if name.name in _NAMES and (value := getattr(documents, name.name)) not in {(), None}:
-            yield Part(f"filter.documents.{_NAMES[name.name]}", DocumentFilter(**{name.name: value}))
+            yield FilterPart(f"filter.documents.{_NAMES[name.name]}", DocumentFilter(**{name.name: value}))
     yield from _keys(documents, "filter.documents.metadata")
     yield from _conditions(documents.where, "filter.documents.where")
 
 
-def _keys(where: DocumentFilter, path: str) -> Iterator[Part]:
+def _keys(where: DocumentFilter, path: str) -> Iterator[FilterPart]:
     for key, value in where.metadata.items():
-        yield Part(f"{path}.{key}", DocumentFilter(metadata={key: value}))
+        yield FilterPart(f"{path}.{key}", DocumentFilter(metadata={key: value}))
 
 
-def _conditions(condition: Condition | None, path: str) -> Iterator[Part]:
+def _conditions(condition: Condition | None, path: str) -> Iterator[FilterPart]:
     """A condition, or each of those that all must hold."""
     if isinstance(condition, All):
         for number, part in enumerate(condition.parts):
             yield from _conditions(part, f"{path}.all[{number}]")
     elif condition is not None:
-        yield Part(path, DocumentFilter(where=condition))
+        yield FilterPart(path, DocumentFilter(where=condition))

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
 from api.wire.health import ObservedHealth
-from retrieval.database.pagination import PAGE, Part
+from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.events import EVENTS, EVERY
 
@@ -138,8 +138,8 @@ class DeliveriesQuery(PartQuery, rename="camel"):
         Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Only deliveries with this status.")
     ] = None
 
-    def bounded(self) -> Part:
-        return Part(self.page_size or PAGE, self.cursor)
+    def bounded(self) -> PageRequest:
+        return PageRequest(self.page_size or PAGE_SIZE, self.cursor)
 
 
 class Delivery(Struct, rename="camel", kw_only=True):

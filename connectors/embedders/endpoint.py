@@ -53,7 +53,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     client = sessions.httpx_client(
         sessions.trusted_certificates(None, PROVIDER),
         seconds=SECONDS["document"],
-        transport=Transport(guard, most=MOST_BYTES),
+        transport=Transport(guard, max_bytes=MOST_BYTES),
     )
     model, key = config["model"], config.get("apiKey")
     server = ServerLimits(settings.home, PROVIDER, url, model, config.get("learned"))

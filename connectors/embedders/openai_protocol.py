@@ -17,7 +17,7 @@ from connectors.http import sessions
 from connectors.http.responses import translate_failures
 from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
-from retrieval.network.fetch_guard import Blocked
+from retrieval.network.fetch_guard import BlockedAddress
 from retrieval.network.transport import limit_time
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class EmbeddingsApi:
         try:
             with translate_failures(self._title, seconds), limit_time(seconds), _cause_of_failure():
                 response = self._operations[url].create(**fields, timeout=seconds)
-        except Blocked as error:
+        except BlockedAddress as error:
             raise Fatal(str(error), field=URL_FIELD) from error
         except openai.APIStatusError as error:
             raise self._refusal(error.response) from error

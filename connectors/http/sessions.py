@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.http.retries import TransientError
 from retrieval.errors import Fatal
 from retrieval.network import bounded_answers, fetch_guard
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.settings import load_settings
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = N
 
     quiet_loggers()
     if most is not None:
-        more["transport"] = bounded_answers.bounded_transport()(verify, most=most)
+        more["transport"] = bounded_answers.bounded_transport()(verify, max_bytes=most)
     elif "transport" not in more:
         from retrieval.network.transport import VendorTransport
 
@@ -128,8 +128,8 @@ def require_private_without_tls(guard: Guard, url: str, *, title: str, field: st
     if url.startswith("https://"):
         return
     try:
-        resolved = guard.resolve(*fetch_guard.host_and_port(url))
-    except Blocked as error:
+        resolved = guard.resolve(*fetch_guard.parse_host_port(url))
+    except BlockedAddress as error:
         raise Fatal(str(error), field=field) from error
     except OSError as error:
         raise TransientError(f"The host name of the {title} cannot be resolved.") from error

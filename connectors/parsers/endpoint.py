@@ -19,7 +19,7 @@ from connectors.parsers import detect
 from connectors.parsers.document import tidy_markdown
 from retrieval.errors import Fatal, Skippable
 from retrieval.network import fetch_guard
-from retrieval.network.fetch_guard import Blocked
+from retrieval.network.fetch_guard import BlockedAddress
 from retrieval.network.transport import Transport, limit_time
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EndpointParser:
         self._url = url
         self._guard = fetch_guard.make_guard(settings)
         self._bucket = Bucket(_PER_MINUTE, _AT_ONCE)
-        transport = Transport(self._guard, most=MOST_BYTES)
+        transport = Transport(self._guard, max_bytes=MOST_BYTES)
         trust = sessions.trusted_certificates(None, "ENDPOINT")
         self._client = sessions.httpx_client(trust, seconds=SECONDS, transport=transport, headers=dict(headers))
 
@@ -93,7 +93,7 @@ class EndpointParser:
         try:
             with translate_failures(TITLE, seconds), limit_time(seconds):
                 answer = self._client.post(self._url, data=_FORM, files=files, timeout=seconds)
-        except Blocked as error:
+        except BlockedAddress as error:
             raise Fatal(str(error), field=field) from error
         if answer.status_code != httpx.codes.OK:
             raise _refusal(answer)

@@ -19,7 +19,7 @@ from connectors.http.responses import translate_failures, unreadable_answer
 from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, error_of_refusal, read_scores
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport, limit_time
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
     guarded = fetch_guard.make_guard(settings)
-    transport = Transport(guarded, most=MOST_BYTES)
+    transport = Transport(guarded, max_bytes=MOST_BYTES)
     client = sessions.httpx_client(
         sessions.trusted_certificates(None, "ENDPOINT"), seconds=SECONDS, transport=transport, headers=headers
     )
@@ -87,7 +87,7 @@ class _Asker:
         try:
             with translate_failures(TITLE, seconds), limit_time(seconds):
                 answer = self._client.post(self._url, json=body, timeout=seconds)
-        except Blocked as error:
+        except BlockedAddress as error:
             raise Fatal(str(error), field="rerankConfig.url") from error
         if answer.status_code != 200:
             return answer, None

@@ -17,9 +17,9 @@ import psycopg
 from psycopg import Connection
 
 from retrieval.access.reading import scope_statement, viewed_database
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.half_vectors import HalfVector
-from retrieval.database.sessions import BY_INDEX, ThreadConnection
+from retrieval.database.sessions import INDEX_SCANS_ONLY, ThreadConnection
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
@@ -105,7 +105,7 @@ class PgVectorStore:
         scope: Scope,
         values: Sequence[float],
         top_k: int,
-        where: DocumentFilter | None = None,
+        document_filter: DocumentFilter | None = None,
         viewer: Viewer | None = None,
     ) -> list[Match]:
         """The nearest, best first; exact unless the partition has an index."""
@@ -114,19 +114,19 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
-            same_plan = where is None or not where.narrows()
+            same_plan = document_filter is None or not document_filter.narrows()
             if indexed and top_k <= EF_MOST:
                 seen_alone = viewer is not None and same_plan
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "relaxed_order"}
                 if seen_alone:
-                    settings |= BY_INDEX
+                    settings |= INDEX_SCANS_ONLY
                 db = viewed_database(self._db, viewer) if seen_alone else self._db
                 with db.tuned(settings, plan_once=same_plan) as connection:
-                    rows = self._nearest(connection, partition, params, where, viewer, exact=False)
+                    rows = self._nearest(connection, partition, params, document_filter, viewer, exact=False)
                 if len(rows) == top_k:
                     return rows
             with self._db.tuned(plan_once=same_plan and viewer is None) as connection:
-                return self._nearest(connection, partition, params, where, viewer, exact=True)
+                return self._nearest(connection, partition, params, document_filter, viewer, exact=True)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
         """Remove by id; unknown ids are no error."""
@@ -242,7 +242,7 @@ class PgVectorStore:
         connection: ThreadConnection,
         partition: int,
         params: dict[str, Any],
-        where: DocumentFilter | None,
+        document_filter: DocumentFilter | None,
         viewer: Viewer | None,
         *,
         exact: bool,
@@ -255,17 +255,17 @@ class PgVectorStore:
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
         once = False
-        narrows = where is not None and where.narrows()
+        narrows = document_filter is not None and document_filter.narrows()
         if viewer is not None and not narrows and not exact:
             limit, once = str(int(params["top_k"])), True  # the planner chooses the index by the number asked for
         elif viewer is not None or narrows:
-            where = where or DocumentFilter()
-            fragment, filtering = replace(where, document_ids=()).sql("d")
+            document_filter = document_filter or DocumentFilter()
+            fragment, filtering = replace(document_filter, document_ids=()).sql("d")
             of_documents = _AMONG_DOCUMENTS if exact else _OF_DOCUMENTS
             condition = f"{of_documents.format(partition=partition)}{fragment} offset 0)"
-            if where.document_ids:
+            if document_filter.document_ids:
                 condition = f"{_NAMED}{condition}"
-                filtering = {**filtering, "named": list(where.document_ids)}
+                filtering = {**filtering, "named": list(document_filter.document_ids)}
         size = int(self._dimensions)
         distance = f"(v.values::halfvec({size}) <=> %(values)s::halfvec({size}))"
         order = f"{distance} + 0, v.id" if exact else distance
@@ -339,7 +339,7 @@ def _errors() -> Iterator[None]:
     """PostgreSQL's troubles in the words of the ports."""
     try:
         yield
-    except (*AWAY, psycopg.errors.UniqueViolation) as error:
+    except (*UNAVAILABLE_ERRORS, psycopg.errors.UniqueViolation) as error:
         raise Retryable("The vector store cannot be reached or is busy.") from error
     except psycopg.Error as error:
         raise Fatal("The vector store refused the request.") from error

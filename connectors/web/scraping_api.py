@@ -18,7 +18,7 @@ from connectors.web.builtin.client import Throttle
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.network import fetch_guard, urls
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.ports import RawContent, ScrapeOptions
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
         guard.check_url(tidy)
     except ValueError as error:
         raise Skippable(f"The address {error}.") from error
-    except Blocked as error:
+    except BlockedAddress as error:
         raise Skippable(str(error)) from error
     if options.check:
         options.check(tidy)

@@ -22,7 +22,7 @@ from flows.dispatch import batches, levers, prefect_client, reconciliation, sche
 from flows.dispatch.background_loop import WRITE_SECONDS, Heartbeat, LoopThread
 from retrieval import logs, settings
 from retrieval.connections import schedules as connection_schedules
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.listening import listen_for_notices
 from retrieval.jobs import levers as recorded_levers
 from retrieval.jobs.queries import breaker_timeout, job_queue
@@ -111,7 +111,7 @@ class Dispatcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(*AWAY):
+        with contextlib.suppress(*UNAVAILABLE_ERRORS):
             await self.threads[REPORT].run(self.heartbeat.end)
         self.sender.close()
         self.sweeper.close()
@@ -280,7 +280,7 @@ class Dispatcher:
         while True:
             try:
                 await step(self.threads[name])
-            except (*AWAY, *prefect_errors.AWAY) as error:
+            except (*UNAVAILABLE_ERRORS, *prefect_errors.AWAY) as error:
                 self.heartbeat.failed(name, error)
                 if isinstance(error, ObjectNotFound):
                     self.missed.set()

@@ -15,7 +15,7 @@ from flows.dispatch import prefect_client
 from flows.dispatch.background_loop import LoopThread
 from flows.dispatch.prefect_client import Seen
 from flows.prefect_errors import GONE, INTERRUPTED, REFUSED, SUPERSEDED
-from retrieval.database.database import Database, passing_over
+from retrieval.database.database import Database, skip_locked
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, suspension
@@ -139,7 +139,7 @@ async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attemp
 
 def _act(db: Database, batch: Open, action: Action, state: Seen | None, attempts: int) -> bool:
     """Apply an action to the database; False if the batch's rows are locked, and it is tried again later."""
-    with passing_over("batch.not_recovered", batch_id=batch.id):
+    with skip_locked("batch.not_recovered", batch_id=batch.id):
         match action:
             case Action.SUSPEND:
                 suspension.record_suspension(db, batch)

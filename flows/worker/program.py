@@ -28,7 +28,7 @@ from flows.deployments import SHORT_WORKER
 from flows.worker.run_process import FORKS
 from flows.worker.warm_worker import WarmWorker
 from retrieval import logs, settings
-from retrieval.database.database import AWAY
+from retrieval.database.database import UNAVAILABLE_ERRORS
 from retrieval.database.listening import listen_for_notices
 from retrieval.jobs.fair_queue import SHORT
 from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
@@ -94,7 +94,7 @@ async def _repeat(loop: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await loop()
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             log.warning("worker.not_listening", reason=type(error).__name__)
         except Exception:
             log.exception("worker.alarm_failed")

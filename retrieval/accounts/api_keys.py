@@ -14,7 +14,7 @@ from retrieval import ids
 from retrieval.database import pagination
 from retrieval.database.compiling import columns_of, compile_statement, equals, select_page
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.schema import identity
 from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
 
@@ -134,13 +134,13 @@ async def async_create_key(
 
 def list_keys(db: Database, organization: str) -> list[ApiKey]:
     """Return all keys, newest first, revoked ones included."""
-    return db.fetch(ApiKey, _LIST, {"organization": organization, **pagination.part_by_age(None)})
+    return db.fetch(ApiKey, _LIST, {"organization": organization, **pagination.page_params(None)})
 
 
-async def list_key_page(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
+async def list_key_page(db: Database, organization: str, part: PageRequest | None = None) -> Page[ApiKey]:
     """Return a page of keys, newest first, revoked ones included; None: all of them."""
-    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pagination.part_by_age(part)})
-    return pagination.part_cut(keys, part)
+    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pagination.page_params(part)})
+    return pagination.cut_page(keys, part)
 
 
 async def find_key(db: Database, organization: str, key_id: str) -> ApiKey | None:

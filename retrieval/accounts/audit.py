@@ -19,7 +19,7 @@ from psycopg import OperationalError
 from retrieval import ids
 from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Executor
 
 TOGETHER = 500
@@ -173,12 +173,12 @@ def write_entries(db: Executor, entries: Sequence[Entry]) -> None:
 
 
 async def list_part(
-    db: Database, organization: str, part: Part, wanted: Filter | None = None, *, oldest_first: bool = False
+    db: Database, organization: str, part: PageRequest, wanted: Filter | None = None, *, oldest_first: bool = False
 ) -> Page[Written]:
     """The organization's entries, newest first unless `oldest_first`; of those that are wanted."""
-    values = {"organization": organization, **asdict(wanted or Filter()), **pagination.part_by_age(part)}
+    values = {"organization": organization, **asdict(wanted or Filter()), **pagination.page_params(part)}
     statement = "select created_at, " + _WHAT + _MATCHED + pagination.order_by_age(oldest_first=oldest_first)
-    return pagination.part_cut(await db.async_fetch(Written, statement, values), part)
+    return pagination.cut_page(await db.async_fetch(Written, statement, values), part)
 
 
 async def count_entries(db: Database, organization: str, wanted: Filter) -> int | None:

@@ -17,7 +17,7 @@ from retrieval.connections.queries import ConnectionRow
 from retrieval.connections.schedules import Timing
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor
 from retrieval.documents.queries import connection_documents
 from retrieval.documents.queries.connection_documents import Held
@@ -99,11 +99,11 @@ async def create(
 
 
 async def list_part(
-    db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
+    db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: PageRequest | None = None
 ) -> Page[Connection]:
     """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
     rows = await queries.list_connections(db, scope, connector, part)
-    return pagination.part_cut([_open(ring, row) for row in rows], part)
+    return pagination.cut_page([_open(ring, row) for row in rows], part)
 
 
 async def read_health(db: Database, shown: Sequence[Connection]) -> dict[str, Health]:

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from retrieval import job_config
 from retrieval.database import pagination, partitions
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.documents.queries.connection_documents import KINDS
 from retrieval.jobs import run_health
@@ -106,13 +106,13 @@ async def insert_connection(db: AsyncExecutor, values: Params) -> None:
 
 
 async def list_connections(
-    db: AsyncExecutor, scope: Scope, connector: str | None, part: Part | None
+    db: AsyncExecutor, scope: Scope, connector: str | None, part: PageRequest | None
 ) -> list[ConnectionRow]:
     return await db.async_fetch(
         ConnectionRow,
         "select" + _COLUMNS + "from connections c," + _PARTITION + "where" + _IN_SCOPE + "and (%(connector)s::text"
         " is null or c.connector = %(connector)s)" + pagination.order_desc("c"),
-        {**partitions.scope_params(scope), "connector": connector, **pagination.part_by_age(part)},
+        {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(part)},
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 from retrieval import job_config
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.jobs import run_health, run_outcome
 from retrieval.jobs.queries import progress
@@ -135,12 +135,12 @@ async def set_interval(db: AsyncExecutor, values: Params) -> None:
 
 
 async def list_rows(
-    db: AsyncExecutor, organization: str, tenant: str, namespace: str | None, part: Part | None
+    db: AsyncExecutor, organization: str, tenant: str, namespace: str | None, part: PageRequest | None
 ) -> list[ScheduleRow]:
     return await db.async_fetch(
         ScheduleRow,
         _SELECT + pagination.order_desc("s"),
-        {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.part_by_age(part)},
+        {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.page_params(part)},
     )
 
 

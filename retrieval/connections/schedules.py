@@ -20,7 +20,7 @@ from retrieval.connections import queries, queries_schedules
 from retrieval.connections.queries_schedules import DueRow, ScheduleRow
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor, Params
 from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import ErrorCode, ServiceError
@@ -158,11 +158,11 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
 
 
 async def list_part(
-    db: Database, organization: str, tenant: str, namespace: str | None, part: Part | None
+    db: Database, organization: str, tenant: str, namespace: str | None, part: PageRequest | None
 ) -> Page[ScheduleRow]:
     """Newest first, those of a namespace or of all."""
     rows = await queries_schedules.list_rows(db, organization, tenant, namespace, part)
-    return pagination.part_cut(rows, part)
+    return pagination.cut_page(rows, part)
 
 
 async def get_schedule(db: Database, scope: Scope, schedule_id: str) -> ScheduleRow:

@@ -11,7 +11,7 @@ import structlog
 from retrieval.connections import queries
 from retrieval.connections.connections import open_tokens, seal_tokens
 from retrieval.connections.queries import Credentials
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.rows import Executor
 from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
@@ -99,7 +99,7 @@ class ConnectionTokens:
                     ended = error
                 else:
                     self._store(connection, fresh, previous)
-        except AWAY:
+        except UNAVAILABLE_ERRORS:
             if fresh is None:
                 raise
             return self._stored_late(fresh, previous)
@@ -115,7 +115,7 @@ class ConnectionTokens:
                 with self._db.transaction() as connection:
                     self._store(connection, fresh, before)
                 return self.token()
-            except AWAY:
+            except UNAVAILABLE_ERRORS:
                 if time.monotonic() > ends:
                     log.warning("connection.tokens_lost", connection_id=self._id)
                     raise

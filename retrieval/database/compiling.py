@@ -1,4 +1,4 @@
-"""Compile statements over the SQLModel tables once, for execution by psycopg."""
+"""Compile statements over the SQLModel tables once, for psycopg."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ if TYPE_CHECKING:
     from sqlmodel import SQLModel
 
 # A statement that SQLAlchemy compiles for each call takes six times as long as its text (ADR 52).
-_DIALECT = psycopg.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+_POSTGRESQL_DIALECT = psycopg.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+_PLACEHOLDER_PATTERN = re.compile(r"%\((\w+)\)s")
 
 
 def compile_statement(statement: Any) -> LiteralString:
-    """Return the SQL of a statement; its constants become literals, its `bindparam`s placeholders of their name."""
-    compiled = statement.compile(dialect=_DIALECT)
+    """Return the SQL of a statement, with constants as literals and `bindparam`s as placeholders."""
+    compiled = statement.compile(dialect=_POSTGRESQL_DIALECT)
 
     def render(match: re.Match[str]) -> str:
         bind = compiled.binds[match[1]]
         literal: str = match[0] if bind.required else compiled.render_literal_value(bind.value, bind.type)
         return literal
 
-    return _PLACEHOLDER.sub(render, str(compiled))
+    return _PLACEHOLDER_PATTERN.sub(render, str(compiled))
 
 
 def columns_of(table: type[SQLModel], row_type: type) -> tuple[Any, ...]:
-    """Return the columns of a table for the fields of a row class; AttributeError for a field without a column."""
+    """Return the columns for a row class. AttributeError for a field without column."""
     return tuple(getattr(table, field.name) for field in fields(row_type))
 
 
 def equals(column: Any, parameter: str = "") -> Any:
-    """Return the condition that a column equals a parameter, by default one with the column's name."""
+    """Return the condition of a column and a parameter, by default of the same name."""
     return column == bindparam(parameter or column.key)
 
 
 def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> LiteralString:
-    """Return the SQL of a listing by age, whose parameters `pagination.after_age` gives."""
+    """Return the SQL of a listing by age, with the parameters of `pagination.after_age`."""
     age = (table.created_at, table.id)
     after_id, after_time = bindparam("after_id", type_=Text), bindparam("after_time", type_=DateTime(timezone=True))
-    row, place = tuple_(*age), tuple_(after_time, after_id)
-    following = or_(after_id.is_(None), row < place if newest_first else row > place)
+    row, position = tuple_(*age), tuple_(after_time, after_id)
+    following = or_(after_id.is_(None), row < position if newest_first else row > position)
     order = [column.desc() if newest_first else column.asc() for column in age]
     page = select(*columns_of(table, row_type)).where(*conditions, following).order_by(*order)
     return compile_statement(page.limit(bindparam("limit", type_=Integer)))

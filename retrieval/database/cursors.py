@@ -1,4 +1,4 @@
-"""Cursors of listings: where a page ended, encrypted, so that clients learn nothing of it and cannot make one up."""
+"""Encrypted cursors of listings, which clients can neither read nor forge."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-SECRET = "encrypted-cursors"  # noqa: S105  (its name, not the secret)
-_BLOCK = 32
-"""Bytes to multiples of which a place is padded, so that a cursor's length does not tell how large a number is."""
+SECRET_NAME = "encrypted-cursors"  # noqa: S105  (its name, not the secret)
+# Positions are padded to multiples of this, so that a cursor's length reveals no number.
+_PADDING_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """`listing` names one listing in all that makes it: whose it is, what it lists, and who looks."""
+    """Cursors under a secret. `listing` identifies owner, filter and viewer."""
 
     secret: bytes = field(repr=False)
 
-    def write(self, listing: Sequence[str], place: str) -> str:
-        """The cursor of a place. The same place of the same listing has the same cursor."""
-        data = place.encode()
+    def write(self, listing: Sequence[str], position: str) -> str:
+        """Encrypt a position; deterministic per listing."""
+        data = position.encode()
         padded = len(data).to_bytes(2, "big") + data
-        padded += bytes(-len(padded) % _BLOCK)
+        padded += bytes(-len(padded) % _PADDING_BYTES)
         return base64.urlsafe_b64encode(AESSIV(self.secret).encrypt(padded, [_name(listing)])).decode().rstrip("=")
 
     def read(self, listing: Sequence[str], cursor: str) -> str | None:
-        """The place; None for what this listing has not given."""
+        """Decrypt a position; None for a cursor of another listing."""
         try:
             sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             padded = AESSIV(self.secret).decrypt(sealed, [_name(listing)])

@@ -1,4 +1,4 @@
-"""Errors of writes that cannot be: of PostgreSQL, of the file store, and of the folder for uploads."""
+"""Errors of full disks: PostgreSQL, file store, upload folder."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import errno
 
 from psycopg.errors import DiskFull, ReadOnlySqlTransaction
 
-UNWRITABLE = (DiskFull, ReadOnlySqlTransaction)
-"""What PostgreSQL answers to a write that it has no room for or does not take; it still answers reads."""
+# PostgreSQL has no room or is read-only, but still answers reads.
+WRITE_ERRORS = (DiskFull, ReadOnlySqlTransaction)
 
-AFTER = 60.0
-"""Seconds after which it is worth trying again: somebody has to make room."""
-READS_ONLY = "The database takes no writes right now: it is read-only. Searches and other reads go on."
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# Retry-After in seconds: a person has to make room.
+RETRY_AFTER_SECONDS = 60.0
+READ_ONLY_MESSAGE = "The database takes no writes right now: it is read-only. Searches and other reads go on."
+_DISK_FULL_CODES = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def full_disk_reason(error: BaseException | None) -> str | None:
-    """Return a sentence naming the full disk if it caused this error, else None."""
+    """Return a sentence for a full disk, else None."""
     while error is not None:
         if isinstance(error, DiskFull):
             return "The database's disk is full: nothing can be stored until there is room again."
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if isinstance(error, OSError) and error.errno in _DISK_FULL_CODES:
             return "The disk for files is full: nothing can be stored until there is room again."
         error = error.__cause__
     return None

@@ -1,4 +1,4 @@
-"""Vectors as parameters, in half precision and PostgreSQL's binary form: a tenth of the time of its text."""
+"""halfvec parameters in PostgreSQL's binary form: ten times as fast as text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from psycopg.pq import Format
 if TYPE_CHECKING:
     from retrieval.ports import Embeddings
 
-KIND: LiteralString = "select 'halfvec'::regtype::oid as kind"
-_HEAD: Final = 20
-"""Bytes of an array before its first element."""
-_TOO_LARGE: Final = "A vector has a value that half precision cannot hold."
+HALFVEC_OID: LiteralString = "select 'halfvec'::regtype::oid as kind"
+# Header bytes of an array.
+_HEADER_BYTES: Final = 20
+_OVERFLOW_MESSAGE: Final = "A vector has a value that half precision cannot hold."
 
 
 class HalfVector:
-    """Rounded as pgvector rounds a text: to single, then to half precision. DataError if that cannot hold it."""
+    """Vector rounded to single, then half precision, as pgvector does. Raises DataError for overflow."""
 
     __slots__ = ("packed",)
 
@@ -29,11 +29,11 @@ class HalfVector:
         try:
             self.packed = struct.pack(f">hh{len(values)}e", len(values), 0, *array("f", values))
         except (OverflowError, struct.error) as error:
-            raise psycopg.DataError(_TOO_LARGE) from error
+            raise psycopg.DataError(_OVERFLOW_MESSAGE) from error
 
 
 class HalfVectors:
-    """Several vectors of one length, as an array, rounded in the same way. `kind`: the OID of halfvec there."""
+    """Array of vectors of one length, rounded in the same way. `kind` is the OID of halfvec."""
 
     __slots__ = ("count", "packed")
 
@@ -44,15 +44,15 @@ class HalfVectors:
         with np.errstate(over="ignore"):
             halves = vectors.astype(np.float32, copy=False).astype(">f2")
         if not np.isfinite(halves).all():
-            raise psycopg.DataError(_TOO_LARGE)
+            raise psycopg.DataError(_OVERFLOW_MESSAGE)
         row = np.dtype([("bytes", ">i4"), ("size", ">i2"), ("unused", ">i2"), ("values", ">f2", (size,))])
         rows = np.zeros(self.count, row)
         rows["bytes"], rows["size"], rows["values"] = 4 + 2 * size, size, halves
         self.packed = struct.pack(">iiIii", 1, 0, kind, self.count, 1) + rows.tobytes()
 
 
-class _Text(Dumper):
-    """For statements that are shown or explained."""
+class _TextDumper(Dumper):
+    """Text form for EXPLAIN and logs."""
 
     def dump(self, obj: HalfVector) -> Buffer | None:
         (size,) = struct.unpack_from(">h", obj.packed)
@@ -60,8 +60,8 @@ class _Text(Dumper):
         return ("[" + ",".join(map(repr, values)) + "]").encode()
 
 
-class _Binary(Dumper):
-    """Binary form without a type OID: the cast in the statement sets the type."""
+class _BinaryDumper(Dumper):
+    """Binary form without type OID: the statement casts."""
 
     format = Format.BINARY
 
@@ -69,18 +69,18 @@ class _Binary(Dumper):
         return obj.packed
 
 
-class _TextArray(Dumper):
-    """For statements that are shown or explained."""
+class _TextArrayDumper(Dumper):
+    """Text form for EXPLAIN and logs."""
 
     def dump(self, obj: HalfVectors) -> Buffer | None:
-        length = (len(obj.packed) - _HEAD) // obj.count
-        vectors = (obj.packed[start : start + length] for start in range(_HEAD, len(obj.packed), length))
+        length = (len(obj.packed) - _HEADER_BYTES) // obj.count
+        vectors = (obj.packed[start : start + length] for start in range(_HEADER_BYTES, len(obj.packed), length))
         texts = (",".join(map(repr, struct.unpack(f">{(length - 8) // 2}e", vector[8:]))) for vector in vectors)
         return ("{" + ",".join(f'"[{text}]"' for text in texts) + "}").encode()
 
 
-class _BinaryArray(Dumper):
-    """Binary form of an array without a type OID: the cast in the statement sets the type."""
+class _BinaryArrayDumper(Dumper):
+    """Binary form without type OID: the statement casts."""
 
     format = Format.BINARY
 
@@ -89,8 +89,8 @@ class _BinaryArray(Dumper):
 
 
 def register_adapters() -> None:
-    """For connections that are made from now on: an open one keeps the dumpers that it began with."""
-    psycopg.adapters.register_dumper(HalfVector, _Text)
-    psycopg.adapters.register_dumper(HalfVector, _Binary)
-    psycopg.adapters.register_dumper(HalfVectors, _TextArray)
-    psycopg.adapters.register_dumper(HalfVectors, _BinaryArray)
+    """Register dumpers for new connections."""
+    psycopg.adapters.register_dumper(HalfVector, _TextDumper)
+    psycopg.adapters.register_dumper(HalfVector, _BinaryDumper)
+    psycopg.adapters.register_dumper(HalfVectors, _TextArrayDumper)
+    psycopg.adapters.register_dumper(HalfVectors, _BinaryArrayDumper)

@@ -1,4 +1,4 @@
-"""A connection that waits for notices and does nothing meanwhile."""
+"""Connection that waits for notices."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from psycopg.abc import PQGen
 
 from retrieval.database import tcp_keepalive
 
-R = TypeVar("R")
+ResultT = TypeVar("ResultT")
 
-LOOK_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 60.0
+# Silence before a check of the connection.
 LISTEN_SECONDS: Final = 10.0
-"""Silence after which the connection is checked."""
 
 
-class Listening(psycopg.AsyncConnection[Any]):
-    """Connection that waits for notices without psycopg's ten wake-ups a second, which asyncio does not need."""
+class ListenerConnection(psycopg.AsyncConnection[Any]):
+    """Connection without psycopg's ten wake-ups per second."""
 
-    async def wait(self, gen: PQGen[R], interval: float = LOOK_SECONDS, timeout: float | None = None) -> R:  # noqa: ASYNC109
+    async def wait(self, gen: PQGen[ResultT], interval: float = POLL_SECONDS, timeout: float | None = None) -> ResultT:  # noqa: ASYNC109
         return await super().wait(gen, interval, timeout)
 
 
-async def connect_listener(url: str, **options: Any) -> Listening:
+async def connect_listener(url: str, **options: Any) -> ListenerConnection:
     """Open a connection in autocommit mode."""
-    return await Listening.connect(url, autocommit=True, **tcp_keepalive.connection_options(url), **options)
+    return await ListenerConnection.connect(url, autocommit=True, **tcp_keepalive.connection_options(url), **options)
 
 
 async def listen_for_notices(
@@ -37,7 +37,7 @@ async def listen_for_notices(
     name: str | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call `wake` at once and for each notice of the channel, and `alive` after each check of the connection."""
+    """Call `wake` at once and per notice, and `alive` per check of the connection."""
     async with await connect_listener(url, application_name=name) as connection:
         await connection.execute("listen " + channel)
         wake()

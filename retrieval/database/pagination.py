@@ -1,7 +1,4 @@
-"""Pages of listings: where one ends, as text for a cursor, and what a statement needs to go on from there.
-
-A listing goes by age and then by id, or by a number. `cursors` signs the text for the client.
-"""
+"""Pages of listings by age and id, or by number."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, LiteralString, Protocol, TypeVar
 
-PAGE = 50
+PAGE_SIZE = 50
 
 
 class Aged(Protocol):
@@ -24,78 +21,77 @@ class Aged(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Place of an item in a listing by age. The item may be deleted."""
+class ListPosition:
+    """Position in a listing by age, also of a deleted item."""
 
     id: str
     created_at: datetime
 
 
-T = TypeVar("T")
-A = TypeVar("A", bound=Aged)
+ItemT = TypeVar("ItemT")
+AgedT = TypeVar("AgedT", bound=Aged)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """So many from a place on (what a `Page` gave), or from the start."""
+class PageRequest:
+    """Page size and cursor; the first page without cursor."""
 
-    size: int = PAGE
+    size: int = PAGE_SIZE
     cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A part of a listing. `cursor`: the place after it, where the next one begins; None at the end."""
+class Page(Generic[ItemT]):
+    """Page of a listing with the next cursor, None on the last page."""
 
-    items: list[T]
+    items: list[ItemT]
     cursor: str | None
 
 
-def take_page(found: Sequence[T], size: int | None, place: Callable[[T], str]) -> Page[T]:
-    """Return a page of rows selected with a limit of `size` + 1; all of them without a size."""
-    if size is None or len(found) <= size:
-        return Page(list(found), None)
-    return Page(list(found[:size]), place(found[size - 1]))
+def take_page(rows: Sequence[ItemT], size: int | None, find_position: Callable[[ItemT], str]) -> Page[ItemT]:
+    """Cut a page from rows selected with limit `size` + 1; all rows without size."""
+    if size is None or len(rows) <= size:
+        return Page(list(rows), None)
+    return Page(list(rows[:size]), find_position(rows[size - 1]))
 
 
-def by_age(item: Aged) -> str:
-    """The place after an item of a listing by age."""
+def age_cursor(item: Aged) -> str:
+    """Return the cursor of an item."""
     return f"{item.created_at.isoformat()}/{item.id}"
 
 
 def after_age(cursor: str | None, size: int | None) -> dict[str, Any]:
-    """`after_time`, `after_id` and `limit` for `older` or `newer`, from a place."""
+    """Return `after_time`, `after_id` and `limit` for a cursor."""
     time, name = (None, None) if cursor is None else _age(cursor)
     return {"after_time": time, "after_id": name, "limit": None if size is None else size + 1}
 
 
 def after_number(cursor: str | None, size: int) -> dict[str, Any]:
-    """`after` and `limit` of a listing by number."""
+    """Return `after` and `limit` of a listing by number."""
     return {"after": None if cursor is None else int(cursor), "limit": size + 1}
 
 
-def part_by_age(part: Part | None) -> dict[str, Any]:
-    """`after_age` of a part, or of the whole listing."""
-    return after_age(None, None) if part is None else after_age(part.cursor, part.size)
+def page_params(page: PageRequest | None) -> dict[str, Any]:
+    """Return `after_age` of a page, or of the whole listing."""
+    return after_age(None, None) if page is None else after_age(page.cursor, page.size)
 
 
-def part_cut(found: Sequence[A], part: Part | None) -> Page[A]:
-    """The page that is a part of a listing by age, or the whole listing."""
-    return take_page(found, None if part is None else part.size, by_age)
+def cut_page(rows: Sequence[AgedT], page: PageRequest | None) -> Page[AgedT]:
+    """Cut the requested page from a listing by age."""
+    return take_page(rows, None if page is None else page.size, age_cursor)
 
 
 def order_desc(table: LiteralString = "") -> LiteralString:
-    """The end of a statement that lists rows of `table` newest first: after its other conditions."""
+    """Return the end of a statement for rows of `table`, newest first."""
     return _follow(table, "<", " desc")
 
 
 def order_asc(table: LiteralString = "") -> LiteralString:
-    """Return the end of a statement that lists rows of `table` oldest first."""
+    """Return the end of a statement for rows of `table`, oldest first."""
     return _follow(table, ">", "")
 
 
 def order_by_age(table: LiteralString = "", *, oldest_first: bool) -> LiteralString:
-    """Return `order_asc` or `order_desc`."""
     return order_asc(table) if oldest_first else order_desc(table)
 
 
@@ -107,6 +103,6 @@ def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> 
     )
 
 
-def _age(place: str) -> tuple[datetime, str]:
-    moment, _, name = place.partition("/")
+def _age(position: str) -> tuple[datetime, str]:
+    moment, _, name = position.partition("/")
     return datetime.fromisoformat(moment), name

@@ -1,4 +1,4 @@
-"""From a scope to its partition: the one place that turns (organization, namespace, tenant) into a number."""
+"""Partition ids of scopes (organization, namespace, tenant)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.ports import Scope
 
+# CTEs up to `partition`: one row; none for a missing namespace, or once in a race of inserts. Parameters:
+# `scope_params`.
 FIND_OR_MAKE: LiteralString = """
     space as (
         select id from namespaces
@@ -23,8 +25,6 @@ FIND_OR_MAKE: LiteralString = """
     ),
     partition as (select id from found union all select id from made)
 """
-"""Common table expressions that end in `partition`: one row, or none if the namespace is not there or, once in the
-life of a scope, because another transaction has just made the row. Needs the parameters of `params`."""
 
 
 def scope_params(scope: Scope) -> dict[str, str]:
@@ -32,7 +32,7 @@ def scope_params(scope: Scope) -> dict[str, str]:
 
 
 async def ensure_partition(db: Database, scope: Scope) -> int | None:
-    """The scope's partition, made if need be; None if the namespace is not there."""
+    """Return the scope's partition, created if missing; None for a missing namespace."""
     for _ in range(2):
         statement: LiteralString = f"with {FIND_OR_MAKE} select id from partition"
         partition_id = await db.async_fetch_one(int, statement, scope_params(scope), plan_once=True)
@@ -42,7 +42,7 @@ async def ensure_partition(db: Database, scope: Scope) -> int | None:
 
 
 def add_counts(connection: Executor, partition: int, *, chunks: int, terms: int) -> None:
-    """Add to the visible chunks of a partition and to their terms."""
+    """Add to the visible chunks and terms of a partition."""
     connection.execute(
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
         {"partition": partition, "chunks": chunks, "terms": terms},

@@ -1,18 +1,16 @@
-"""Recognise a pooler that gives connections of one client to others between two transactions.
-
-Roles and settings of a connection decide what its statements see here, so they must not reach another client's.
-"""
+"""Detect poolers with shared sessions."""
 
 from __future__ import annotations
 
 import psycopg
 
-TURNS = 3
+MAX_TRANSACTIONS = 3
 
 
 class SharedSessions(ValueError):
-    """The database is behind a pooler whose sessions are shared."""
+    """The database is behind a pooler with shared sessions."""
 
+    # Roles and settings of a session decide visibility here, so they must not reach other clients.
     def __init__(self) -> None:
         super().__init__(
             "RETRIEVAL_DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in"
@@ -21,10 +19,10 @@ class SharedSessions(ValueError):
 
 
 def require_own_sessions(url: str) -> None:
-    """Raise SharedSessions behind such a pooler; psycopg.Error if the database is away."""
+    """Raise SharedSessions behind a sharing pooler, psycopg.Error without a database."""
     with psycopg.connect(url, autocommit=True) as first, psycopg.connect(url, autocommit=True) as second:
         process = _backend(first)
-        for _ in range(TURNS):
+        for _ in range(MAX_TRANSACTIONS):
             try:
                 with second.transaction():
                     if _backend(second) == process or _backend(first) != process:

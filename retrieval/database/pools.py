@@ -1,4 +1,4 @@
-"""The connections of a `Database`, and those of a user's view of it."""
+"""Pools of a `Database` and of its views for users."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from retrieval.database.statements import LoopConnection, StatementPool
 
 @dataclass(slots=True)
 class Pools:
-    """Connections of threads and of an event loop, opened on first use, and those that hold a transaction together."""
+    """Pools of threads and event loop, opened on first use, and the joined transactions."""
 
     threads: ConnectionPool[ThreadConnection] | None = None
     loop: StatementPool | None = None
-    joined: ContextVar[LoopConnection | None] = field(default_factory=lambda: ContextVar("joined", default=None))
-    joined_here: ContextVar[ThreadConnection | None] = field(
+    loop_transaction: ContextVar[LoopConnection | None] = field(
+        default_factory=lambda: ContextVar("joined", default=None)
+    )
+    thread_transaction: ContextVar[ThreadConnection | None] = field(
         default_factory=lambda: ContextVar("joined_here", default=None)
     )
     opening: Lock = field(default_factory=Lock)
@@ -28,7 +30,7 @@ class Pools:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """View of a database: settings that its policies read, and connections of their role."""
+    """Settings read by row-level security, with connections of the viewer role."""
 
     settings: Mapping[str, str]
     pools: Pools

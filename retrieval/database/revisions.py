@@ -1,4 +1,4 @@
-"""Revisions of the schema: a baseline and the migrations after it, which Alembic carries out."""
+"""Schema revisions: a baseline and Alembic migrations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
-BASELINE = "0051"
-"""The schema of 0.2.0. Revisions sort by age."""
-MOVE = (
+MIGRATIONS_FOLDER = Path(__file__).resolve().parents[2] / "migrations"
+# Schema of 0.2.0. Revisions sort by age.
+BASELINE_REVISION = "0051"
+UPGRADE_ADVICE = (
     "is of version 0.1.0. Nothing was changed. Start 0.1.0 on it, `retrieval export` each namespace there, and"
     " `retrieval import` the files into a new RETRIEVAL_HOME, or an empty database, of this version"
     " (docs/guides/upgrade.md)"
@@ -24,19 +24,19 @@ MOVE = (
 
 
 class RevisionError(ValueError):
-    """The database has a schema that this version cannot bring up to date."""
+    """The schema cannot be upgraded by this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A step of the schema's history."""
+    """Revision with its summary."""
 
     revision: str
     summary: str
 
 
 def upgrade_schema(url: str) -> None:
-    """Bring the schema to the newest revision; of several processes that try at once, one does it."""
+    """Upgrade the schema to the newest revision; concurrent processes wait for one."""
     from alembic import command
 
     list_pending(url)
@@ -46,7 +46,7 @@ def upgrade_schema(url: str) -> None:
 
 
 def list_pending(url: str) -> list[Migration]:
-    """Return the migrations that the database lacks, oldest first. RevisionError for one of 0.1.0 or a newer one."""
+    """List missing migrations, oldest first. Raises RevisionError for 0.1.0 or a newer schema."""
     history = list(reversed(list(_scripts().walk_revisions())))
     revisions = [script.revision for script in history]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -58,8 +58,8 @@ def list_pending(url: str) -> list[Migration]:
         first = 0
     elif row[0] in revisions:
         first = revisions.index(row[0]) + 1
-    elif row[0] < BASELINE:
-        raise RevisionError(f"The database's schema, {row[0]}, {MOVE}.")
+    elif row[0] < BASELINE_REVISION:
+        raise RevisionError(f"The database's schema, {row[0]}, {UPGRADE_ADVICE}.")
     else:
         raise RevisionError(
             f"The database has the schema {row[0]}, which is newer than this version's {revisions[-1]}."
@@ -70,9 +70,9 @@ def list_pending(url: str) -> list[Migration]:
 
 @lru_cache(maxsize=1)
 def newest_revision() -> str:
-    """Return the revision that the migrations of this version lead to, by their file names: every API process asks, and
-    Alembic with SQLAlchemy takes 18 MB."""
-    return max(file.name.partition("_")[0] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+    """Return the newest revision by file name."""
+    # Every API process needs it, and Alembic with SQLAlchemy takes 18 MB.
+    return max(file.name.partition("_")[0] for file in (MIGRATIONS_FOLDER / "versions").glob("[0-9]*_*.py"))
 
 
 def _scripts() -> ScriptDirectory:
@@ -85,5 +85,5 @@ def _config() -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS_FOLDER))
     return config

@@ -1,4 +1,4 @@
-"""Typed rows. Each function of a package's `queries.py` is one statement and returns instances of a row class.
+"""Typed rows of statements, by dataclass, NamedTuple or SQLModel class.
 
     @dataclass(frozen=True, slots=True)
     class Run:
@@ -8,12 +8,7 @@
     def list_runs(db: Executor, job_id: str) -> list[Run]:
         return db.fetch(Run, "select id, status from job_runs where job_id = %(job)s", {"job": job_id})
 
-The class is a frozen dataclass with slots, a NamedTuple, or the SQLModel class of the table, with a field per column.
-For a plain type (`str`, `int`, `datetime`, `dict`) it is the first column: `db.fetch(str, "select id from …")`, and
-`db.fetch_one(int, "select count(*) from …")`. `fetch_one` returns None where there is no row, `execute` runs a
-statement without its rows. An `Executor` is a `Database`, where each statement is a transaction of its own
-unless within `together`, or the connection that `Database.transaction` and `tuned` give. On the event loop
-`AsyncExecutor` has the same as `async_fetch`, `async_fetch_one` and `async_execute`.
+A plain type (`str`, `int`, `dict`) reads the first column: `db.fetch_one(int, "select count(*) from …")`.
 """
 
 from __future__ import annotations
@@ -23,35 +18,38 @@ from typing import Any, LiteralString, Protocol, TypeVar
 
 from psycopg.rows import BaseRowFactory, class_row, scalar_row
 
-T = TypeVar("T")
+RowT = TypeVar("RowT")
 Params = dict[str, Any]
 
 
-def row_factory(row_type: type[T]) -> BaseRowFactory[T]:
-    """Return how psycopg makes a row: an instance of a class with named fields, or the value of the first column."""
+def row_factory(row_type: type[RowT]) -> BaseRowFactory[RowT]:
+    """Return psycopg's row factory for a class with fields, or for the first column."""
     has_fields = is_dataclass(row_type) or hasattr(row_type, "_fields") or hasattr(row_type, "model_fields")
     return class_row(row_type) if has_fields else scalar_row
 
 
 class Executor(Protocol):
-    """A database or a connection of a thread."""
+    """Database or connection of a thread."""
 
+    # Each statement of a Database is its own transaction, unless within `together`.
     def execute(self, statement: LiteralString, params: Params | None = None, /) -> object: ...
 
-    def fetch(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> list[T]: ...
+    def fetch(self, row_type: type[RowT], statement: LiteralString, params: Params | None = None) -> list[RowT]: ...
 
-    def fetch_one(self, row_type: type[T], statement: LiteralString, params: Params | None = None) -> T | None: ...
+    def fetch_one(
+        self, row_type: type[RowT], statement: LiteralString, params: Params | None = None
+    ) -> RowT | None: ...
 
 
 class AsyncExecutor(Protocol):
-    """A database or a connection of the event loop."""
+    """Database or connection of the event loop."""
 
     async def async_execute(self, statement: LiteralString, params: Params | None = None) -> object: ...
 
     async def async_fetch(
-        self, row_type: type[T], statement: LiteralString, params: Params | None = None
-    ) -> list[T]: ...
+        self, row_type: type[RowT], statement: LiteralString, params: Params | None = None
+    ) -> list[RowT]: ...
 
     async def async_fetch_one(
-        self, row_type: type[T], statement: LiteralString, params: Params | None = None
-    ) -> T | None: ...
+        self, row_type: type[RowT], statement: LiteralString, params: Params | None = None
+    ) -> RowT | None: ...

@@ -1,4 +1,4 @@
-"""Time limits of PostgreSQL: per role for each statement, and per request for all its statements."""
+"""Time limits of PostgreSQL, per role and per request."""
 
 from __future__ import annotations
 
@@ -12,74 +12,71 @@ from psycopg import errors
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds after which PostgreSQL ends what a connection does. Whatever is ended so is tried again later.
+class StatementLimits:
+    """Limits in seconds. Ended work is retried later."""
 
-    `lock`: waiting for one lock. `statement`: one statement, its waiting included. `idle`: doing nothing within a
-    transaction, as a process does that was stopped.
-    """
-
+    # Wait for a single lock.
     lock: float
+    # A statement with its waits.
     statement: float
+    # Inactivity within a transaction, as of a stopped process.
     idle: float
 
 
-LIMITS: Mapping[str, Limits] = {
-    "api": Limits(lock=10, statement=60, idle=60),
-    "dispatcher": Limits(lock=1, statement=20, idle=20),
-    "sweep": Limits(lock=5, statement=60, idle=60),
-    "heartbeat": Limits(lock=5, statement=10, idle=10),
-    "worker": Limits(lock=60, statement=600, idle=300),
-    "metrics": Limits(lock=2, statement=20, idle=20),
+# Roles without limits (migrations, index builds, command line) may take any time.
+ROLE_LIMITS: Mapping[str, StatementLimits] = {
+    "api": StatementLimits(lock=10, statement=60, idle=60),
+    "dispatcher": StatementLimits(lock=1, statement=20, idle=20),
+    "sweep": StatementLimits(lock=5, statement=60, idle=60),
+    "heartbeat": StatementLimits(lock=5, statement=10, idle=10),
+    "worker": StatementLimits(lock=60, statement=600, idle=300),
+    "metrics": StatementLimits(lock=2, statement=20, idle=20),
 }
-"""By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
 
 
-def as_milliseconds(limits: Limits) -> dict[str, str]:
-    """The limits as PostgreSQL takes them."""
+def as_milliseconds(limits: StatementLimits) -> dict[str, str]:
+    """Return the limits as PostgreSQL settings."""
     return {name: str(round(seconds * 1000)) for name, seconds in asdict(limits).items()}
 
 
 @dataclass(slots=True)
-class Bound:
-    """Seconds that are left of those given."""
+class TimeBudget:
+    """Remaining and total seconds of a budget."""
 
-    left: float
-    given: float
+    remaining: float
+    total: float
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Charge the time of the block to the budget. QueryCanceled if the budget is used up."""
-        if self.left <= 0:
+        """Charge the block's time to the budget. Raises QueryCanceled without remaining time."""
+        if self.remaining <= 0:
             raise errors.QueryCanceled("The time for all statements of this reader is up.")
         began = time.monotonic()
         try:
             yield
         finally:
-            self.left -= time.monotonic() - began
+            self.remaining -= time.monotonic() - began
 
     @property
     def milliseconds(self) -> str:
-        """Limit of one statement, as PostgreSQL takes it."""
-        return str(max(1, round(self.given * 1000)))
+        """Return the limit of a statement as a PostgreSQL setting."""
+        return str(max(1, round(self.total * 1000)))
 
 
-_bound: ContextVar[Bound | None] = ContextVar("bound", default=None)
+_budget: ContextVar[TimeBudget | None] = ContextVar("bound", default=None)
 
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Limit the total time of this thread's statements in the block: QueryCanceled when it is used up.
-
-    A single statement has the same limit, so the total is at most twice that.
-    """
-    token = _bound.set(Bound(seconds, seconds))
+    """Limit the total time of the thread's statements in the block. Raises QueryCanceled."""
+    # A single statement has the same limit, so the total is at most twice as long.
+    token = _budget.set(TimeBudget(seconds, seconds))
     try:
         yield
     finally:
-        _bound.reset(token)
+        _budget.reset(token)
 
 
-def current_bound() -> Bound | None:
-    """That of the block that this thread is in."""
-    return _bound.get()
+def current_budget() -> TimeBudget | None:
+    """Return the budget of the current block."""
+    return _budget.get()

@@ -1,4 +1,4 @@
-"""TCP keepalive parameters, so that a connection to a host that stopped responding ends with an error."""
+"""TCP keepalive parameters against hosts that stopped responding."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
 
-USUAL: Final[Mapping[str, int]] = {
+# A lost host is noticed within 25 s; the defaults of the system are 15 minutes and two hours.
+DEFAULT_OPTIONS: Final[Mapping[str, int]] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""Seconds, a number, and milliseconds. What was sent is acknowledged within 20 s, and whoever waits learns within 25 s
-that nobody is there; the system's own limits are 15 minutes and two hours."""
 
 
 def connection_options(url: str) -> dict[str, Any]:
-    """Parameters for a connection to this address, but those that it names itself; of no effect on a local socket."""
+    """Return keepalive parameters missing in the URL."""
     url_options = conninfo_to_dict(url)
-    return {name: value for name, value in USUAL.items() if name not in url_options}
+    return {name: value for name, value in DEFAULT_OPTIONS.items() if name not in url_options}

@@ -148,7 +148,7 @@ async def list_page(
         viewer,
     )
     documents = await _as_seen(db, rows, viewer)
-    return pagination.take_page(documents, page_size, pagination.by_age)
+    return pagination.take_page(documents, page_size, pagination.age_cursor)
 
 
 async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:

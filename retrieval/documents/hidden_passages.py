@@ -15,7 +15,7 @@ from typing import Any
 from retrieval import ids, write_details
 from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.documents.queries import hidden_passages as queries
 from retrieval.documents.queries.hidden_passages import HidingDocument
 from retrieval.errors import ErrorCode, ServiceError
@@ -87,12 +87,12 @@ async def show_passage(db: Database, scope: Scope, document_id: str, passage_id:
     write_details.record_objects([passage_id, document.id])
 
 
-async def list_hidden(db: Database, scope: Scope, part: Part | None) -> Page[HidingDocument]:
+async def list_hidden(db: Database, scope: Scope, part: PageRequest | None) -> Page[HidingDocument]:
     """List the documents that have hidden passages, newest document first."""
     rows = await queries.list_documents(db, scope, part)
     if not rows:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
-    return pagination.take_page(rows, None if part is None else part.size, pagination.by_age)
+    return pagination.take_page(rows, None if part is None else part.size, pagination.age_cursor)
 
 
 def entries_of(document: HidingDocument) -> list[HiddenPassage]:

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 from retrieval import ids
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import judge
@@ -94,11 +94,11 @@ async def require_evaluation(db: Database, scope: Scope, evaluation_id: str) -> 
         raise not_found()
 
 
-async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
+async def list_part(db: Database, scope: Scope, part: PageRequest | None) -> Page[Evaluation]:
     """Newest first, without what is unresolved."""
     statement: LiteralString = _SELECT + " where true" + pagination.order_desc("e")
-    values = {**partitions.scope_params(scope), **pagination.part_by_age(part)}
-    return pagination.part_cut(await db.async_fetch(Evaluation, statement, values), part)
+    values = {**partitions.scope_params(scope), **pagination.page_params(part)}
+    return pagination.cut_page(await db.async_fetch(Evaluation, statement, values), part)
 
 
 async def change(
@@ -151,7 +151,7 @@ async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
 
 
 async def list_questions(
-    db: Database, scope: Scope, evaluation_id: str, part: Part, query: str | None = None
+    db: Database, scope: Scope, evaluation_id: str, part: PageRequest, query: str | None = None
 ) -> Page[StoredQuestion]:
     """Questions in order; with `query` those that ask just that."""
     await require_evaluation(db, scope, evaluation_id)

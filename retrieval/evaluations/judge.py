@@ -21,7 +21,7 @@ from retrieval.search import reranking, search
 from retrieval.search.answerability import Answerability
 from retrieval.search.diversity import Recency, Shape
 from retrieval.search.queries import Copy, Hit
-from retrieval.search.reranking import Rerank
+from retrieval.search.reranking import RerankRequest
 from retrieval.search.search import Query
 
 MOST_RELEVANT = 1_000
@@ -270,17 +270,17 @@ def _searched(
     question: StoredQuestion,
     values: Sequence[float] | None,
     setting: Mapping[str, Any],
-    rerank: Rerank | None,
+    rerank: RerankRequest | None,
 ) -> tuple[Sequence[Hit], bool, Answerability]:
     query = Query(
         text=question.query,
         top_k=setting.get("topK") or TOP_K,
-        where=filters.parse_search(question.filter or {}, ErrorCode.INVALID_REQUEST),
+        document_filter=filters.parse_search(question.filter or {}, ErrorCode.INVALID_REQUEST),
         semantic_weight=setting["semanticWeight"],
         keyword_weight=setting["keywordWeight"],
         shape=_shape(setting),
     )
-    wide = query if rerank is None else rerank.widened(query)
+    wide = query if rerank is None else rerank.widen_query(query)
     result = search.run_search(
         bench.db,
         bench.scope,
@@ -299,11 +299,13 @@ def _searched(
     return ordered, reread is not None, result.answerability
 
 
-def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> Rerank | None:
+def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> RerankRequest | None:
     requested = setting.get("rerank", by_default or "rerankConfig" in setting)
     if isinstance(requested, bool):
-        return Rerank() if requested else None
-    return Rerank(requested.get("candidates", Rerank().candidates), requested.get("budgetMs", Rerank().budget_ms))
+        return RerankRequest() if requested else None
+    return RerankRequest(
+        requested.get("candidates", RerankRequest().candidates), requested.get("budgetMs", RerankRequest().budget_ms)
+    )
 
 
 def _shape(setting: Mapping[str, Any]) -> Shape:

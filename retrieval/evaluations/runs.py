@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 from retrieval import ids
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import evaluations
 from retrieval.ports import Scope
@@ -115,15 +115,15 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
     return run
 
 
-async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part | None) -> Page[Run]:
+async def list_part(db: Database, scope: Scope, evaluation_id: str, part: PageRequest | None) -> Page[Run]:
     """Newest first, without their questions."""
     await evaluations.require_evaluation(db, scope, evaluation_id)
     listed_runs = await db.async_fetch(
         Run,
         _LISTED + " where e.id = %(evaluation)s" + pagination.order_desc("r"),
-        {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.part_by_age(part)},
+        {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.page_params(part)},
     )
-    return pagination.part_cut(listed_runs, part)
+    return pagination.cut_page(listed_runs, part)
 
 
 @dataclass(frozen=True, slots=True)

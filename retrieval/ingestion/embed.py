@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval.accounts.queries import usage
 from retrieval.database.database import Database
-from retrieval.database.half_vectors import KIND, HalfVectors
+from retrieval.database.half_vectors import HALFVEC_OID, HalfVectors
 from retrieval.documents.queries import embeddings
 from retrieval.errors import Fatal, NotEmbedded, StepError
 from retrieval.ingestion import within_quotas
@@ -194,7 +194,7 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
     """Store the vectors, but for texts that were deleted meanwhile, and count what they cost, even where another batch
     had them made meanwhile."""
     with db.transaction() as connection:
-        kind = connection.fetch_one(int, KIND + ", " + embeddings.HELD, {"partition": lease.partition})
+        kind = connection.fetch_one(int, HALFVEC_OID + ", " + embeddings.HELD, {"partition": lease.partition})
         batches.guard_lease(connection, lease)
         connection.execute(
             """

@@ -67,7 +67,7 @@ def count_texts(texts: Iterable[tuple[str, str]]) -> Counter[str]:
 
 def find_language(declared: str, text: str) -> str | None:
     """Return the language of a text as ISO 639-1: the declared one, or the one that is detected."""
-    return languages.code(declared) or languages.detect(text)
+    return languages.parse_language(declared) or languages.detect_language(text)
 
 
 def choose_by_items(db: Database, namespace_id: str, parsed: Iterable[Item], files: FileStore) -> bool:

@@ -13,7 +13,7 @@ from typing import LiteralString, NamedTuple
 import structlog
 
 from retrieval.database import partitions
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.jobs.queries import progress as run_progress
 from retrieval.metrics import catalog, counts
 from retrieval.ports import Scope
@@ -104,7 +104,7 @@ class SearchTimes:
                     "searches": [pending[key] for key in keys],
                 },
             )
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             log.warning("search_times.postponed", reason=type(error).__name__)
             self._counts.update(pending)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.errors import Retryable, StepError, Unavailable
 from retrieval.jobs.queries import breakers
 from retrieval.jobs.queries.batches import Lease
@@ -63,7 +63,7 @@ class Circuit:
         with self._lock:
             try:
                 state = breakers.record_failure(self._db, self._asked, self._batch, seconds=seconds, reason=reason)
-            except AWAY:
+            except UNAVAILABLE_ERRORS:
                 return
             self._set(state)
             if self._is_open():
@@ -77,7 +77,7 @@ class Circuit:
         with self._lock:
             try:
                 breakers.record_success(self._db, self.key)
-            except AWAY:
+            except UNAVAILABLE_ERRORS:
                 return
             log.info("breaker.closed", batch_id=self._batch, name=self._asked.name)
             self._set(State())

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 import structlog
 
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.jobs.runs import CHANNEL
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ def notify_listeners(db: Database, channel: LiteralString = CHANNEL) -> None:
     """Wake all listeners. Blocks; a notice that cannot be sent is lost."""
     try:
         db.execute("notify " + channel)
-    except AWAY as error:
+    except UNAVAILABLE_ERRORS as error:
         log.warning("notice.lost", reason=type(error).__name__)
 
 
@@ -51,6 +51,6 @@ class Notifications:
             self._again = False
             try:
                 await self._db.async_execute("notify " + CHANNEL, {}, plan_once=True)
-            except AWAY as error:
+            except UNAVAILABLE_ERRORS as error:
                 log.warning("notification.lost", reason=type(error).__name__)
             await asyncio.sleep(PAUSE)

@@ -1,15 +1,10 @@
-"""BM25, exact, over the postings of a partition (`retrieval.keywords`).
+"""Exact BM25 over the postings of a partition.
 
-    score(query, chunk) = sum over the terms of  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
+    score(query, chunk) = sum over terms:  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-Terms are lexemes (`retrieval.keywords.analyzer`, `to_tsvector`), qtf is the count of a term in the query, or PART for a
-part of a word there, as `ab` is of `ab1234`; N, df and average count the partition's visible chunks that have a term at
-all, lengths but for stop words; of a longer query the 64 rarest terms count.
-Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
-
-Frequent terms are read as packed blocks, others and recent changes as rows. Scores are added up term by term in a fixed
-order, so that equal chunks have bit-equal scores.
+qtf: count in the query. N, df, average: of visible chunks. Robertson and Zaragoza, "The Probabilistic Relevance
+Framework", 2009.
 """
 
 from __future__ import annotations
@@ -23,8 +18,8 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import postings, queries, queries_typos, typos, word_forms
-from retrieval.keywords.analyzer import UNSPACED
-from retrieval.keywords.queries import Statistics
+from retrieval.keywords.analyzer import UNSPACED_SCRIPTS
+from retrieval.keywords.queries import TermStatistics
 from retrieval.keywords.queries_blocks import LENGTH_BITS
 from retrieval.keywords.typos import Correction
 
@@ -36,36 +31,32 @@ if TYPE_CHECKING:
     Points = npt.NDArray[np.float64]
 
 K1, B = 1.5, 0.75
-PART = 0.25
-"""Count of a part of a word: so little that a chunk with the word is above those with its parts."""
-TYPO = 0.5
-"""Count of a term that is searched instead of a word that no chunk has (`retrieval.keywords.typos`)."""
-TERMS = 64
-"""Terms of a query that count, the rarest first."""
-SPAN = 4_000_000
-"""Numbers between the least and the greatest chunk id up to which scores are added up in place (32 MB), or four a
-posting; ids that are farther apart are sorted."""
+# Low enough to rank a chunk with the word above chunks with its parts.
+PART_COUNT = 0.25
+# Count of the replacement of an absent word (`retrieval.keywords.typos`).
+TYPO_COUNT = 0.5
+# Only the rarest terms of a query count.
+MAX_TERMS = 64
+# Ranges of chunk ids up to this size are summed in an array (32 MB), larger ones by sorting.
+MAX_ARRAY_SPAN = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """A query as the partition's statistics see it: terms, rarest first, with their weight (qtf * idf).
-
-    `slope`: K1 * B / average length. `possible`: a bound of the score of a chunk with all words of the query,
-    also those that no chunk has. `corrections`: words of the query that were replaced.
-    `excluded`: ids of chunks with a word that the query excludes.
-    """
+class QueryTerms:
+    """Terms of a query, rarest first, with weights (qtf * idf)."""
 
     partition: int
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
+    # K1 * B / average length.
     slope: float = 0.0
+    # Upper bound of the score of a chunk with all words, absent ones too.
     possible: float = 0.0
     corrections: tuple[Correction, ...] = ()
+    # Chunks with an excluded word.
     excluded: frozenset[int] = frozenset()
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of statements that score postings."""
         return {
             "partition": self.partition,
             "terms": list(self.names),
@@ -75,8 +66,8 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A chunk and its BM25 score."""
+class ScoredChunk:
+    """Chunk with its BM25 score."""
 
     chunk_id: int
     score: float
@@ -84,13 +75,13 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Chunk ids in order, and the score of each."""
+    """Chunk ids in order, with scores."""
 
     ids: Numbers
     scores: Points
 
-    def best(self, n: int) -> list[Scored]:
-        """Return the n chunks with the highest scores, best first, equals by id."""
+    def best(self, n: int) -> list[ScoredChunk]:
+        """Return the `n` best chunks, ties by id."""
         import numpy as np
 
         ids, scores = self.ids, self.scores
@@ -98,7 +89,7 @@ class Ranking:
             is_best = scores >= np.partition(scores, len(scores) - n)[len(scores) - n]
             ids, scores = ids[is_best], scores[is_best]
         order = np.lexsort((ids, -scores))[:n]
-        return [Scored(int(ids[at]), float(scores[at])) for at in order]
+        return [ScoredChunk(int(ids[at]), float(scores[at])) for at in order]
 
     def among(self, chunk_ids: Sequence[int] | Numbers) -> Ranking:
         """Restrict the ranking to these chunks."""
@@ -108,7 +99,7 @@ class Ranking:
         return Ranking(self.ids[is_listed], self.scores[is_listed])
 
     def without(self, chunk_ids: Collection[int]) -> Ranking:
-        """Leave these chunks out of the ranking."""
+        """Drop chunks from the ranking."""
         import numpy as np
 
         stays = np.isin(self.ids, np.fromiter(chunk_ids, np.int64), invert=True)
@@ -125,21 +116,18 @@ def read_terms(
     counted: Sequence[int] | None = None,
     least: int = 1,
     viewed: Executor | None = None,
-) -> Terms:
-    """Read the terms of a query that occur in the partition; none if no chunk can match.
-
-    The query is analyzed in every configuration of the partition, given if known, and in `language`. counted: chunks
-    that alone count. least: lower limit of the number of chunks of a term in its weight. viewed: the database as the
-    viewer sees it, to correct words that no chunk has there; None not to.
-    """
+) -> QueryTerms:
+    """Read the query's terms with weights; no terms if no chunk can match."""
+    # `counted`: the only chunks in frequencies. `least`: lower bound of frequencies. `viewed`: database of the viewer,
+    # for corrections of words without visible chunks.
     if configurations is None:
         configurations = queries.read_configurations(connection, partition_id)
     analyzed = postings.analyze_query(connection, partition_id, query, language, configurations)
     statistics = queries.read_statistics(
-        connection, partition_id, postings.text_params(analyzed), part_weight=PART, limit=TERMS
+        connection, partition_id, postings.text_params(analyzed), part_weight=PART_COUNT, limit=MAX_TERMS
     )
     queried = statistics
-    present, absent = _part_terms(viewed, partition_id, statistics)
+    present, absent = _split_by_presence(viewed, partition_id, statistics)
     forms = _list_forms(connection, viewed, partition_id, query, statistics, [language, *configurations])
     statistics = [row for row in statistics if row.chunks]
     statistics += {row.term: row for rows in forms.values() for row in rows}.values()
@@ -157,16 +145,16 @@ def read_terms(
             absent=absent,
         )
         terms = [term for correction in corrections for term in correction.terms]
-        statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO)
+        statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO_COUNT)
     if forms or corrections:
-        statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:TERMS]
+        statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:MAX_TERMS]
     if counted is not None and statistics:
         statistics = queries.read_statistics_among(connection, partition_id, counted, statistics)
     if not statistics:
-        return Terms(partition_id)
+        return QueryTerms(partition_id)
     total, lengths = int(statistics[0].total), int(statistics[0].lengths)
     weights = {row.term: row.times * _idf(total, max(int(row.chunks), least)) for row in statistics}
-    return Terms(
+    return QueryTerms(
         partition_id,
         names=tuple(weights),
         weights=tuple(weights.values()),
@@ -179,13 +167,13 @@ def read_terms(
     )
 
 
-def _part_terms(
-    viewed: Executor | None, partition_id: int, statistics: Sequence[Statistics]
+def _split_by_presence(
+    viewed: Executor | None, partition_id: int, statistics: Sequence[TermStatistics]
 ) -> tuple[list[str], list[str]]:
-    """Part terms of a query into those that a chunk has, one that the viewer sees, and those that none has."""
+    """Return present and absent terms, as visible to the viewer."""
     present = [row.term for row in statistics if row.chunks]
     if isinstance(viewed, Database) and present:
-        present = queries_typos.list_seen(viewed, partition_id, present)
+        present = queries_typos.list_visible_terms(viewed, partition_id, present)
     return present, [row.term for row in statistics if row.term not in present]
 
 
@@ -194,20 +182,21 @@ def _list_forms(
     viewed: Executor | None,
     partition_id: int,
     query: str,
-    statistics: Sequence[Statistics],
+    statistics: Sequence[TermStatistics],
     configurations: Sequence[str],
-) -> dict[str, list[Statistics]]:
-    """List other forms of the query's terms, those that a chunk has which the viewer sees."""
+) -> dict[str, list[TermStatistics]]:
+    """List visible word forms of the query's terms."""
     forms = word_forms.find_forms(db, partition_id, query, statistics, configurations)
     terms = sorted({row.term for rows in forms.values() for row in rows})
     if not terms or not isinstance(viewed, Database):
         return forms
-    seen = set(queries_typos.list_seen(viewed, partition_id, terms))
-    return {term: [row for row in rows if row.term in seen] for term, rows in forms.items()}
+    visible_terms = set(queries_typos.list_visible_terms(viewed, partition_id, terms))
+    return {term: [row for row in rows if row.term in visible_terms] for term, rows in forms.items()}
 
 
-def rank_chunks(connection: ThreadConnection, terms: Terms) -> Ranking:
-    """Score every chunk that has one of the terms."""
+def rank_chunks(connection: ThreadConnection, terms: QueryTerms) -> Ranking:
+    """Score every chunk with a term. Equal chunks get bit-equal scores."""
+    # Frequent terms are read as packed blocks, rare terms and recent changes as rows.
     import numpy as np
 
     head, *lists = queries.read_posting_lists(connection, terms.partition, terms.names)
@@ -215,28 +204,25 @@ def rank_chunks(connection: ThreadConnection, terms: Terms) -> Ranking:
     parts = []
     for row, weight in zip(lists, terms.weights, strict=True):
         if row.blocks:
-            parts.append(_points(*_packed(row.blocks, head.base or 0, changed), weight, terms.slope))
+            parts.append(_score_postings(*_unpack_blocks(row.blocks, head.base or 0, changed), weight, terms.slope))
         if row.rows:
-            parts.append(_points(*_by_rows(row.rows), weight, terms.slope))
-    return Ranking(*_sum(parts))
+            parts.append(_score_postings(*_unpack_rows(row.rows), weight, terms.slope))
+    return Ranking(*_sum_scores(parts))
 
 
 def _sum_weights(
-    queried: Sequence[Statistics], weights: Mapping[str, float], missing_idf: float, language: str | None
+    queried: Sequence[TermStatistics], weights: Mapping[str, float], missing_idf: float, language: str | None
 ) -> float:
-    """Sum the weights of all words of a query, as read by the configuration by which least is missing.
-
-    Ways to write a word that no chunk has are no words of their own. language: the only configuration that
-    counts, where those of the partition may be those of documents that the viewer may not see.
-    """
+    """Sum the weights of the query's words, in the configuration with the lowest sum of absent words."""
+    # With `language`, other configurations do not count: they could reveal hidden documents.
     is_viewed = language is not None
     configurations = {language} if is_viewed else {name for row in queried for name in row.languages}
-    always = sum(
+    unstemmed = sum(
         weights.get(row.term, row.times * missing_idf)
         for row in queried
-        if not row.languages and (is_viewed or row.term in weights or UNSPACED.search(row.term))
+        if not row.languages and (is_viewed or row.term in weights or UNSPACED_SCRIPTS.search(row.term))
     )
-    return always + min(
+    return unstemmed + min(
         (
             sum(weights.get(row.term, row.times * missing_idf) for row in queried if name in row.languages)
             for name in configurations
@@ -249,34 +235,34 @@ def _idf(total: int, count: int) -> float:
     return math.log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
-def _packed(body: bytes, base: int, changed: Numbers) -> tuple[Numbers, Numbers]:
+def _unpack_blocks(body: bytes, base: int, changed: Numbers) -> tuple[Numbers, Numbers]:
     import numpy as np
 
     numbers = np.frombuffer(body, ">i4").reshape(-1, 2)
     ids, values = numbers[:, 0].astype(np.int64) + base, numbers[:, 1].astype(np.int64)
     if len(changed):
-        believed = ~np.isin(ids, changed)
-        ids, values = ids[believed], values[believed]
+        is_unchanged = ~np.isin(ids, changed)
+        ids, values = ids[is_unchanged], values[is_unchanged]
     return ids, values
 
 
-def _by_rows(body: bytes) -> tuple[Numbers, Numbers]:
+def _unpack_rows(body: bytes) -> tuple[Numbers, Numbers]:
     import numpy as np
 
     rows = np.frombuffer(body, [("id", ">i8"), ("value", ">i4")])
     return rows["id"].astype(np.int64), rows["value"].astype(np.int64)
 
 
-def _points(ids: Numbers, values: Numbers, weight: float, slope: float) -> tuple[Numbers, Points]:
-    """Score the postings of a term, by the operations of `search.queries.score_candidates` in their order."""
+def _score_postings(ids: Numbers, values: Numbers, weight: float, slope: float) -> tuple[Numbers, Points]:
+    """Score the postings of a term, in the order of operations of `search.queries.score_candidates`."""
     bits = int(LENGTH_BITS)
     tf = (values >> bits).astype(float)
     length = values & ((1 << bits) - 1)
     return ids, weight * tf * (K1 + 1) / (tf + K1 * (1 - B) + slope * length)
 
 
-def _sum(parts: Sequence[tuple[Numbers, Points]]) -> tuple[Numbers, Points]:
-    """Sum scores by chunk. No chunk occurs twice within one part."""
+def _sum_scores(parts: Sequence[tuple[Numbers, Points]]) -> tuple[Numbers, Points]:
+    """Sum scores by chunk. A chunk occurs once per part."""
     import numpy as np
 
     parts = [part for part in parts if len(part[0])]
@@ -285,15 +271,15 @@ def _sum(parts: Sequence[tuple[Numbers, Points]]) -> tuple[Numbers, Points]:
     low = min(int(ids.min()) for ids, _ in parts)
     span = max(int(ids.max()) for ids, _ in parts) - low + 1
     postings = sum(len(ids) for ids, _ in parts)
-    if span <= max(SPAN, 4 * postings):
+    if span <= max(MAX_ARRAY_SPAN, 4 * postings):
         sums = np.zeros(span)
         for ids, points in parts:
             sums[ids - low] += points
-        offsets = np.flatnonzero(sums > 0)  # of numbers it takes ten times as long
+        offsets = np.flatnonzero(sums > 0)  # ten times as fast as on numbers
         return offsets + low, sums[offsets]
-    unique_ids, places = np.unique(np.concatenate([ids for ids, _ in parts]), return_inverse=True)
+    unique_ids, positions = np.unique(np.concatenate([ids for ids, _ in parts]), return_inverse=True)
     sums, start = np.zeros(len(unique_ids)), 0
     for ids, points in parts:
-        sums[places[start : start + len(ids)]] += points
+        sums[positions[start : start + len(ids)]] += points
         start += len(ids)
     return unique_ids, sums

@@ -1,14 +1,11 @@
-"""Forms of numbers, units, codes and Han characters that people type differently from how they are written.
+"""Join numbers, units and codes, and fold Han characters, as further terms of a text.
 
-    1 234 567  7'654'321  9.876.543,21     1234567, 7654321, 9876543.21
-    DE89 3704 0044  +49 (30) 123 45 67     de8937040044, 49301234567
-    45 Nm  4,5 kg  M8 x 40  M8×40          45nm, 4.5kg, m8x40
-    0x80070005                             80070005
-    libssl1.1                              libssl
-    發  広  髙                              发 广 高
-
-A text has the form on the right as a further term, marked so that it counts in no length. A query looks it up both as
-it is and marked, so it finds the text whichever form either has.
+1 234 567  7'654'321  9.876.543,21     1234567, 7654321, 9876543.21
+DE89 3704 0044  +49 (30) 123 45 67     de8937040044, 49301234567
+45 Nm  4,5 kg  M8 x 40  M8×40          45nm, 4.5kg, m8x40
+0x80070005                             80070005
+libssl1.1                              libssl
+發  広  髙                              发 广 高
 """
 
 # ruff: noqa: RUF001, RUF002 - the multiplication sign is a subject
@@ -19,11 +16,12 @@ import re
 from functools import lru_cache
 from typing import Final
 
+# A row of more numbers is a table row.
 MAX_GROUPS: Final = 8
-"""Groups of a code; a row of more numbers is a row of a table."""
+# An IBAN has up to 34 characters.
 MIN_CODE_LENGTH, MAX_CODE_LENGTH = 5, 34
-"""Characters of a code that is joined from groups; an IBAN has 34 at most."""
-UNITS: Final = frozenset(
+# Units after a number, in lower case.
+UNIT_NAMES: Final = frozenset(
     """
     nm μm um mm cm dm m km ft yd mi mg g kg t lb lbs oz ml cl dl l hl gal ms s min h hr hrs hz khz mhz ghz pa kpa
     mpa hpa bar mbar psi n kn mnm j kj mj cal kcal w mw kw gw kwh mwh wh v mv kv a ma ah mah va kva ohm pf nf uf f
@@ -31,93 +29,93 @@ UNITS: Final = frozenset(
     lx cd mah m2 m3 cm2 cm3 km2 kmh mph eur usd gbp chf
     """.split()  # noqa: SIM905 - a list of words
 )
-"""Units that follow a number with or without a blank, in lower case."""
+# Units that are words or list letters in lower case: `in 1998 a law`.
 _WRITTEN_IN_CAPITALS: Final = frozenset("abcfjknvwst")
-"""Of these units, those that are words or letters of lists in small letters: `in 1998 a law`."""
-_DIGITS: Final = re.compile(r"\d+")
-_BLANK: Final = re.compile(r"\s")
-CONTEXT: Final = 24
-"""Characters before and after digits in which joined forms stand, up to the next blank."""
-_THOUSANDS: Final = re.compile(r"(?<![\w.,'])\d{1,3}([ .,'])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?![\w']| \d)")
+_DIGITS_PATTERN: Final = re.compile(r"\d+")
+_BLANK_PATTERN: Final = re.compile(r"\s")
+# Characters around digits with a possible joined form.
+CONTEXT_CHARACTERS: Final = 24
+_THOUSANDS_PATTERN: Final = re.compile(r"(?<![\w.,'])\d{1,3}([ .,'])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?![\w']| \d)")
 _COMMA_DECIMAL: Final = re.compile(r"(?<![\w.,'])(\d+),(\d{1,2}|\d{4,})(?![\d,])")
-_PHONE: Final = re.compile(
+_PHONE_PATTERN: Final = re.compile(
     r"(?<![\w.])(?<!\d )\+?\d{0,3}[ -]?(?:\(\d{1,5}\)[ -]?)?\d{2,5}(?:[ ./-]{1,3}\d{2,5}){1,5}(?!\w| \d)"
 )
-_CODE: Final = re.compile(
+_CODE_PATTERN: Final = re.compile(
     r"(?<![\w.,])(?<!\d )(?:[A-Z]{1,4} )?[A-Za-z]{0,4}\d+[A-Za-z]{0,2}"
     rf"(?: \d+[A-Za-z]{{0,2}}){{1,{MAX_GROUPS - 1}}}(?!\w|[.,]\d| \d)"
 )
 _GROUPED_IBAN: Final = re.compile(r"\b[A-Za-z]{2}\d{2}(?: [A-Za-z\d]{4}){2,7}(?: [A-Za-z\d]{1,4})?\b")
-_DIMENSIONS: Final = re.compile(
+_DIMENSIONS_PATTERN: Final = re.compile(
     r"(?<![\w.,])[A-Za-z]{0,2}\d+(?:[.,]\d+)?(?: ?[x×*] ?[A-Za-z]{0,2}\d+(?:[.,]\d+)?){1,3}(?=\b|[a-zµμ])"
 )
-_TIMES: Final = re.compile(r" ?[x×*] ?")
-_UNIT: Final = re.compile(r"(?<![\w,])(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF])(?!\w)")
+_TIMES_PATTERN: Final = re.compile(r" ?[x×*] ?")
+_UNIT_PATTERN: Final = re.compile(r"(?<![\w,])(?<!\d\.)(\d+(?:[.,]\d+)?) ?([^\W\d_]{1,4}[23]?|°[CF])(?!\w)")
 _CODE_TYPED: Final = re.compile(r"(?<!\w)[A-Za-z\d]++(?:\.\d++)?(?!\w)")
 _LETTERS_OF_HEX: Final = re.compile(r"[a-fA-F]{6,16}")
-_HEX: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
+_HEX_PATTERN: Final = re.compile(r"\b0x([\da-f]{2,16})\b", re.IGNORECASE)
 _NAME_WITH_VERSION: Final = re.compile(r"\b([^\W\d_]{3,})(?=\d+(?:[._-]\d+)*\b)")
-_EMOJI: Final = re.compile(
+_EMOJI_PATTERN: Final = re.compile(
     "[\u203c\u2049\u2122\u2139\u231a\u231b\u23e9-\u23fa\u25b6\u25c0\u2600-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55"
     "\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
+# Han characters of names by Unihan, kSemanticVariant and kZVariant, simplified.
 _FORMS_OF_NAMES: Final = {
     "髙": "高", "﨑": "崎", "濵": "滨", "邉": "边", "斉": "齐", "斎": "斋", "\U00020bb7": "吉", "栁": "柳", "桒": "桑",
     "冨": "富", "嶋": "岛", "嶌": "岛", "舘": "馆", "槗": "桥", "栄": "荣", "恵": "惠", "曻": "升", "凜": "凛",
     "閒": "间",
 }  # fmt: skip
-"""Han characters of names, and those that they are forms of (Unihan, kSemanticVariant and kZVariant), simplified."""
 
 
 def read_numeric_parts(plain: str) -> str:
-    """Return the parts of a normalized text around its digits, one a line; "" without digits."""
+    """Return the surroundings of digits, by line; "" without digits."""
     parts: list[str] = []
     start = end = 0
-    for digits in _DIGITS.finditer(plain):
-        if digits.start() - CONTEXT > end:
+    for digits in _DIGITS_PATTERN.finditer(plain):
+        if digits.start() - CONTEXT_CHARACTERS > end:
             parts.append(plain[start:end])
-            start = max(0, digits.start() - CONTEXT)
+            start = max(0, digits.start() - CONTEXT_CHARACTERS)
             start = max(plain.rfind(" ", 0, start), plain.rfind("\n", 0, start)) + 1
-        if digits.end() + CONTEXT <= end:
+        if digits.end() + CONTEXT_CHARACTERS <= end:
             continue
-        blank = _BLANK.search(plain, digits.end() + CONTEXT)
+        blank = _BLANK_PATTERN.search(plain, digits.end() + CONTEXT_CHARACTERS)
         end = blank.start() if blank else len(plain)
     return "\n".join(filter(None, [*parts, plain[start:end]])) if end else ""
 
 
 def list_joined_forms(plain: str) -> set[str]:
-    """Return the joined forms of numbers, units and codes in the numeric parts of a text."""
+    """Return joined forms of numbers, units and codes."""
     if not plain:
         return set()
-    joined = {form for match in _THOUSANDS.finditer(plain) for form in _join_thousands(match)}
+    joined = {form for match in _THOUSANDS_PATTERN.finditer(plain) for form in _join_thousands(match)}
     joined.update(f"{match[1]}.{match[2]}" for match in _COMMA_DECIMAL.finditer(plain))
-    for pattern in (_CODE, _GROUPED_IBAN):
+    for pattern in (_CODE_PATTERN, _GROUPED_IBAN):
         joined.update(map(_join_code, pattern.findall(plain)))
-    joined.update(map(_join_phone, _PHONE.findall(plain)))
-    joined.update(map(_join_dimensions, _DIMENSIONS.findall(plain)))
-    joined.update(map(_join_unit, _UNIT.finditer(plain)))
-    joined.update(digits.lower() for digits in _HEX.findall(plain))
+    joined.update(map(_join_phone, _PHONE_PATTERN.findall(plain)))
+    joined.update(map(_join_dimensions, _DIMENSIONS_PATTERN.findall(plain)))
+    joined.update(map(_join_unit, _UNIT_PATTERN.finditer(plain)))
+    joined.update(digits.lower() for digits in _HEX_PATTERN.findall(plain))
     return joined - {""}
 
 
 def list_typed_codes(plain: str) -> set[str]:
-    """Return the codes of a normalized query that texts may have in groups."""
+    """Return codes of a query that texts may write in groups."""
     codes = _CODE_TYPED.findall(plain)
     return {code.lower() for code in codes if any(map(str.isdigit, code)) or _LETTERS_OF_HEX.fullmatch(code)}
 
 
 def list_emoji(plain: str) -> list[str]:
-    """Return the emoji of a text, which no text search configuration reads."""
-    return [] if plain.isascii() else _EMOJI.findall(plain)
+    """Return the emoji of a text; no text search configuration does."""
+    return [] if plain.isascii() else _EMOJI_PATTERN.findall(plain)
 
 
 def list_versioned_names(plain: str) -> list[str]:
-    """Return the letters before a version number, as `libssl` of `libssl1.1`."""
+    """Return names before version numbers: `libssl` of `libssl1.1`."""
     return _NAME_WITH_VERSION.findall(plain)
 
 
 def _join_thousands(match: re.Match[str]) -> list[str]:
-    """Join `9.876.543,21` to 9876543 and 9876543.21; `1.234` is 1234, too, since it may be grouped."""
+    """Join `9.876.543,21` to 9876543 and 9876543.21."""
+    # `1.234` is also 1234: the separator is ambiguous.
     separator = match[1]
     whole, decimals = match[0], ""
     for point in ",.":
@@ -140,25 +138,25 @@ def _join_phone(groups: str) -> str:
 def _join_dimensions(match: str) -> str:
     if match[:2].lower() == "0x":
         return ""
-    return "x".join(part.replace(",", ".") for part in _TIMES.split(match)).lower()
+    return "x".join(part.replace(",", ".") for part in _TIMES_PATTERN.split(match)).lower()
 
 
 def _join_unit(match: re.Match[str]) -> str:
-    """Join `45 Nm` to 45nm; "" for what is no number with a unit."""
+    """Join `45 Nm` to 45nm; "" without a unit."""
     unit = match[2].lower()
-    if unit not in UNITS or (" " in match[0] and match[2] in _WRITTEN_IN_CAPITALS):
+    if unit not in UNIT_NAMES or (" " in match[0] and match[2] in _WRITTEN_IN_CAPITALS):
         return ""
     return match[1].replace(",", ".") + unit
 
 
 def fold_han(run: str) -> str:
-    """Write traditional, Japanese and variant Han characters as the simplified ones that they correspond to."""
+    """Replace traditional, Japanese and variant Han characters with simplified ones."""
     return run.translate(_han_table())
 
 
 @lru_cache(maxsize=1)
 def _han_table() -> dict[int, str]:
-    # OpenCC converts whole texts by phrases; character by character both sides of a search agree.
+    # OpenCC converts by phrase; by character, text and query agree.
     from opencc import OpenCC
 
     to_traditional, to_simplified = OpenCC("jp2t"), OpenCC("t2s")

@@ -1,12 +1,6 @@
-"""Packed posting lists: blocks that a search reads whole and scores at once (`retrieval.search.bm25_scorer`).
+"""Pack frequent terms into blocks, read by searches as a whole.
 
-`postings` is the source of truth. Postings of a term in `FREQUENT` chunks or more are also packed into blocks; chunks
-added to a partition or removed from it later are in `posting_changes`, written with the postings:
-
-    postings of a packed term = its blocks without the chunks that changed + its rows of the chunks that were added
-
-Packing changes neither side of that, so it may run, stop and restart at any time, beside writers and readers. Added
-chunks join the blocks in the next round of upkeep; removed ones leave them when they are many or a day old.
+postings of a packed term = blocks without changed chunks + rows of added chunks
 """
 
 from __future__ import annotations
@@ -17,29 +11,30 @@ from retrieval.database.database import Database
 from retrieval.database.rows import Params
 from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import queries_blocks as queries
-from retrieval.keywords.queries_blocks import Frequency
+from retrieval.keywords.queries_blocks import TermFrequency
 
-FREQUENT = 1_000
-"""Chunks with a term from which on its list is packed; a shorter one is read by its rows."""
-STALE = 50
-"""One removed chunk in so many: everything is packed anew."""
-_AT_ONCE = 500_000
-"""Postings that one statement packs."""
-_CHANGES = 100
-"""Additions that one statement takes up; with more removals than that they are written as one."""
-_ROUNDS = 1_000
-_PAGE = 1_000
+# Rarer terms are read by row.
+MIN_PACKED_CHUNKS = 1_000
+# A share of removed chunks above 1/50 causes a full packing.
+STALE_DIVISOR = 50
+# Postings per statement.
+_MAX_PACKED_POSTINGS = 500_000
+# Changes per statement; more removals are merged first.
+_MAX_CHANGES = 100
+_MAX_ROUNDS = 1_000
+_TERMS_PER_PAGE = 1_000
 
 
 def pack_postings(db: Database, partition_id: int) -> None:
-    """Pack what is not packed yet; nothing if another process is at it."""
+    """Pack changed postings, unless another process does."""
+    # Packing changes neither side of the equation, so it may stop and restart at any time, next to writers.
     with ThreadConnection.connect(db.url, autocommit=True) as connection:
         queries.limit_session(connection)
         if not queries.try_lock(connection, partition_id):
             return
         with connection.transaction():
             queries.begin_packing(connection, partition_id)
-        params: Params = {"partition": partition_id, "stale": STALE, "frequent": FREQUENT}
+        params: Params = {"partition": partition_id, "stale": STALE_DIVISOR, "frequent": MIN_PACKED_CHUNKS}
         state = queries.read_state(connection, params)
         if state is None:
             return
@@ -47,36 +42,33 @@ def pack_postings(db: Database, partition_id: int) -> None:
         if state.outdated:
             _pack_everything(connection, params)
             queries.finish_packing(connection, params, state.removals)
-        elif len(state.removals) > _CHANGES:
+        elif len(state.removals) > _MAX_CHANGES:
             queries.merge_removals(connection, params, state.removals)
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             if not _append_oldest(connection, params):
                 return
 
 
 def wait_for_packing(db: Database, partition_id: int) -> None:
-    """Wait for a packing that is under way, as far as the connection's limits allow.
-
-    Of a partition without postings none makes blocks after that.
-    """
+    """Wait for a running packing, within the connection's limits."""
     queries.wait_for_lock(db, partition_id)
 
 
 def prune_changes(db: Database) -> None:
-    """Delete the changes of partitions that have nothing packed."""
+    """Delete changes of unpacked partitions."""
     with db.transaction() as connection:
         queries.delete_unused_changes(connection)
 
 
 def _pack_everything(connection: ThreadConnection, params: Params) -> None:
-    """Pack all frequent terms again, in pages."""
+    """Pack all frequent terms, in pages."""
     last_term, complete = "", False
     while not complete:
-        page = queries.list_frequent_terms(connection, params, last_term, _PAGE)
-        complete = len(page) < _PAGE
+        page = queries.list_frequent_terms(connection, params, last_term, _TERMS_PER_PAGE)
+        complete = len(page) < _TERMS_PER_PAGE
         until = "" if complete else page[-1].term
         queries.delete_other_blocks(connection, params, last_term, until, [frequency.term for frequency in page])
-        for terms in _groups(page):
+        for terms in _group_terms(page):
             queries.pack_terms(connection, params, terms)
         last_term = until
 
@@ -84,7 +76,7 @@ def _pack_everything(connection: ThreadConnection, params: Params) -> None:
 def _append_oldest(connection: ThreadConnection, params: Params) -> bool:
     """Move the oldest additions into blocks; False without any."""
     with connection.transaction():
-        additions = queries.read_oldest_additions(connection, params, _CHANGES)
+        additions = queries.read_oldest_additions(connection, params, _MAX_CHANGES)
         if additions is None:
             return False
         for term in additions.unpacked:
@@ -97,12 +89,12 @@ def _append_oldest(connection: ThreadConnection, params: Params) -> bool:
     return True
 
 
-def _groups(page: Sequence[Frequency]) -> Iterator[list[str]]:
-    """Group terms whose postings one statement may pack."""
+def _group_terms(page: Sequence[TermFrequency]) -> Iterator[list[str]]:
+    """Group terms up to the limit of postings per statement."""
     group: list[str] = []
     size = 0
     for frequency in page:
-        if group and size + frequency.chunks > _AT_ONCE:
+        if group and size + frequency.chunks > _MAX_PACKED_POSTINGS:
             yield group
             group, size = [], 0
         group.append(frequency.term)

@@ -1,4 +1,4 @@
-"""SQL of postings and their term counts, and of the languages that documents are indexed in."""
+"""SQL of postings, term counts and index languages."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from retrieval.database.sessions import ThreadConnection
 from retrieval.keywords import analyzer
 from retrieval.keywords.queries_blocks import LENGTH_BITS
 
-MAX_CHARACTERS: LiteralString = analyzer.LIMIT
-"""Characters of a chunk that are indexed."""
+MAX_CHARACTERS: LiteralString = analyzer.MAX_TEXT_CHARACTERS
+# Largest position count of a tsvector.
 MAX_FREQUENCY: LiteralString = "255"
-"""The largest count of a term in a chunk, as in a tsvector."""
+# Stop words do not count in a chunk's length.
 IN_LENGTH: LiteralString = "left(term, 1) not in ('^', '~')"
-"""Condition on a posting: its term counts in the length of the chunk; stop words do not, wherever they are indexed."""
-FIXED: LiteralString = "="
-"""Before the configuration of a document whose namespace fixes it."""
-CHANGES, ADDED = 1_000, 5_000
-"""Changes, and chunks added by them, up to which blocks are read; with more of them, as they pile up while the upkeep
-does not run, all lists are read by their rows."""
-_SAMPLED: LiteralString = "4"
-"""Chunks of a document from which its language is detected."""
+# Prefix of a configuration fixed by the namespace.
+FIXED_PREFIX: LiteralString = "="
+# Above these numbers of changes and added chunks, lists are read by row instead of by block.
+MAX_CHANGES, MAX_ADDED_CHUNKS = 1_000, 5_000
+# Chunks in the sample for language detection.
+_SAMPLE_CHUNKS: LiteralString = "4"
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """Indexed text of a chunk. `title`: of its document, as it is embedded; None for a chunk that is not the first."""
+class ChunkContent:
+    """Indexed text of a chunk. `title` is set for the first chunk of a document."""
 
     id: int
     document_id: str
@@ -38,8 +36,8 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """Language that a document declares, the one that its namespace fixes, and a sample of its text."""
+class DeclaredLanguage:
+    """Declared and fixed language of a document, with a sample of text."""
 
     id: str
     language: str
@@ -48,16 +46,16 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Numbers of chunks and of terms that an index operation added or removed."""
+class IndexSizes:
+    """Numbers of chunks and terms added or removed."""
 
     chunks: int = 0
     terms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Parts of the count of a term, and their sum."""
+class TermCounts:
+    """Parts of a term's count, with their sum."""
 
     term: str
     parts: list[int]
@@ -65,23 +63,21 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
-    """A term of a query: its count there, and the chunks that have it, 0 if none; all chunks, and their terms.
-
-    languages: the configurations that read the term in the query; none of one that needs no configuration.
-    """
+class TermStatistics:
+    """Term of a query with its count, document frequency, and partition totals."""
 
     term: str
     times: float
     chunks: int
     total: int
     lengths: int
+    # Configurations with this term for the query; empty for terms without a configuration.
     languages: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class PostingList:
-    """Postings of a term, packed and by rows. The first one has, instead, the changed chunks and the blocks' base."""
+    """Postings of a term as blocks and rows. The first list holds changed chunks and the base."""
 
     place: int
     blocks: bytes | None
@@ -90,7 +86,7 @@ class PostingList:
 
 
 def sort_chunks(db: Executor, partition_id: int, chunk_ids: Sequence[int]) -> list[int]:
-    """Return the chunks of the partition, by document, generation and position."""
+    """Sort chunks by document, generation and position."""
     statement: LiteralString = """
         select id from chunks where id = any(%(chunks)s) and partition_id = %(partition)s
         order by document_id, generation, index
@@ -98,8 +94,8 @@ def sort_chunks(db: Executor, partition_id: int, chunk_ids: Sequence[int]) -> li
     return db.fetch(int, statement, {"chunks": list(chunk_ids), "partition": partition_id})
 
 
-def read_contents(db: Executor, chunk_ids: Sequence[int]) -> list[Content]:
-    """Read the chunks, by document, generation and position."""
+def read_contents(db: Executor, chunk_ids: Sequence[int]) -> list[ChunkContent]:
+    """Read chunks by document, generation and position."""
     statement: LiteralString = f"""
         select c.id, c.document_id, c.generation, left(c.content, {MAX_CHARACTERS}) as content,
                case when c.index = 0 then coalesce((
@@ -109,26 +105,26 @@ def read_contents(db: Executor, chunk_ids: Sequence[int]) -> list[Content]:
         from chunks c
         where c.id = any(%(chunks)s) order by c.document_id, c.generation, c.index
     """
-    return db.fetch(Content, statement, {"chunks": list(chunk_ids)})
+    return db.fetch(ChunkContent, statement, {"chunks": list(chunk_ids)})
 
 
-def read_declared_languages(db: Executor, partition_id: int, generations: dict[str, int]) -> list[Declared]:
-    """Read what tells the language of each document's generation."""
+def read_declared_languages(db: Executor, partition_id: int, generations: dict[str, int]) -> list[DeclaredLanguage]:
+    """Read declared and fixed languages by document generation."""
     statement: LiteralString = f"""
         select d.id, coalesce(d.properties ->> 'language', '') as language, n.keyword_language as fixed, (
                    select coalesce(string_agg(left(c.content, 1500), ' ' order by c.index), '') from chunks c
-                   where c.document_id = d.id and c.generation = w.generation and c.index < {_SAMPLED}
+                   where c.document_id = d.id and c.generation = w.generation and c.index < {_SAMPLE_CHUNKS}
                ) as sample
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) w(document, generation)
         join documents d on d.id = w.document and d.partition_id = %(partition)s
         join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
     """
     params = {"documents": list(generations), "generations": list(generations.values()), "partition": partition_id}
-    return db.fetch(Declared, statement, params)
+    return db.fetch(DeclaredLanguage, statement, params)
 
 
 def record_languages(db: Executor, partition_id: int, languages: dict[str, str], configurations: list[str]) -> None:
-    """Record the configuration of each document, and those that the partition uses."""
+    """Record the configuration of documents and of the partition."""
     params = {"documents": list(languages), "languages": list(languages.values())}
     db.execute(
         """
@@ -149,21 +145,21 @@ def record_languages(db: Executor, partition_id: int, languages: dict[str, str],
 
 
 def read_configurations(db: Executor, partition_id: int) -> list[str]:
-    """Read the configurations that documents of the partition are indexed with."""
+    """Read the configurations in use."""
     statement: LiteralString = "select unnest(keyword_languages) from partitions where id = %(partition)s"
     return db.fetch(str, statement, {"partition": partition_id})
 
 
 def select_stop_words(db: Executor, words: Sequence[str], configuration: str) -> list[str]:
-    """Return the words that a configuration drops."""
+    """Select the words dropped by a configuration."""
     statement: LiteralString = """
         select w from unnest(%(words)s::text[]) w where to_tsvector(%(language)s::regconfig, w) = ''::tsvector
     """
     return db.fetch(str, statement, {"words": list(words), "language": configuration})
 
 
-def insert_postings(db: Executor, partition_id: int, texts: dict[str, Any]) -> Sizes:
-    """Insert the postings of analyzed texts (`postings.text_params`), their counts, and the change."""
+def insert_postings(db: Executor, partition_id: int, texts: dict[str, Any]) -> IndexSizes:
+    """Insert postings, counts and the change record."""
     statement: LiteralString = f"""
         with counted as (
             select chunk_id, term, least(sum(tf), {MAX_FREQUENCY})::smallint as tf from (
@@ -193,9 +189,10 @@ def insert_postings(db: Executor, partition_id: int, texts: dict[str, Any]) -> S
         select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where {IN_LENGTH}), 0) as terms
         from inserted
     """
-    return db.fetch_one(Sizes, statement, {"partition": partition_id, **texts}) or Sizes()
+    return db.fetch_one(IndexSizes, statement, {"partition": partition_id, **texts}) or IndexSizes()
 
 
+# Returns the decrease of `partitions.chunks` and `.terms`.
 DELETE_POSTINGS: LiteralString = f"""
     with deleted as (
         delete from postings where chunk_id = any(%(chunks)s) returning partition_id, term, chunk_id, tf
@@ -210,28 +207,26 @@ DELETE_POSTINGS: LiteralString = f"""
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where {IN_LENGTH}), 0) as terms from deleted
 """
-"""Deletes the postings of `chunks` and returns what `partitions.chunks` and `.terms` lose by it."""
 
 
 def try_compaction_lock(db: Executor, partition_id: int) -> bool:
-    """Lock the counts of a partition until the transaction ends; False if another transaction has the lock."""
+    """Lock term counts until the end of the transaction; False if locked."""
     statement: LiteralString = "select pg_try_advisory_xact_lock(1262837581, %(partition)s)"
     return bool(db.fetch_one(bool, statement, {"partition": partition_id}))
 
 
 def lock_counts(db: Executor, partition_id: int) -> None:
-    """Wait for the lock of `try_compaction_lock`."""
+    """Wait for the lock of term counts."""
     db.execute("select pg_advisory_xact_lock(1262837581, %(partition)s)", {"partition": partition_id})
 
 
 def list_terms(db: Executor, chunk_ids: Sequence[int]) -> list[str]:
-    """List the terms by which the chunks are found."""
+    """List the terms of chunks."""
     statement: LiteralString = "select distinct term from postings where chunk_id = any(%(chunks)s)"
     return db.fetch(str, statement, {"chunks": list(chunk_ids)})
 
 
 def list_lexemes(db: Executor, texts: Params) -> list[str]:
-    """List the terms of analyzed texts."""
     statement: LiteralString = """
         select t.lexeme from unnest(%(languages)s::text[], %(texts)s::text[]) w(language, content)
         cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
@@ -240,29 +235,27 @@ def list_lexemes(db: Executor, texts: Params) -> list[str]:
     return db.fetch(str, statement, texts)
 
 
-def read_scattered_counts(db: Executor, partition_id: int, terms: Sequence[str]) -> list[Counts]:
-    """Read the counts that have more than 16 parts."""
+def read_scattered_counts(db: Executor, partition_id: int, terms: Sequence[str]) -> list[TermCounts]:
+    """Read counts with more than 16 parts."""
     return _read_counts(db, partition_id, terms, "count(*) > 16")
 
 
-def read_empty_counts(db: Executor, partition_id: int, terms: Sequence[str]) -> list[Counts]:
-    """Read the counts of terms that occur in no chunk."""
+def read_empty_counts(db: Executor, partition_id: int, terms: Sequence[str]) -> list[TermCounts]:
+    """Read counts of unused terms."""
     return _read_counts(db, partition_id, terms, "sum(chunks) = 0")
 
 
-def _read_counts(db: Executor, partition_id: int, terms: Sequence[str], condition: LiteralString) -> list[Counts]:
+def _read_counts(db: Executor, partition_id: int, terms: Sequence[str], condition: LiteralString) -> list[TermCounts]:
     statement: LiteralString = f"""
         select term, array_agg(part) as parts, sum(chunks)::int as chunks from term_counts
         where partition_id = %(partition)s and term = any(%(terms)s) group by term having {condition}
     """
-    return db.fetch(Counts, statement, {"partition": partition_id, "terms": list(terms)})
+    return db.fetch(TermCounts, statement, {"partition": partition_id, "terms": list(terms)})
 
 
-def delete_counts(db: Executor, partition_id: int, counts: Sequence[Counts]) -> None:
-    """Delete the parts that were read: another writer may have added one since.
-
-    `+ 0`: the index is read by terms; by terms and parts it would be searched for every pair of them.
-    """
+def delete_counts(db: Executor, partition_id: int, counts: Sequence[TermCounts]) -> None:
+    """Delete the parts read, but no newer ones."""
+    # `part + 0` keeps the index scan to terms; terms and parts together would be searched for every pair.
     db.execute(
         """
         delete from term_counts
@@ -276,8 +269,8 @@ def delete_counts(db: Executor, partition_id: int, counts: Sequence[Counts]) -> 
     )
 
 
-def insert_counts(db: Executor, partition_id: int, counts: Sequence[Counts]) -> None:
-    """Insert each sum as one part."""
+def insert_counts(db: Executor, partition_id: int, counts: Sequence[TermCounts]) -> None:
+    """Insert sums as single parts."""
     db.execute(
         """
         insert into term_counts (partition_id, term, chunks)
@@ -294,11 +287,8 @@ def insert_counts(db: Executor, partition_id: int, counts: Sequence[Counts]) -> 
 
 def read_statistics(
     connection: ThreadConnection, partition_id: int, texts: Params, *, part_weight: float, limit: int
-) -> list[Statistics]:
-    """Read the statistics of the terms of an analyzed query (`postings.text_params`), rarest first.
-
-    Terms that no chunk has come last.
-    """
+) -> list[TermStatistics]:
+    """Read statistics of an analyzed query, rarest first, absent terms last."""
     statement: LiteralString = """
         with words as materialized (
             select term, max(times) as times, array_remove(array_agg(distinct language), null) as languages from (
@@ -323,23 +313,23 @@ def read_statistics(
         order by c.chunks = 0, c.chunks, q.term limit %(limit)s
     """
     params = {**texts, "partition": partition_id, "part": part_weight, "limit": limit}
-    return connection.fetch(Statistics, statement, params, prepare=True)
+    return connection.fetch(TermStatistics, statement, params, prepare=True)
 
 
-def read_statistics_of(db: Executor, partition_id: int, terms: Sequence[str], times: float) -> list[Statistics]:
-    """Read the statistics of terms that a query does not have itself, each with this count."""
+def read_statistics_of(db: Executor, partition_id: int, terms: Sequence[str], times: float) -> list[TermStatistics]:
+    """Read statistics of additional terms, with a fixed count."""
     statement: LiteralString = """
         select c.term, %(times)s::float8 as times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
         from partitions s join term_counts c on c.partition_id = s.id and c.term = any(%(terms)s)
         where s.id = %(partition)s group by c.term, s.chunks, s.terms having sum(c.chunks) > 0
     """
-    return db.fetch(Statistics, statement, {"partition": partition_id, "terms": list(terms), "times": times})
+    return db.fetch(TermStatistics, statement, {"partition": partition_id, "terms": list(terms), "times": times})
 
 
 def read_statistics_among(
-    db: Executor, partition_id: int, chunks: Sequence[int], statistics: Sequence[Statistics]
-) -> list[Statistics]:
-    """Read the statistics of the same terms as if the partition had these chunks alone."""
+    db: Executor, partition_id: int, chunks: Sequence[int], statistics: Sequence[TermStatistics]
+) -> list[TermStatistics]:
+    """Read statistics as if the partition had only these chunks."""
     statement: LiteralString = """
         with part as materialized (
             select c.id, p.length from unnest(%(chunks)s::bigint[]) c (id)
@@ -354,11 +344,11 @@ def read_statistics_among(
         group by t.term, t.times order by 3, 1
     """
     terms = {"terms": [row.term for row in statistics], "times": [row.times for row in statistics]}
-    return db.fetch(Statistics, statement, {"partition": partition_id, "chunks": list(chunks), **terms})
+    return db.fetch(TermStatistics, statement, {"partition": partition_id, "chunks": list(chunks), **terms})
 
 
 def read_posting_lists(connection: ThreadConnection, partition_id: int, terms: Sequence[str]) -> list[PostingList]:
-    """Read the changed chunks and the base of the blocks, and then the postings of each term."""
+    """Read changed chunks and base, then the postings of each term."""
     posting: LiteralString = f"int8send(p.chunk_id) || int4send((p.tf::int << {LENGTH_BITS}) | p.length)"
     statement: LiteralString = f"""
         with changes as materialized (
@@ -389,6 +379,6 @@ def read_posting_lists(connection: ThreadConnection, partition_id: int, terms: S
                ) end, null
         from lists l
     """
-    params = {"partition": partition_id, "terms": list(terms), "changes": CHANGES, "added": ADDED}
+    params = {"partition": partition_id, "terms": list(terms), "changes": MAX_CHANGES, "added": MAX_ADDED_CHUNKS}
     lists = connection.fetch(PostingList, statement, params, prepare=True, binary=True)
     return sorted(lists, key=lambda row: row.place)

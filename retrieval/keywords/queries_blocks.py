@@ -1,8 +1,4 @@
-"""SQL of packed posting lists.
-
-Params: `partition`, `base` (the chunk id that the ids of the blocks are relative to), `frequent` and `stale` as in
-`posting_blocks`.
-"""
+"""SQL of packed posting lists. `base` is subtracted from chunk ids."""
 
 from __future__ import annotations
 
@@ -12,16 +8,16 @@ from typing import LiteralString
 
 from retrieval.database.rows import Executor, Params
 
-BLOCK: LiteralString = "450"
-"""Postings of a block; two blocks fit into a page."""
+# Two blocks of 450 postings fit into a page.
+BLOCK_POSTINGS: LiteralString = "450"
+# A posting is two 4-byte numbers: relative chunk id, and tf with length. A tsvector counts to 256 (8 bits and sign), so
+# 22 bits are left for the length.
 LENGTH_BITS: LiteralString = "22"
-"""A posting is two numbers of 4 bytes: the chunk's id from the partition's base on, and tf and length in one. A
-tsvector counts up to 256 places of a term, which leaves so many bits for the length."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Base of a partition's blocks, its recorded removals, and whether everything must be packed again."""
+class PackingState:
+    """Base of the blocks, recorded removals, and the need for a full packing."""
 
     base: int
     removals: list[int]
@@ -29,41 +25,40 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Frequency:
-    """Number of chunks with a term."""
-
+class TermFrequency:
     term: str
     chunks: int
 
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """The oldest recorded additions, and their terms that have blocks (`packed`) or need them now (`unpacked`)."""
+    """Oldest added chunks with terms that have blocks (`packed`) or need blocks (`unpacked`)."""
 
     changes: list[int]
     packed: list[str]
     unpacked: list[str]
 
 
-_READDED: LiteralString = """
+# Chunks removed and added again may already be in a block.
+_READDED_CHANGES: LiteralString = """
     select a.change from posting_changes a cross join lateral unnest(a.chunks) c
     where a.partition_id = %(partition)s and not a.removed and c in (
         select r from posting_changes d cross join lateral unnest(d.chunks) r
         where d.partition_id = %(partition)s and d.removed
     ) and exists (select from postings p where p.chunk_id = c)
 """
-"""Additions of chunks that had been removed: they may be in a block already, and must not be in it twice."""
 _INSERT_BLOCKS: LiteralString = f"""
     insert into posting_blocks (partition_id, term, body)
     select %(partition)s, term, string_agg(int4send((chunk_id - %(base)s)::int)
            || int4send((tf::int << {LENGTH_BITS}) | length), ''::bytea order by chunk_id)
-    from (select *, (row_number() over (partition by term order by chunk_id) - 1) / {BLOCK} as block from packed) f
+    from (
+        select *, (row_number() over (partition by term order by chunk_id) - 1) / {BLOCK_POSTINGS} as block from packed
+    ) f
     group by term, block
 """
 
 
 def limit_session(db: Executor) -> None:
-    """Set the time limits of a session that packs."""
     db.execute(
         """
         select set_config('lock_timeout', '5s', false), set_config('statement_timeout', '600s', false),
@@ -73,18 +68,18 @@ def limit_session(db: Executor) -> None:
 
 
 def try_lock(db: Executor, partition_id: int) -> bool:
-    """Lock the packing of a partition for this session; False if another one packs it."""
+    """Lock the packing of a partition for the session; False if locked."""
     statement: LiteralString = "select pg_try_advisory_lock(1886413163, %(partition)s)"
     return bool(db.fetch_one(bool, statement, {"partition": partition_id}))
 
 
 def wait_for_lock(db: Executor, partition_id: int) -> None:
-    """Wait until no other process packs the partition."""
+    """Wait for the packing lock."""
     db.execute("select pg_advisory_xact_lock(1886413163, %(partition)s)", {"partition": partition_id})
 
 
 def begin_packing(db: Executor, partition_id: int) -> None:
-    """Record that the partition has blocks, in the caller's transaction, so that its changes are kept."""
+    """Mark the partition as packed, so that its changes are recorded."""
     db.execute("select pg_advisory_xact_lock(1886413164)")
     db.execute(
         """
@@ -96,7 +91,7 @@ def begin_packing(db: Executor, partition_id: int) -> None:
 
 
 def delete_unused_changes(db: Executor) -> None:
-    """Delete the changes of partitions without blocks, in the caller's transaction, unless a packing begins."""
+    """Delete changes of unpacked partitions, unless a packing begins."""
     if not db.fetch_one(bool, "select pg_try_advisory_xact_lock(1886413164)"):
         return
     statement: LiteralString = """
@@ -113,31 +108,31 @@ def delete_unused_changes(db: Executor) -> None:
         db.execute("delete from posting_changes where partition_id = %(partition)s", {"partition": partition_id})
 
 
-def read_state(db: Executor, params: Params) -> State | None:
-    """Read the state of a partition's blocks; None without postings."""
+def read_state(db: Executor, params: Params) -> PackingState | None:
+    """Read the state of the blocks; None without postings."""
     statement: LiteralString = f"""
     with removals as materialized (
         select coalesce(sum(cardinality(chunks)), 0) as chunks, array_agg(change) as changes
         from posting_changes where partition_id = %(partition)s and removed
     )
     select k.base, coalesce(r.changes, '{{}}') as removals, k.packed_at is null or r.chunks > p.chunks / %(stale)s
-           or r.chunks > 0 and k.packed_at < now() - interval '1 day' or exists ({_READDED}) as outdated
+           or r.chunks > 0 and k.packed_at < now() - interval '1 day' or exists ({_READDED_CHANGES}) as outdated
     from posting_packs k join partitions p on p.id = k.partition_id, removals r where k.partition_id = %(partition)s
 """
-    return db.fetch_one(State, statement, params)
+    return db.fetch_one(PackingState, statement, params)
 
 
-def list_frequent_terms(db: Executor, params: Params, after: str, limit: int) -> list[Frequency]:
-    """List terms in `frequent` chunks or more, in order, behind a term."""
+def list_frequent_terms(db: Executor, params: Params, last_term: str, limit: int) -> list[TermFrequency]:
+    """List frequent terms in order after a term."""
     statement: LiteralString = """
     select term, sum(chunks)::bigint as chunks from term_counts where partition_id = %(partition)s and term > %(after)s
     group by term having sum(chunks) >= %(frequent)s order by term limit %(limit)s
 """
-    return db.fetch(Frequency, statement, {**params, "after": after, "limit": limit})
+    return db.fetch(TermFrequency, statement, {**params, "after": last_term, "limit": limit})
 
 
 def pack_terms(db: Executor, params: Params, terms: Sequence[str]) -> None:
-    """Replace the blocks of the terms by their postings, without those of chunks recorded as added."""
+    """Replace the blocks of terms with their postings, except those of recently added chunks."""
     statement: LiteralString = f"""
     with gone as (delete from posting_blocks where partition_id = %(partition)s and term = any(%(terms)s)),
     added as materialized (
@@ -154,17 +149,17 @@ def pack_terms(db: Executor, params: Params, terms: Sequence[str]) -> None:
     db.execute(statement, {**params, "terms": list(terms)})
 
 
-def delete_other_blocks(db: Executor, params: Params, after: str, until: str, terms: Sequence[str]) -> None:
-    """Delete the blocks of all other terms behind `after` up to `until`, "" for no end."""
+def delete_other_blocks(db: Executor, params: Params, last_term: str, until: str, terms: Sequence[str]) -> None:
+    """Delete blocks of other terms after `after` up to `until`; "" is unbounded."""
     statement: LiteralString = """
     delete from posting_blocks where partition_id = %(partition)s and term > %(after)s
       and (term <= %(until)s or %(until)s = '') and term <> all(%(terms)s)
 """
-    db.execute(statement, {**params, "after": after, "until": until, "terms": list(terms)})
+    db.execute(statement, {**params, "after": last_term, "until": until, "terms": list(terms)})
 
 
 def finish_packing(db: Executor, params: Params, removals: Sequence[int]) -> None:
-    """Record the time of a complete packing and delete the removals that it made obsolete."""
+    """Record a complete packing and delete its obsolete removals."""
     statement: LiteralString = """
     with packed as (update posting_packs set packed_at = now() where partition_id = %(partition)s)
     delete from posting_changes where partition_id = %(partition)s and change = any(%(removals)s)
@@ -177,7 +172,7 @@ def read_oldest_additions(db: Executor, params: Params, limit: int) -> Additions
     statement: LiteralString = f"""
     with oldest as (
         select change, chunks from posting_changes
-        where partition_id = %(partition)s and not removed and change <> all(array({_READDED}))
+        where partition_id = %(partition)s and not removed and change <> all(array({_READDED_CHANGES}))
         order by change limit %(changes)s
     ),
     words as materialized (
@@ -198,11 +193,11 @@ def read_oldest_additions(db: Executor, params: Params, limit: int) -> Additions
 
 
 def append_additions(db: Executor, params: Params, changes: Sequence[int], terms: Sequence[str]) -> None:
-    """Append the postings of recorded additions to the blocks of the terms, and delete the record."""
+    """Append added postings to blocks and delete the record."""
     statement: LiteralString = f"""
     with taken as (
         delete from posting_changes where partition_id = %(partition)s and change = any(%(changes)s)
-          and change <> all(array({_READDED})) returning chunks
+          and change <> all(array({_READDED_CHANGES})) returning chunks
     ),
     packed as (
         select p.term, p.chunk_id, p.tf, p.length
@@ -216,7 +211,7 @@ def append_additions(db: Executor, params: Params, changes: Sequence[int], terms
 
 
 def merge_removals(db: Executor, params: Params, removals: Sequence[int]) -> None:
-    """Merge recorded removals into one."""
+    """Merge recorded removals."""
     statement: LiteralString = """
     with gone as (
         delete from posting_changes where partition_id = %(partition)s and removed and change = any(%(removals)s)
@@ -230,9 +225,9 @@ def merge_removals(db: Executor, params: Params, removals: Sequence[int]) -> Non
 
 
 def list_scattered_terms(db: Executor, params: Params, terms: Sequence[str]) -> list[str]:
-    """List the terms whose blocks are far from full."""
+    """List terms with many small blocks."""
     statement: LiteralString = f"""
     select term from posting_blocks where partition_id = %(partition)s and term = any(%(terms)s)
-    group by term having count(*) > 16 + 2 * sum(length(body)) / (8 * {BLOCK})
+    group by term having count(*) > 16 + 2 * sum(length(body)) / (8 * {BLOCK_POSTINGS})
 """
     return db.fetch(str, statement, {**params, "terms": list(terms)})

@@ -1,4 +1,4 @@
-"""SQL of corrections: terms near a word, and which of them a viewer can read."""
+"""SQL of typo corrections."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.rows import Executor
-from retrieval.keywords.postings import Analyzed
+from retrieval.keywords.postings import AnalyzedText
 
-COUNTED: LiteralString = "10"
-"""Chunks of a term that are counted, at most."""
-READ: LiteralString = "3"
-"""Chunks of a term whose text is read, at most: its words may be of several languages."""
+# Chunks counted per term.
+MAX_COUNTED_CHUNKS: LiteralString = "10"
+# Texts read per term: words may be in several languages.
+MAX_READ_CHUNKS: LiteralString = "3"
 
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A word and a term that a configuration makes of it."""
+    """Term of a word in a configuration."""
 
     word: str
     configuration: str
@@ -25,16 +25,16 @@ class Lexeme:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A term, the count of chunks that have it, and the texts of the first ones."""
+class VisibleTerm:
+    """Visible term with its chunk count and first texts."""
 
     term: str
     chunks: int
     contents: list[str]
 
 
-def list_lexemes(db: Executor, analyzed: Mapping[str, Sequence[Analyzed]]) -> list[Lexeme]:
-    """List the terms of words, in the configurations that they were analyzed for."""
+def list_lexemes(db: Executor, analyzed: Mapping[str, Sequence[AnalyzedText]]) -> list[Lexeme]:
+    """List the terms of words in their configurations."""
     statement: LiteralString = """
         select distinct w.word, w.language as configuration, t.lexeme as term
         from unnest(%(words)s::text[], %(languages)s::text[], %(texts)s::text[]) w(word, language, content)
@@ -46,9 +46,9 @@ def list_lexemes(db: Executor, analyzed: Mapping[str, Sequence[Analyzed]]) -> li
 
 
 def list_terms_near(
-    db: Executor, partition_id: int, first: str, others: Sequence[str], lengths: tuple[int, int]
+    db: Executor, partition_id: int, first: str, alternatives: Sequence[str], lengths: tuple[int, int]
 ) -> list[str]:
-    """List the terms of such lengths that begin with a letter, and those of `others` that there are."""
+    """List terms by first letter and length, and existing terms among `others`."""
     statement: LiteralString = """
         (
             select term from term_counts
@@ -65,27 +65,28 @@ def list_terms_near(
         "next": chr(ord(first) + 1),
         "least": lengths[0],
         "most": lengths[1],
-        "others": list(others),
+        "others": list(alternatives),
     }
     return db.fetch(str, statement, params)
 
 
-def read_seen(db: Executor, partition_id: int, terms: Sequence[str]) -> list[Seen]:
-    """Read those of the terms that visible chunks have."""
+def read_visible_terms(db: Executor, partition_id: int, terms: Sequence[str]) -> list[VisibleTerm]:
+    """Read visible terms with chunk counts and texts."""
     statement: LiteralString = f"""
-        select t.term, count(*)::int as chunks, (array_agg(c.content order by c.chunk_id))[:{READ}] as contents
+        select t.term, count(*)::int as chunks,
+               (array_agg(c.content order by c.chunk_id))[:{MAX_READ_CHUNKS}] as contents
         from unnest(%(terms)s::text[]) t (term)
         cross join lateral (
             select c.content, p.chunk_id from postings p
             cross join lateral (select content from chunks where id = p.chunk_id limit 1) c
-            where p.partition_id = %(partition)s and p.term = t.term order by p.chunk_id limit {COUNTED}
+            where p.partition_id = %(partition)s and p.term = t.term order by p.chunk_id limit {MAX_COUNTED_CHUNKS}
         ) c group by t.term
     """
-    return db.fetch(Seen, statement, {"terms": list(terms), "partition": partition_id}) if terms else []
+    return db.fetch(VisibleTerm, statement, {"terms": list(terms), "partition": partition_id}) if terms else []
 
 
-def list_seen(db: Executor, partition_id: int, terms: Sequence[str]) -> list[str]:
-    """List those of the terms that a visible chunk has."""
+def list_visible_terms(db: Executor, partition_id: int, terms: Sequence[str]) -> list[str]:
+    """List the visible terms."""
     statement: LiteralString = """
         select t.term from unnest(%(terms)s::text[]) t (term) where exists (
             select from postings p cross join lateral (select from chunks where id = p.chunk_id limit 1) c

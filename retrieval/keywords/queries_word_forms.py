@@ -1,4 +1,4 @@
-"""SQL of the terms that begin or end with a part of a word, and of the chunks that have all of several terms."""
+"""SQL of terms by prefix or suffix, and of chunks by terms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.rows import Executor
-from retrieval.keywords.queries import Statistics
+from retrieval.keywords.queries import TermStatistics
 
+# Terms per range.
 MAX_TERMS: LiteralString = "200"
-"""Terms that are read of one range, at most."""
+# Shortest term in the index by suffix.
 MIN_LENGTH_BY_END: LiteralString = "7"
-"""Letters of a term that the index by endings has, at least."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Terms of at least `min_length` letters that begin with `start`; `is_reversed`: read from the last letter on."""
+class TermRange:
+    """Terms with prefix `start`, or suffix if reversed."""
 
     word: str
     start: str
@@ -27,7 +27,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RangeTerm:
     place: int
     term: str
     chunks: int
@@ -36,9 +36,9 @@ class _Found:
 
 
 def list_terms_in_ranges(
-    db: Executor, partition_id: int, ranges: Sequence[Range]
-) -> Iterator[tuple[Range, Statistics]]:
-    """Yield the terms of each range with their statistics, each counted once."""
+    db: Executor, partition_id: int, ranges: Sequence[TermRange]
+) -> Iterator[tuple[TermRange, TermStatistics]]:
+    """Yield the terms of ranges with statistics."""
     statement: LiteralString = f"""
         with ranges as (
             select * from unnest(%(starts)s::text[], %(ends)s::text[], %(lengths)s::int[], %(reversed)s::bool[])
@@ -73,14 +73,14 @@ def list_terms_in_ranges(
         "lengths": [item.min_length for item in ranges],
         "reversed": [item.is_reversed for item in ranges],
     }
-    for row in db.fetch(_Found, statement, params):
-        yield ranges[row.place - 1], Statistics(row.term, 0.0, row.chunks, row.total, row.lengths)
+    for row in db.fetch(_RangeTerm, statement, params):
+        yield ranges[row.place - 1], TermStatistics(row.term, 0.0, row.chunks, row.total, row.lengths)
 
 
 def list_chunks_with_all_terms(
     db: Executor, partition_id: int, configurations: Sequence[str], words: str, terms: Sequence[str]
 ) -> list[int]:
-    """List the chunks that have all terms of the words in one of the configurations, and the further terms."""
+    """List chunks with all terms of the words in one configuration."""
     statement: LiteralString = """
         with required as (
             select language, array_agg(distinct term) as terms from (

@@ -1,10 +1,4 @@
-"""Typos: the words nearest to a word of a query that no chunk has.
-
-A word of letters alone, in no dictionary of the partition's languages, is compared with the words of chunks as written:
-by insertions, deletions, replacements and swaps of neighbours, one for four letters and two from eight on. The terms of
-the nearest are searched instead, at a part of the weight. Which words and terms occur is what the viewer can read, so
-that words of hidden documents change nothing.
-"""
+"""Correct words of a query without visible chunks, by edit distance to words in chunks."""
 
 from __future__ import annotations
 
@@ -15,34 +9,32 @@ from typing import TYPE_CHECKING, Final
 
 from retrieval.database.rows import Executor
 from retrieval.keywords import analyzer, common_words, languages, postings, queries_typos
-from retrieval.keywords.queries_typos import Seen
+from retrieval.keywords.queries_typos import VisibleTerm
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 MIN_LETTERS: Final = 4
-"""Letters of a corrected word and of its correction, at least."""
 MIN_LETTERS_FOR_TWO_EDITS: Final = 8
+# Only longer words may differ in the first letter.
 MIN_LETTERS_FOR_ANOTHER_FIRST: Final = 7
-"""Letters from which on the first letter may be wrong."""
 MAX_LETTERS: Final = 40
 MAX_CORRECTED_WORDS: Final = 4
-"""Words of a query that are corrected, at most."""
+# Replacement terms per word.
 MAX_TERMS: Final = 3
-"""Terms that are searched instead of a word, at most."""
+# Terms per word with chunks to read.
 MAX_CANDIDATES: Final = 200
-"""Terms whose chunks are read for one word, at most."""
-_ALPHABETS: Final = tuple(
+# Latin, Greek, Cyrillic: alphabets for another first letter.
+_FIRST_LETTERS: Final = tuple(
     "".join(map(chr, range(first, last + 1))) for first, last in ((0x61, 0x7A), (0x3B1, 0x3C9), (0x430, 0x44F))
 )
-"""Of the letters that may come first: Latin, Greek, Cyrillic."""
-_WORD: Final = re.compile(r"[^\W\d_]+")
+_WORD_PATTERN: Final = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A word that no chunk has, the words that are searched instead, and their terms."""
+    """Absent word, its replacements, and their terms."""
 
     word: str
     words: tuple[str, ...]
@@ -50,7 +42,7 @@ class Correction:
 
     @property
     def note(self) -> str:
-        """Say it in a sentence."""
+        """Return a sentence for users."""
         verb = "was" if len(self.words) == 1 else "were"
         return f"{self.word} was not found; {' and '.join(self.words)} {verb} searched instead."
 
@@ -66,20 +58,18 @@ def correct_words(
     present: Sequence[str],
     absent: Sequence[str],
 ) -> list[Correction]:
-    """Return a correction for each word of a query that is absent and has a near term.
-
-    viewed: the database as the viewer sees it. present, absent: the terms of the query that occur, and that do not.
-    """
-    detected = languages.configuration(languages.detect(text), "")
+    """Correct the absent words of a query by terms visible to the viewer."""
+    # Words of hidden documents change nothing, since candidates are read as the viewer.
+    detected = languages.choose_configuration(languages.detect_language(text), "")
     used = sorted({language, *configurations})
-    queried = [detected] if detected in used and detected != languages.SIMPLE else used
+    queried = [detected] if detected in used and detected != languages.SIMPLE_CONFIGURATION else used
     lexemes = _list_absent_words(db, partition_id, text, language, configurations, set(absent))
     corrections = []
     unknown = [word for word in lexemes if not any(common_words.is_common(word.lower(), name) for name in used)]
     for word in unknown[:MAX_CORRECTED_WORDS]:
         own_forms = {term for name, term in lexemes[word] if name in queried}
         candidates = _list_candidates(db, partition_id, word, own_forms, present)
-        rows = queries_typos.read_seen(viewed, partition_id, candidates[:MAX_CANDIDATES])
+        rows = queries_typos.read_visible_terms(viewed, partition_id, candidates[:MAX_CANDIDATES])
         nearest = _choose_nearest(db, word, rows, queried)
         if nearest:
             words = tuple(dict.fromkeys(surface for _, surface in nearest))
@@ -90,7 +80,7 @@ def correct_words(
 def _list_absent_words(
     db: Executor, partition_id: int, text: str, language: str, configurations: Sequence[str], absent: set[str]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return the words of letters alone of which every term is absent, with configurations and terms."""
+    """List alphabetic words with absent terms only, by configuration and term."""
     words = [word for word in analyzer.list_typed_words(text) if _is_correctable(word)]
     analyzed = {
         word: postings.analyze_query(db, partition_id, word, language, configurations)
@@ -103,7 +93,7 @@ def _list_absent_words(
 
 
 def _is_correctable(word: str) -> bool:
-    return word.isalpha() and MIN_LETTERS <= len(word) <= MAX_LETTERS and not analyzer.UNSPACED.search(word)
+    return word.isalpha() and MIN_LETTERS <= len(word) <= MAX_LETTERS and not analyzer.UNSPACED_SCRIPTS.search(word)
 
 
 def _max_edits(word: str) -> int:
@@ -113,8 +103,8 @@ def _max_edits(word: str) -> int:
 def _list_candidates(
     db: Executor, partition_id: int, word: str, forms: Collection[str], present: Sequence[str]
 ) -> list[str]:
-    """List terms that a near word may have, nearest first: those near a form of the word or near its beginning."""
-    plain = analyzer.normalize(word).lower()
+    """List terms near the word, nearest first."""
+    plain = analyzer.normalize_text(word).lower()
     limit = _max_edits(word)
     distances: dict[str, int] = {}
     for form in {plain, *forms}:
@@ -123,7 +113,7 @@ def _list_candidates(
             db, partition_id, form[0], starts, (max(len(form) // 2, MIN_LETTERS - 1), len(form) + limit)
         )
         terms = [term for term in terms if term.isalpha() and term not in present]
-        # A stem is about the beginning of a word: "perman" of "permanantly".
+        # A stem resembles the beginning of the word: "perman" of "permanantly".
         for term, distance in zip(terms, measure_distances(form, terms, any_end=True), strict=True):
             distances[term] = min(distances.get(term, limit + 1), int(distance))
     nearest = [term for term, distance in distances.items() if distance <= limit]
@@ -131,21 +121,21 @@ def _list_candidates(
 
 
 def _choose_nearest(
-    db: Executor, word: str, rows: Sequence[Seen], configurations: Sequence[str]
+    db: Executor, word: str, rows: Sequence[VisibleTerm], configurations: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Choose the terms, each with its word, whose words as written are nearest to the word of the query."""
-    plain = analyzer.normalize(word).lower()
+    """Choose the terms of the words nearest in writing."""
+    plain = analyzer.normalize_text(word).lower()
     contents = {content for row in rows for content in row.contents}
-    words = {surface.lower() for content in contents for surface in _WORD.findall(content)}
+    words = {surface.lower() for content in contents for surface in _WORD_PATTERN.findall(content)}
     written = sorted(surface for surface in words if len(surface) >= MIN_LETTERS)
-    edits = measure_distances(plain, [analyzer.normalize(surface).lower() for surface in written])
+    edits = measure_distances(plain, [analyzer.normalize_text(surface).lower() for surface in written])
     near = {
         surface: int(distance)
         for surface, distance in zip(written, edits, strict=True)
-        if 0 < distance <= _max_edits(word) and _may_begin(plain, analyzer.normalize(surface))
+        if 0 < distance <= _max_edits(word) and _may_begin(plain, analyzer.normalize_text(surface))
     }
     analyzed = {
-        surface: [postings.Analyzed(0, name, analyzer.analyze_query(surface, name)) for name in configurations]
+        surface: [postings.AnalyzedText(0, name, analyzer.analyze_query(surface, name)) for name in configurations]
         for surface in near
     }
     chunks = {row.term: row.chunks for row in rows}
@@ -164,22 +154,19 @@ def _choose_nearest(
 
 
 def _may_begin(word: str, surface: str) -> bool:
-    """Check that short words begin alike."""
+    """Check the first letter of short words."""
     return min(len(word), len(surface)) >= MIN_LETTERS_FOR_ANOTHER_FIRST or word[:1] == surface[:1]
 
 
 def _vary_start(form: str) -> list[str]:
-    """Return what a form may be if its first letter is wrong, missing, too much, or swapped with the second."""
-    letters = next((alphabet for alphabet in _ALPHABETS if form[0] in alphabet), "")
+    """Return variants with a replaced, missing, extra or swapped first letter."""
+    letters = next((alphabet for alphabet in _FIRST_LETTERS if form[0] in alphabet), "")
     starts = [letter + form for letter in letters] + [letter + form[1:] for letter in letters]
     return [*starts, form[1:], form[1:2] + form[:1] + form[2:]]
 
 
 def measure_distances(form: str, terms: Sequence[str], *, any_end: bool = False) -> npt.NDArray[np.int64]:
-    """Count the edits between a form and each of the terms: letters put in, left out, replaced, or swapped once.
-
-    any_end: count those of the beginning of the form that is nearest.
-    """
+    """Return edit distances (insert, delete, replace, swap) to the terms; `any_end` allows prefixes of the form."""
     import numpy as np
 
     lengths = np.array([len(term) for term in terms], np.int64)
@@ -191,15 +178,15 @@ def measure_distances(form: str, terms: Sequence[str], *, any_end: bool = False)
     earlier_rows = rows
     indexes = np.arange(len(terms))
     least = lengths
-    for at, letter in enumerate(form, 1):
+    for position, letter in enumerate(form, 1):
         row = np.empty_like(rows)
-        row[:, 0] = at
+        row[:, 0] = position
         differs = letters != ord(letter)
         for column in range(1, width + 1):
             best = np.minimum(rows[:, column - 1] + differs[:, column - 1], rows[:, column] + 1)
             best = np.minimum(best, row[:, column - 1] + 1)
-            if at > 1 and column > 1:
-                swapped = ~differs[:, column - 2] & (letters[:, column - 1] == ord(form[at - 2]))
+            if position > 1 and column > 1:
+                swapped = ~differs[:, column - 2] & (letters[:, column - 1] == ord(form[position - 2]))
                 best = np.where(swapped, np.minimum(best, earlier_rows[:, column - 2] + 1), best)
             row[:, column] = best
         earlier_rows, rows = rows, row

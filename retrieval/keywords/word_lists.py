@@ -1,4 +1,4 @@
-"""Lists of words by language."""
+"""Word lists by language."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 
-def read(lines: str) -> Mapping[str, frozenset[str]]:
-    """Parse lines of a language and some of its words."""
+def _parse_lists(lines: str) -> Mapping[str, frozenset[str]]:
+    """Parse lines of a language and words."""
     word_lists: dict[str, frozenset[str]] = {}
     for line in filter(None, map(str.strip, lines.splitlines())):
         language, *words = line.split()
@@ -15,13 +15,14 @@ def read(lines: str) -> Mapping[str, frozenset[str]]:
     return word_lists
 
 
-def _inverted(lists: Mapping[str, frozenset[str]]) -> Mapping[str, tuple[str, ...]]:
-    """By word the languages that have it, in their order."""
+def _invert_lists(lists: Mapping[str, frozenset[str]]) -> Mapping[str, tuple[str, ...]]:
+    """Return languages by word."""
     words = frozenset[str]().union(*lists.values())
     return {word: tuple(language for language, own_words in lists.items() if word in own_words) for word in words}
 
 
-STOP_WORDS: Final = read(
+# Stop words of PostgreSQL's configurations, normalized by the analyzer.
+STOP_WORDS: Final = _parse_lists(
     """
     danish ad af alle alt anden at blev blive bliver da de dem den denne der deres det dette dig din disse dog du
     danish efter eller en end er et for fra ham han hans har havde have hende hendes her hos hun hvad hvis hvor i ikke
@@ -174,8 +175,8 @@ STOP_WORDS: Final = read(
     turkish siz su tum ve veya ya yani
     """  # noqa: RUF001 - Russian and Nepali
 )
-"""Stop words that PostgreSQL's configurations leave out, by configuration, normalized by the analyzer."""
-UNACCENTED: Final = read(
+# Stop words of PostgreSQL, without accents.
+UNACCENTED_STOP_WORDS: Final = _parse_lists(
     """
     danish nar ogsa pa sadan vaere vaeret
     finnish eivat etta han haneen hanella hanelle hanelta hanen hanessa hanesta hanet hanta heidan heidat
@@ -208,8 +209,8 @@ UNACCENTED: Final = read(
     turkish aslinda bazi birkac birsey cok cunku eger hic icin mi nasil nicin sey su tum
     """
 )
-"""Stop words of PostgreSQL's configurations as they read without the accents that its own lists have."""
-FUNCTION_WORDS: Final = read(
+# Most frequent words and question words, by ISO 639-1.
+FUNCTION_WORDS: Final = _parse_lists(
     """
     en the of and to in is that it for was on are with as be at by this from have has which or not what
     en how who where when does an were can do did why will would there their its you your i my we our
@@ -258,9 +259,8 @@ FUNCTION_WORDS: Final = read(
     ga an na agus ar i is le do ag a go tá ní bhí cad conas nuair
     """  # noqa: RUF001 - Turkish has an i without a dot
 )
-"""The most frequent words of each language, by ISO 639-1, those of questions among them."""
-LANGUAGES_OF: Final = _inverted(FUNCTION_WORDS)
-"""The same by word."""
+# Languages by function word.
+LANGUAGES_OF: Final = _invert_lists(FUNCTION_WORDS)
 ISO_639_1: Final = frozenset(
     """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz

@@ -11,10 +11,10 @@ import psycopg
 import structlog
 
 from retrieval.database import partitions
-from retrieval.database.database import UNLIMITED, Database
+from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.errors import StepError
 from retrieval.keywords import languages, posting_blocks, postings, queries
-from retrieval.keywords.queries import FIXED
+from retrieval.keywords.queries import FIXED_PREFIX
 from retrieval.maintenance import queries_upkeep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import Scope
@@ -138,7 +138,7 @@ def index_in_other_language(db: Database, language: str) -> None:
 
 
 def _index_scope(db: Database, partition: int, name: str | None, target: str, language: str) -> None:
-    fixed = None if name is None else languages.fixed(name)
+    fixed = None if name is None else languages.parse_configuration(name)
     last_id, unpacked = "", 0
     while True:
         rows = queries_upkeep.list_next(db, partition, fixed, last_id, DOCUMENTS_PER_TRANSACTION)
@@ -161,12 +161,12 @@ def _index_scope(db: Database, partition: int, name: str | None, target: str, la
 
 def _index_documents(db: Database, partition: int, document_ids: list[str], fixed: str | None, language: str) -> None:
     with db.transaction() as connection:
-        connection.execute(UNLIMITED)
+        connection.execute(UNLIMITED_TRANSACTION)
         locked_ids = queries_upkeep.lock_documents(connection, partition, fixed, document_ids)
         chunks = queries_upkeep.list_chunks(connection, locked_ids)
         words = queries.list_terms(connection, chunks)
         removed = postings.remove_chunks(connection, chunks)
         added = postings.index_chunks(connection, partition, chunks, language)
         postings.forget_unused_terms(connection, partition, words)
-        queries_upkeep.set_language(connection, locked_ids, FIXED + fixed if fixed else language)
+        queries_upkeep.set_language(connection, locked_ids, FIXED_PREFIX + fixed if fixed else language)
         partitions.add_counts(connection, partition, chunks=added[0] - removed[0], terms=added[1] - removed[1])

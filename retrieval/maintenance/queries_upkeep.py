@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.rows import Executor
-from retrieval.keywords.queries import FIXED
+from retrieval.keywords.queries import FIXED_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class NextDocument:
 
 _OTHERS: LiteralString = f"""
     d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-    and case when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
-             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end
+    and case when %(fixed)s::text is null
+             then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED_PREFIX}')
+             else d.keyword_language is distinct from '{FIXED_PREFIX}' || %(fixed)s::text end
 """
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 import structlog
 
 from retrieval import origin
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.metrics import catalog
 from retrieval.metrics.catalog import Metric
 
@@ -59,7 +59,7 @@ def write_counts(db: Database) -> None:
     if counts:
         try:
             db.execute(_ADD, _params(counts))
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             _put_back(counts, error)
 
 
@@ -69,7 +69,7 @@ async def async_write(db: Database) -> None:
     if counts:
         try:
             await db.async_execute(_ADD, _params(counts), plan_once=True)
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             _put_back(counts, error)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from retrieval.database.database import AWAY, HELD, Database
+from retrieval.database.database import LOCK_ERRORS, UNAVAILABLE_ERRORS, Database
 from retrieval.metrics import catalog, counts, queries
 from retrieval.metrics.catalog import Metric
 
@@ -69,7 +69,7 @@ class _Paced:
         try:
             self.rows = read()
             self.read_at = began
-        except HELD as error:
+        except LOCK_ERRORS as error:
             log.warning("metrics.not_read", reason=type(error).__name__)
         finally:
             self._cost = time.monotonic() - began
@@ -104,7 +104,7 @@ class Figures:
             for name, (row_type, statement) in statements.items():
                 read = partial(self._db.fetch, row_type, statement, {"organization": organization})
                 kept.setdefault(name, _Paced()).refresh(read)
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             is_up = False
             log.warning("metrics.database_away", reason=type(error).__name__)
         read_at = time.monotonic()

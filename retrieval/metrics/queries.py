@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from retrieval.database.held import NOT_HELD
+from retrieval.database.held import NOT_BLOCKED
 from retrieval.metrics import catalog
 
 
@@ -72,7 +72,7 @@ _QUEUE: LiteralString = (
                as oldest
     from (
         select r.*, """
-    + NOT_HELD
+    + NOT_BLOCKED
     + """ as may_leave from job_runs r where r.finished_at is null and r.status = 'QUEUED'
     ) r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
     where n.deleted_at is null

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part, Place
+from retrieval.database.pagination import ListPosition, Page, PageRequest
 from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import queries
@@ -145,12 +145,12 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
     return open_namespace(keys, row)
 
 
-async def find_place(db: Database, organization: str, namespace_id: str) -> Place | None:
+async def find_place(db: Database, organization: str, namespace_id: str) -> ListPosition | None:
     """Return the place in lists of a namespace of the organization, deleted or not."""
     statement: LiteralString = (
         "select id, created_at from namespaces where id = %(id)s and organization_id = %(organization)s"
     )
-    return await db.async_fetch_one(Place, statement, {"id": namespace_id, "organization": organization})
+    return await db.async_fetch_one(ListPosition, statement, {"id": namespace_id, "organization": organization})
 
 
 def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
@@ -169,7 +169,7 @@ async def list_part(
     db: Database,
     keys: KeyRing,
     organization: str,
-    part: Part | None = None,
+    part: PageRequest | None = None,
     listing: queries.Listing = queries.NEWEST,
 ) -> Page[NamespaceConfig]:
     """Return all namespaces of a listing, or a part with the cursor of the next."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, LiteralString, NamedTuple, TypeVar
 
 from retrieval.database import pagination
-from retrieval.database.pagination import Aged, Page, Part
+from retrieval.database.pagination import Aged, Page, PageRequest
 from retrieval.database.rows import AsyncExecutor, Params
 
 Order = Literal["newest", "oldest", "name", "documents", "searches"]
@@ -53,10 +53,10 @@ class Listing:
     has_counts: bool = False
     tenant: str | None = None
 
-    def cut(self, items: Sequence[A], part: Part | None) -> Page[A]:
+    def cut(self, items: Sequence[A], part: PageRequest | None) -> Page[A]:
         """Return the page of items that were selected with one more than it holds."""
         if part is None or self.order not in _ORDERS:
-            return pagination.part_cut(items, part)
+            return pagination.cut_page(items, part)
         return pagination.take_page(items, part.size, lambda _: str(int(part.cursor or 0) + part.size))
 
 
@@ -68,7 +68,7 @@ async def list_namespaces(
     row_type: type[R],
     columns: LiteralString,
     organization: str,
-    part: Part | None,
+    part: PageRequest | None,
     listing: Listing,
 ) -> list[R]:
     """List a page of namespaces, and one more if another page follows."""
@@ -79,7 +79,7 @@ async def list_namespaces(
         values |= {"after": None, "limit": None} if part is None else pagination.after_number(part.cursor, part.size)
     else:
         ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
-        values |= pagination.part_by_age(part)
+        values |= pagination.page_params(part)
     listed: LiteralString = "select " + columns + ", " + use + " as use from (select * " + _MATCHED + ") n" + counted
     return await db.async_fetch(row_type, listed + " where true" + ending, values)
 

@@ -1,1 +1,1 @@
-"""Which addresses may be dialled, and which URLs are taken."""
+"""Checks of addresses and URLs."""

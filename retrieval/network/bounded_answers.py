@@ -1,8 +1,4 @@
-"""Response bodies of bounded size for httpx.
-
-Uncompressed bodies are requested and compressed ones refused: a few kilobytes can expand to gigabytes, which the client
-would decompress at once.
-"""
+"""Bound the size and duration of httpx responses."""
 
 from __future__ import annotations
 
@@ -13,42 +9,42 @@ from functools import cache
 from typing import Any
 
 
-def send_bounded(send: Callable[[Any], Any], request: Any, *, most: int, seconds: float | None = None) -> Any:
-    """Send the request and return the response. DecodingError for compressed bodies and those of more than
-    `most` bytes, ReadTimeout for a body that takes longer than `seconds`, however slowly it drips."""
+def send_bounded(send: Callable[[Any], Any], request: Any, *, max_bytes: int, seconds: float | None = None) -> Any:
+    """Send a request. DecodingError above `most` bytes or for compression, ReadTimeout after `seconds`."""
     import httpx
 
+    # Compressed bodies are refused: kilobytes can expand to gigabytes, and httpx decompresses at once.
     request.headers["Accept-Encoding"] = "identity"
     answer = send(request)
-    ends = None if seconds is None else time.monotonic() + seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
     if answer.headers.get("Content-Encoding", "").strip().lower() not in {"", "identity"}:
         answer.close()
         raise httpx.DecodingError("The answer is packed, which was not asked for.", request=request)
-    answer.stream = _stream()(answer.stream, most, ends, request)
+    answer.stream = _stream()(answer.stream, max_bytes, deadline, request)
     return answer
 
 
 @cache
 def bounded_transport() -> type[Any]:
-    """Return a transport with bounded answers: by `most` bytes, and by the time that a request gives one read."""
+    """Return a transport class with a limit of bytes and the read timeout as total."""
 
     from retrieval.network.transport import VendorTransport
 
     class Bounded(VendorTransport):
-        def __init__(self, verify: ssl.SSLContext, *, most: int) -> None:
+        def __init__(self, verify: ssl.SSLContext, *, max_bytes: int) -> None:
             super().__init__(verify)
-            self._most = most
+            self._max_bytes = max_bytes
 
         def handle_request(self, request: Any) -> Any:
             seconds = request.extensions.get("timeout", {}).get("read")
-            return send_bounded(super().handle_request, request, most=self._most, seconds=seconds)
+            return send_bounded(super().handle_request, request, max_bytes=self._max_bytes, seconds=seconds)
 
     return Bounded
 
 
 @cache
 def too_large_error() -> type[Any]:
-    """Return the DecodingError of a body of too many bytes."""
+    """Return the DecodingError of an oversized body."""
     import httpx
 
     class TooLarge(httpx.DecodingError):
@@ -62,11 +58,11 @@ def _stream() -> type[Any]:
     import httpx
 
     class Stream(httpx.SyncByteStream):
-        def __init__(self, inner: Any, most: int, ends: float | None, request: Any) -> None:
-            self._inner, self._most, self._ends, self._request = inner, most, ends, request
+        def __init__(self, inner: Any, max_bytes: int, ends: float | None, request: Any) -> None:
+            self._inner, self._max_bytes, self._ends, self._request = inner, max_bytes, ends, request
 
         def __iter__(self) -> Iterator[bytes]:
-            remaining = self._most
+            remaining = self._max_bytes
             for part in self._inner:
                 remaining -= len(part)
                 if remaining < 0:

@@ -1,4 +1,4 @@
-"""The operator's proxy for requests to public addresses: CONNECT to an address that was resolved and checked here."""
+"""Egress proxy: CONNECT to addresses resolved and checked here."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import structlog
 
 from retrieval.settings import Settings
 
-_HEAD = 16 * 1024
+_MAX_HEAD_BYTES = 16 * 1024
 log = structlog.get_logger()
 
 
 class ProxyRefused(OSError):
-    """The proxy does not open a connection to this address."""
+    """The proxy refused a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """`url`: with its credentials, for libraries that speak with a proxy themselves."""
+    """Egress proxy; `url` has the credentials."""
 
     host: str
     port: int
@@ -35,17 +35,17 @@ class Proxy:
     def open_tunnel(
         self, address: str, port: int, write: Callable[[bytes], object], read: Callable[[int], bytes]
     ) -> None:
-        """Ask for a connection to the address. `write`, `read`: on a connection to the proxy. ProxyRefused."""
-        place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+        """Send CONNECT over a connection to the proxy. Raises ProxyRefused."""
+        target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.authorization:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         write("\r\n".join([*lines, "", ""]).encode())
         head = b""
-        while not head.endswith(b"\r\n\r\n"):  # byte by byte: what follows belongs to the other side
+        while not head.endswith(b"\r\n\r\n"):  # by byte: further bytes belong to the tunnel
             byte = read(1)
             head += byte
-            if not byte or len(head) > _HEAD:
+            if not byte or len(head) > _MAX_HEAD_BYTES:
                 raise ProxyRefused("The egress proxy broke off.")
         status = head.split(b"\r\n", 1)[0].split(b" ")[1:2]
         if not status or not status[0].startswith(b"2"):
@@ -54,7 +54,7 @@ class Proxy:
             raise ProxyRefused(f"The egress proxy answers {code} to CONNECT.")
 
     def connect(self, address: str, port: int, timeout: float | None) -> socket.socket:
-        """Connect to the address through the proxy. OSError."""
+        """Connect to the address through the proxy. Raises OSError."""
         connection = socket.create_connection((self.host, self.port), timeout)
         try:
             self.open_tunnel(address, port, connection.sendall, connection.recv)
@@ -65,7 +65,7 @@ class Proxy:
 
 
 def find_proxy(settings: Settings) -> Proxy | None:
-    """The proxy that the settings name, if any."""
+    """Return the proxy of the settings."""
     url = settings.egress_proxy.get_secret_value() if settings.egress_proxy else ""
     if not url:
         return None

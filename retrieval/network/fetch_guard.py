@@ -1,9 +1,4 @@
-"""The fetch guard: which addresses this service connects to on behalf of users.
-
-The address that is dialled is the one that was checked, so neither spellings nor names that change can lead elsewhere.
-`ipaddress.is_global` is no guard alone: it takes several tunnels and relays for public. The ranges follow IANA's
-registries of special-purpose addresses.
-"""
+"""Fetch guard: resolve host names and check addresses before connections on behalf of users."""
 
 from __future__ import annotations
 
@@ -25,9 +20,9 @@ from retrieval.settings import Settings
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-Dialled = tuple[socket.AddressFamily, tuple[Any, ...]]
+ResolvedAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
-_RESERVED = tuple(
+_RESERVED_RANGES = tuple(
     IPv4Network(text)
     for text in (
         "0.0.0.0/8",
@@ -47,9 +42,10 @@ _RESERVED = tuple(
         "240.0.0.0/4",
     )
 )
-_UNICAST = IPv6Network("2000::/3")
+_UNICAST_RANGE = IPv6Network("2000::/3")
 _RESERVED_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
-_METADATA: tuple[Network, ...] = tuple(
+# Credentials of cloud machines; refused even if allowed by the operator.
+_METADATA_RANGES: tuple[Network, ...] = tuple(
     ip_network(text)
     for text in (
         "169.254.0.0/16",  # AWS, Google, Azure, ECS, EKS and others
@@ -60,72 +56,74 @@ _METADATA: tuple[Network, ...] = tuple(
         "fd20:ce::254/128",  # Google
     )
 )
-"""Where machines of a cloud learn their own credentials: never, whatever an operator allows."""
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
-_ISATAP = (0x00005EFE, 0x02005EFE)
+_ISATAP_IDENTIFIERS = (0x00005EFE, 0x02005EFE)
 
-_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_PORTS = frozenset({80, 443})
-_OTHER_SERVICES = frozenset(
+_NAME_PATTERN = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_NUMBER_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_WEB_PORTS = frozenset({80, 443})
+# Ports above 1023 of other protocols, which could interpret an HTTP request.
+_NON_WEB_PORTS = frozenset(
     {1433, 1521, 1719, 1720, 1723, 2049, 3306, 3659, 4045, 4190, 5060, 5061, 5432, 6000, 6379, 6566, 6665, 6666, 6667}
     | {6668, 6669, 6679, 6697, 9092, 10080, 11211, 27017}
 )
-"""Ports above 1023 on which no web server answers, but other services might take a request for theirs."""
 
 
-class Blocked(Fatal):
-    """An address that this service does not connect to. Its text repeats neither name nor address."""
+class BlockedAddress(Fatal):
+    """Refused address. The message repeats neither name nor address."""
 
 
-_NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME), socket.EAI_FAIL})
-_NOT_TO_BE_HAD = (
+_UNKNOWN_NAME_ERRORS = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME), socket.EAI_FAIL})
+# One message for unknown and internal names, so that nobody can probe internal names.
+_UNREACHABLE_MESSAGE = (
     "The host of the address does not exist, or is not on the public internet; the operator can allow its range with"
     " RETRIEVAL_FETCH_ALLOW."
 )
-"""The same for a name that leads nowhere and for one that leads inside: nobody learns which names there are inside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`allowed`: the operator's ranges beside the public addresses. `own_ports`: of this installation on this machine;
-    `own`: its hosts and ports elsewhere. Its own are refused whatever is allowed."""
+    """Allowed ranges and own addresses, which are always refused."""
 
+    # The checked address itself is dialled, so DNS changes cannot redirect a connection. `is_global` of ipaddress is
+    # not enough: it accepts several tunnels and relays; the ranges follow IANA's registries.
+    # Ranges of the operator, in addition to public addresses.
     allowed: tuple[Network, ...] = ()
+    # Ports of the installation on this machine.
     own_ports: frozenset[int] = frozenset()
-    own: tuple[tuple[str, int], ...] = ()
+    own_hosts: tuple[tuple[str, int], ...] = ()
     proxy: Proxy | None = None
+    # Skip checks: the operator configured the addresses.
     trusting: bool = False
-    """Check nothing: the operator names the addresses."""
-    more_ports: frozenset[int] = frozenset()
-    """Ports of another protocol than HTTP that its client may dial, such as 22 for SFTP."""
+    # Ports of another protocol, such as 22 for SFTP.
+    extra_ports: frozenset[int] = frozenset()
 
-    def resolve(self, host: str, port: int) -> list[Dialled]:
-        """Resolve the name and check each address: one that is not allowed blocks all. OSError: resolution failed."""
+    def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
+        """Resolve and check all addresses. Raises Blocked for any refused address, OSError for a failed lookup."""
         if self.trusting:
-            return [(family, address) for family, _, _, _, address in _looked_up(host, port)]
-        if port not in self.more_ports:
+            return [(family, address) for family, _, _, _, address in _lookup_host(host, port)]
+        if port not in self.extra_ports:
             check_port(port)
         name = canonical_host(host)
         try:
-            infos = _looked_up(name, port)
+            infos = _lookup_host(name, port)
         except socket.gaierror as error:
-            if error.errno in _NO_SUCH_NAME:
-                raise Blocked(_NOT_TO_BE_HAD) from None
+            if error.errno in _UNKNOWN_NAME_ERRORS:
+                raise BlockedAddress(_UNREACHABLE_MESSAGE) from None
             raise
         try:
             for _, _, _, _, socket_address in infos:
                 self._check(ip_address(socket_address[0]), port)
-        except Blocked:
-            if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
+        except BlockedAddress:
+            if ":" in name or _NUMBER_PATTERN.fullmatch(name.rpartition(".")[2]):
                 raise
-            raise Blocked(_NOT_TO_BE_HAD) from None
+            raise BlockedAddress(_UNREACHABLE_MESSAGE) from None
         return [(family, socket_address) for family, _, _, _, socket_address in infos]
 
     def connect(self, host: str, port: int, timeout: float | None = None) -> socket.socket:
-        """A connection to one of the checked addresses, within `timeout` seconds in all. OSError: none answers."""
+        """Connect to a checked address within `timeout` seconds. Raises OSError."""
         error: OSError = OSError("The name leads nowhere.")
-        for family, socket_address, seconds_left in in_turn(self.resolve(host, port), timeout):
+        for family, socket_address, seconds_left in iter_addresses(self.resolve(host, port), timeout):
             if proxy := self.route(socket_address[0]):
                 try:
                     return proxy.connect(socket_address[0], port, seconds_left)
@@ -144,70 +142,71 @@ class Guard:
         raise error
 
     def route(self, address: str) -> Proxy | None:
-        """The proxy through which an address is reached; None: directly, as every private one is."""
+        """Return the proxy for an address; None for a direct connection."""
+        # Private addresses are always reached directly.
         return self.proxy if self.proxy and _is_public(ip_address(address.partition("%")[0])) else None
 
     def check_url(self, url: str) -> None:
-        """Blocked, with the reason, unless every address of the URL's host may be dialled."""
-        host, port = host_and_port(url)
+        """Raise Blocked for a refused URL, Retryable for a failed lookup."""
+        host, port = parse_host_port(url)
         try:
             self.resolve(host, port)
         except OSError as error:
             raise Retryable("The host name of the address cannot be looked up now.") from error
 
     def allows_plainly(self, host: str, port: int) -> bool:
-        """Tell if the name resolves only to ranges that the operator allows. Blocked and OSError as in `resolve`."""
+        """Check that the name resolves only to allowed ranges. Raises Blocked and OSError."""
         resolved = [ip_address(socket_address[0]) for _, socket_address in self.resolve(host, port)]
         return all(any(address in network for network in self.allowed) for address in resolved)
 
     def _check(self, address: Address, port: int) -> None:
-        for reading in _readings(address):
-            if any(reading in network for network in _METADATA):
-                raise Blocked("The address leads to a machine's own metadata, which is never fetched.")
+        for reading in _list_embedded_addresses(address):
+            if any(reading in network for network in _METADATA_RANGES):
+                raise BlockedAddress("The address leads to a machine's own metadata, which is never fetched.")
             if not _is_public(reading) and not any(reading in network for network in self.allowed):
-                raise Blocked(
+                raise BlockedAddress(
                     "The address is not on the public internet; the operator can allow its range with"
                     " RETRIEVAL_FETCH_ALLOW."
                 )
             if self._is_own(reading, port):
-                raise Blocked("The address is one of this service's own, which are never fetched.")
+                raise BlockedAddress("The address is one of this service's own, which are never fetched.")
 
     def _is_own(self, address: Address, port: int) -> bool:
-        if port in self.own_ports and _is_here(address):
+        if port in self.own_ports and _is_local_address(address):
             return True
-        hosts = [host for host, own_port in self.own if own_port == port]
-        return any(_leads_to(host, port, address) for host in hosts)
+        hosts = [host for host, own_port in self.own_hosts if own_port == port]
+        return any(_has_address(host, port, address) for host in hosts)
 
 
-def make_guard(options: Settings, more_ports: frozenset[int] = frozenset()) -> Guard:
-    """The guard that the operator's settings ask for. `more_ports`: of the client's own protocol."""
+def make_guard(options: Settings, extra_ports: frozenset[int] = frozenset()) -> Guard:
+    """Create the guard of the settings. `extra_ports` are ports of the client's protocol."""
     ports = {options.api_port, options.ui_port, options.metrics_port or 0} | (
         set() if options.prefect_api_url else {options.prefect_port}
     )
-    own_ports, hosts = frozenset(ports - {0}), tuple(_own(options))
-    return Guard(tuple(options.fetch_allow), own_ports, hosts, find_proxy(options), more_ports=more_ports)
+    own_ports, hosts = frozenset(ports - {0}), tuple(_list_own_addresses(options))
+    return Guard(tuple(options.fetch_allow), own_ports, hosts, find_proxy(options), extra_ports=extra_ports)
 
 
 def make_trusting_guard(options: Settings) -> Guard | None:
-    """What dials vendors and the operator's endpoints where a proxy is set; None without one."""
+    """Create the guard for vendors and endpoints of the operator; None without proxy."""
     proxy = find_proxy(options)
     return Guard(proxy=proxy, trusting=True) if proxy else None
 
 
 def find_route(options: Settings, url: str | None) -> Proxy | None:
-    """The proxy for a library that speaks with it itself. `url`: the operator's endpoint; None: the vendor's own."""
+    """Return the proxy for a library with own proxy support. `url` None is the vendor's endpoint."""
     guard = make_trusting_guard(options)
     if guard is None or url is None:
         return guard.proxy if guard else None
     try:
-        resolved = guard.resolve(*host_and_port(url))
+        resolved = guard.resolve(*parse_host_port(url))
     except OSError:
         return guard.proxy
     return next((proxy for _, address in resolved if (proxy := guard.route(address[0]))), None)
 
 
-def _own(options: Settings) -> Iterator[tuple[str, int]]:
-    """Return the addresses of other parts of the installation, as far as the settings contain them."""
+def _list_own_addresses(options: Settings) -> Iterator[tuple[str, int]]:
+    """Yield host and port of other parts of the installation."""
     databases = [secret.get_secret_value() for secret in (options.database_url, options.prefect_database_url) if secret]
     databases += [options.egress_proxy.get_secret_value()] if options.egress_proxy else []
     addresses = [options.prefect_api_url or "", options.ui_api_url or ""]
@@ -221,18 +220,19 @@ def _own(options: Settings) -> Iterator[tuple[str, int]]:
             yield parts.hostname, port
 
 
-def _leads_to(host: str, port: int, address: Address) -> bool:
-    """Tell if the host has this address, or both are this machine: a part may listen on all interfaces."""
+def _has_address(host: str, port: int, address: Address) -> bool:
+    """Check for an address of the host, or for this machine on both sides."""
     with suppress(OSError):
-        for _, _, _, _, socket_address in _looked_up(host, port):
+        for _, _, _, _, socket_address in _lookup_host(host, port):
             host_address = ip_address(socket_address[0].partition("%")[0])
-            if host_address == address or (_is_here(host_address) and _is_here(address)):
+            if host_address == address or (_is_local_address(host_address) and _is_local_address(address)):
                 return True
     return False
 
 
-def _is_here(address: Address) -> bool:
-    """Tell if it is an address of this machine: the system binds to no other."""
+def _is_local_address(address: Address) -> bool:
+    """Check for an address of this machine."""
+    # The system binds only to own addresses.
     family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.bind((str(address), 0))
@@ -240,90 +240,92 @@ def _is_here(address: Address) -> bool:
     return False
 
 
-def _looked_up(name: str, port: int) -> list[Any]:
+def _lookup_host(name: str, port: int) -> list[Any]:
     return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
 
-def host_and_port(url: str) -> tuple[str, int]:
-    """Parse the host and port of an http or https URL. Blocked if parsers could disagree about the host."""
+def parse_host_port(url: str) -> tuple[str, int]:
+    """Parse host and port of an http or https URL. Raises Blocked for ambiguous hosts."""
     if re.search(r"[\x00-\x20\x7f-\x9f\\]", url):
-        raise Blocked("The address holds spaces, control characters or backslashes.")
+        raise BlockedAddress("The address holds spaces, control characters or backslashes.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Blocked("The address cannot be read: its host or port is malformed.") from error
+        raise BlockedAddress("The address cannot be read: its host or port is malformed.") from error
     if parts.scheme not in {"http", "https"}:
-        raise Blocked("Only http:// and https:// addresses are fetched.")
+        raise BlockedAddress("Only http:// and https:// addresses are fetched.")
     if not parts.hostname:
-        raise Blocked("The address has no host.")
+        raise BlockedAddress("The address has no host.")
     if "@" in parts.netloc:
-        raise Blocked("The address holds a user name or password.")
+        raise BlockedAddress("The address holds a user name or password.")
     return parts.hostname, port if port is not None else {"http": 80, "https": 443}[parts.scheme]
 
 
 def canonical_host(host: str) -> str:
-    """The one spelling of a name or address that is looked up. Blocked for numbers that are no plain address."""
+    """Normalize a name or address for lookup. Raises Blocked for irregular numbers."""
     name = host.strip("[]") if host.startswith("[") else host
     if ":" in name:
-        return str(_address(name))
+        return str(_parse_address(name))
     if not name.isascii():
         try:
             name = idna.encode(name, uts46=True).decode()
         except (idna.IDNAError, UnicodeError) as error:
-            raise Blocked("The host name cannot be read.") from error
+            raise BlockedAddress("The host name cannot be read.") from error
     name = name.lower().removesuffix(".")
-    if len(name) > 253 or not _NAME.fullmatch(name):
-        raise Blocked("The host name cannot be read.")
-    if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        return str(_address(name))
+    if len(name) > 253 or not _NAME_PATTERN.fullmatch(name):
+        raise BlockedAddress("The host name cannot be read.")
+    if _NUMBER_PATTERN.fullmatch(name.rpartition(".")[2]):
+        return str(_parse_address(name))
     return name
 
 
 def check_port(port: int) -> None:
-    """Blocked for ports where other services than web servers listen."""
-    if port not in _PORTS and (not 1024 <= port <= 65535 or port in _OTHER_SERVICES):
-        raise Blocked("The port of the address is not one of a web server: 80, 443 or above 1023.")
+    """Raise Blocked for ports of other services."""
+    if port not in _WEB_PORTS and (not 1024 <= port <= 65535 or port in _NON_WEB_PORTS):
+        raise BlockedAddress("The port of the address is not one of a web server: 80, 443 or above 1023.")
 
 
-def _address(text: str) -> Address:
+def _parse_address(text: str) -> Address:
     try:
         address = ip_address(text)
     except ValueError as error:
-        raise Blocked("The host is a number, but no plain internet address.") from error
+        raise BlockedAddress("The host is a number, but no plain internet address.") from error
     if isinstance(address, IPv6Address) and address.scope_id:
-        raise Blocked("The address names an interface of this machine.")
+        raise BlockedAddress("The address names an interface of this machine.")
     return address
 
 
-def _readings(address: Address) -> Iterator[Address]:
-    """The address, and each IPv4 address that a tunnel or translator would make of it."""
+def _list_embedded_addresses(address: Address) -> Iterator[Address]:
+    """Yield the address and IPv4 addresses embedded for tunnels and translators."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped:
             yield address.ipv4_mapped
             return
-        yield from _embedded(address)
+        yield from _list_embedded_ipv4(address)
     yield address
 
 
-def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+def _list_embedded_ipv4(address: IPv6Address) -> Iterator[IPv4Address]:
     number = int(address)
     if address.sixtofour:
         yield address.sixtofour
     if address.teredo:
         yield from address.teredo
-    if any(address in network for network in _NAT64) or (number >> 32) & 0xFFFFFFFF in _ISATAP:
+    if any(address in network for network in _NAT64) or (number >> 32) & 0xFFFFFFFF in _ISATAP_IDENTIFIERS:
         yield IPv4Address(number & 0xFFFFFFFF)
 
 
 def _is_public(address: Address) -> bool:
     if isinstance(address, IPv4Address):
-        return not any(address in network for network in _RESERVED)
-    return address in _UNICAST and not any(address in network for network in _RESERVED_6)
+        return not any(address in network for network in _RESERVED_RANGES)
+    return address in _UNICAST_RANGE and not any(address in network for network in _RESERVED_6)
 
 
-def in_turn(addresses: Iterable[Dialled], timeout: float | None) -> Iterator[tuple[socket.AddressFamily, Any, Any]]:
-    """Yield each address with the remaining seconds of the timeout."""
+def iter_addresses(
+    addresses: Iterable[ResolvedAddress], timeout: float | None
+) -> Iterator[tuple[socket.AddressFamily, Any, Any]]:
+    """Yield addresses with the remaining seconds."""
     end = None if timeout is None else time.monotonic() + timeout
     for family, socket_address in addresses:
         seconds_left = None if end is None else end - time.monotonic()

@@ -1,8 +1,4 @@
-"""A proxy of this process, for libraries that take the address of a server but no transport.
-
-A library sends plain HTTP to 127.0.0.1 with the token of its route. The route sends each request on once, over
-connections that the fetch guard dials, with TLS for the server's own name.
-"""
+"""Local proxy for libraries without transport option, guarded by the fetch guard."""
 
 from __future__ import annotations
 
@@ -23,20 +19,22 @@ import httpx
 from retrieval.network.fetch_guard import Guard
 from retrieval.network.transport import Transport, limit_time
 
+# Total time of an exchange.
 EXCHANGE_SECONDS = 120.0
-"""How long the server may take for an exchange in all."""
+# Time limit for the library: the route's limit ends first.
 LIBRARY_SECONDS = EXCHANGE_SECONDS + 60
-"""The time limit to set in the library: the route's own limits end first."""
 IDLE_SECONDS = 30.0
-_TOKEN = "Proxy-Authorization"  # noqa: S105 - libraries leave the value of this header out of their logs
-_FAILURE = "Guard-Failure"
-_FAILED = 599
-_OF_THE_HOP = frozenset({"accept-encoding", "connection", "content-length", "host", "keep-alive", _TOKEN.lower()})
-_ANSWERED = frozenset({"content-type", "retry-after"})
+_TOKEN_HEADER = "Proxy-Authorization"  # noqa: S105 - libraries leave the value of this header out of their logs
+_FAILURE_HEADER = "Guard-Failure"
+_FAILED_STATUS = 599
+_HOP_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "host", "keep-alive", _TOKEN_HEADER.lower()}
+)
+_RESPONSE_HEADERS = frozenset({"content-type", "retry-after"})
 
 
-class Unavailable(Exception):
-    """An answer with a status for which libraries repeat a request by themselves."""
+class ServerUnavailable(Exception):
+    """Response with a status that libraries retry."""
 
     def __init__(self, answer: httpx.Response) -> None:
         super().__init__(f"The server answers {answer.status_code}.")
@@ -44,32 +42,33 @@ class Unavailable(Exception):
 
 
 class Route:
-    """The way to one server. `url`, `headers`: for the library; `seconds`: of each step; `most`: bytes of an answer."""
+    """Route to a server, with `url` and `headers` for the library."""
 
-    def __init__(self, base_url: str, guard: Guard, *, verify: ssl.SSLContext, seconds: float, most: int) -> None:
+    # The library sends plain HTTP to 127.0.0.1 with a token; the route adds TLS for the server's name.
+    def __init__(self, base_url: str, guard: Guard, *, verify: ssl.SSLContext, seconds: float, max_bytes: int) -> None:
         self._base_url = base_url
-        self._transport = Transport(guard, verify=verify, most=most)
+        self._transport = Transport(guard, verify=verify, max_bytes=max_bytes)
         self._timeouts = httpx.Timeout(seconds).as_dict()
         self._numbers = count(1)
         self._failures: dict[str, Exception] = {}
-        server = _server(os.getpid())
+        server = _start_server(os.getpid())
         name, self._secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        self.headers = {_TOKEN: f"Bearer {name}.{self._secret}"}
+        self.headers = {_TOKEN_HEADER: f"Bearer {name}.{self._secret}"}
         server.routes[name] = self
 
     def find_failure(self, headers: Mapping[str, str]) -> Exception | None:
-        """Return, once, why a request failed. `headers`: of the answer that the library received."""
-        return self._failures.pop(headers.get(_FAILURE.lower(), ""), None)
+        """Return the error of a failed request, once, by the response headers."""
+        return self._failures.pop(headers.get(_FAILURE_HEADER.lower(), ""), None)
 
     def close(self) -> None:
         self._transport.close()
 
-    def admits(self, secret: str) -> bool:
+    def is_authorized(self, secret: str) -> bool:
         return hmac.compare_digest(secret.encode(), self._secret.encode())
 
     def send(self, method: str, path: str, headers: dict[str, str], content: bytes) -> httpx.Response:
-        """Send the request on and read the answer. httpx.HTTPError, Blocked or Unavailable."""
+        """Send a request and read the response. Raises httpx.HTTPError, Blocked or Unavailable."""
         url, extensions = f"{self._base_url}{path}", {"timeout": self._timeouts}
         request = httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
         with limit_time(EXCHANGE_SECONDS):
@@ -79,11 +78,11 @@ class Route:
             finally:
                 answer.close()
         if answer.status_code in {408, 425, 429} or answer.status_code >= 500:
-            raise Unavailable(answer)
+            raise ServerUnavailable(answer)
         return answer
 
     def keep_failure(self, error: Exception) -> str:
-        """Keep the error for `find_failure`, and return its number."""
+        """Store the error for `find_failure` and return its number."""
         number = str(next(self._numbers))
         self._failures[number] = error
         return number
@@ -99,7 +98,8 @@ class _Server(ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, name="guard-proxy", daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
-        """The library left before its answer, and reports that itself."""
+        # The library reports a broken connection itself.
+        pass
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,40 +114,40 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self) -> None:
         route = self._route()
         if route is None or not self.path.startswith("/"):
-            self.close_connection = True  # the body was not read
+            self.close_connection = True  # the body is unread
             self._answer(407 if route is None else 400, {"Connection": "close"})
             return
         content = self._read_body()
         if content is None:
             return
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP}
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_HEADERS}
         try:
             answer = route.send(self.command, self.path, headers, content)
-        except Exception as error:  # noqa: BLE001 - raised again where the library was called
-            self._answer(_FAILED, {_FAILURE: route.keep_failure(error)})
+        except Exception as error:  # noqa: BLE001 - raised again by the caller of the library
+            self._answer(_FAILED_STATUS, {_FAILURE_HEADER: route.keep_failure(error)})
         else:
-            passed = {name: value for name, value in answer.headers.items() if name in _ANSWERED}
+            passed = {name: value for name, value in answer.headers.items() if name in _RESPONSE_HEADERS}
             self._answer(answer.status_code, passed, answer.content)
 
     do_DELETE = do_GET = do_POST = _forward  # noqa: N815 - the names that http.server calls
 
     def _read_body(self) -> bytes | None:
-        """Read the body; None, and no further request of the connection, if its length is not certain."""
+        """Read the body; None after an ambiguous or short length, with the connection closed."""
         lengths = self.headers.get_all("Content-Length", ["0"])
         if len(lengths) > 1 or not lengths[0].isdecimal() or "Transfer-Encoding" in self.headers:
             self.close_connection = True
             self._answer(411, {"Connection": "close"})
             return None
         content = self.rfile.read(int(lengths[0]))
-        if len(content) < int(lengths[0]):  # the library left
+        if len(content) < int(lengths[0]):  # the library disconnected
             self.close_connection = True
             return None
         return content
 
     def _route(self) -> Route | None:
-        name, _, secret = self.headers.get(_TOKEN, "").removeprefix("Bearer ").partition(".")
+        name, _, secret = self.headers.get(_TOKEN_HEADER, "").removeprefix("Bearer ").partition(".")
         route = self.server.routes.get(name)
-        return route if route is not None and route.admits(secret) else None
+        return route if route is not None and route.is_authorized(secret) else None
 
     def _answer(self, status: int, headers: Mapping[str, str], content: bytes = b"") -> None:
         self.send_response(status)
@@ -158,6 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @lru_cache(maxsize=1)
-def _server(_process_id: int) -> _Server:
-    """The server of this process. A process that was forked has none of its parent's threads, so it starts its own."""
+def _start_server(_process_id: int) -> _Server:
+    """Start the server of this process."""
+    # A forked process has none of the parent's threads and starts its own.
     return _Server()

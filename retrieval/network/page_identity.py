@@ -1,4 +1,4 @@
-"""Identity of web pages: one spelling of an address (RFC 3986, 6.2), without session and tracking parameters."""
+"""Normalize web page URLs (RFC 3986, 6.2), without session and tracking parameters."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SESSION_PARAMETER: Final = re.compile(
 # Sites use these for pages of their own, too: they count as sessions only with the value of one.
 _AMBIGUOUS_PARAMETER: Final = re.compile(r"s|sid|sess(?:ion)?(?:_?id)?", re.IGNORECASE)
 _SESSION_VALUE: Final = re.compile(r"(?=.*\d)(?=.*[a-z])([0-9a-f]{8,}|[0-9a-z_,-]{16,})", re.IGNORECASE)
-_COOKIELESS: Final = re.compile(r"/(?:\([A-Z]\([0-9a-z_-]{16,}\)\))+(?=/)", re.IGNORECASE)  # of ASP.NET
-_ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
-_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_SAFE: Final = "%/:@!$&'()*+,;=?[]"
+_SESSION_SEGMENT: Final = re.compile(r"/(?:\([A-Z]\([0-9a-z_-]{16,}\)\))+(?=/)", re.IGNORECASE)  # of ASP.NET
+_ESCAPE_PATTERN: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
+_UNRESERVED_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_SAFE_CHARACTERS: Final = "%/:@!$&'()*+,;=?[]"
 
 
 def page_key(url: str) -> str:
-    """Return the one spelling of an http or https address; of anything else, the address without its fragment."""
+    """Normalize an http or https URL; other URLs only lose the fragment."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -47,12 +47,12 @@ def page_key(url: str) -> str:
     host = f"[{host}]" if ":" in host else host
     netloc = host if port in (None, DEFAULT_PORTS[parts.scheme]) else f"{host}:{port}"
     path = _without_dots(_normalize(parts.path.replace("\\", "/") or "/"))
-    path = _COOKIELESS.sub("", _without_sessions(path))
-    return parts._replace(netloc=netloc, path=path, query=_query(parts.query), fragment="").geturl()
+    path = _SESSION_SEGMENT.sub("", _without_sessions(path))
+    return parts._replace(netloc=netloc, path=path, query=_normalize_query(parts.query), fragment="").geturl()
 
 
 def ascii_host(name: str) -> str:
-    """Return a host in any script as it is dialled, so that both spellings are one."""
+    """Encode an international host name (IDNA)."""
     name = name.removesuffix(".")
     try:
         return name if name.isascii() else idna.encode(name, uts46=True).decode()
@@ -61,19 +61,19 @@ def ascii_host(name: str) -> str:
 
 
 def _normalize(text: str) -> str:
-    """Decode escapes of unreserved characters, and escape what an address does not contain."""
+    """Decode escapes of unreserved characters and encode invalid ones."""
 
     def decode(escape: re.Match[str]) -> str:
         if not escape[1]:
             return "%25"
         character = chr(int(escape[1], 16))
-        return character if character in _UNRESERVED else escape[0].upper()
+        return character if character in _UNRESERVED_CHARACTERS else escape[0].upper()
 
-    return quote(_ESCAPED.sub(decode, text), safe=_SAFE, errors="replace")
+    return quote(_ESCAPE_PATTERN.sub(decode, text), safe=_SAFE_CHARACTERS, errors="replace")
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..`; escaped dots count, because they are decoded before."""
+    """Resolve `.` and `..`, after decoding."""
     segments = list[str]()
     for segment in path.split("/"):
         if segment == ".." and len(segments) > 1:
@@ -88,17 +88,17 @@ def _without_sessions(path: str) -> str:
     if ";" not in path:
         return path
     segments = [segment.split(";") for segment in path.split("/")]
-    return "/".join(";".join([name, *(part for part in parts if _counts(part))]) for name, *parts in segments)
+    return "/".join(";".join([name, *(part for part in parts if _identifies_page(part))]) for name, *parts in segments)
 
 
-def _query(query: str) -> str:
-    """Order the parameters by name; those of one name keep their order."""
-    parameters = [_normalize(part).replace("%20", "+") for part in query.split("&") if part and _counts(part)]
+def _normalize_query(query: str) -> str:
+    """Sort parameters by name, stable within a name."""
+    parameters = [_normalize(part).replace("%20", "+") for part in query.split("&") if part and _identifies_page(part)]
     return "&".join(sorted(parameters, key=lambda part: part.partition("=")[0]))
 
 
-def _counts(parameter: str) -> bool:
-    """Tell whether a parameter belongs to the page."""
+def _identifies_page(parameter: str) -> bool:
+    """Check for a parameter of the page itself."""
     name, _, value = parameter.partition("=")
     if TRACKING_PARAMETER.fullmatch(name) or SESSION_PARAMETER.fullmatch(name):
         return False

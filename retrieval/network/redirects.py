@@ -1,4 +1,4 @@
-"""Allowed redirect targets after an authorization: no open redirect, no script, no look-alike."""
+"""Check redirect targets after an authorization."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.network import service_urls
 
-FIELD = "clientRedirectUrl"
-_LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+FIELD_NAME = "clientRedirectUrl"
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 def check_redirect(url: str, hosts: Sequence[str] = ()) -> None:
-    """INVALID_REQUEST unless `url` is https, or http on this machine. `hosts`: those allowed; any if there are none."""
+    """Raise INVALID_REQUEST unless `url` is https or local http, and of an allowed host if any are configured."""
     try:
         parts = service_urls.require_url(url, ("https", "http"))
     except ValueError as error:
         raise _refused(str(error)) from error
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    if parts.scheme != "https" and host not in _LOCAL:
+    if parts.scheme != "https" and host not in _LOCAL_HOSTS:
         raise _refused("must begin with https://, or http:// on localhost")
     if hosts and host not in {allowed.lower() for allowed in hosts}:
         raise _refused("names a host that this service does not redirect to; its operator keeps the list")
 
 
 def redirect_target(url: str, connection_id: str, status: str) -> str:
-    """`url` with the two parameters that the browser brings along, and no others of these names."""
+    """Return the URL with `connectionId` and `status` set."""
     parts = urlsplit(url)
     own_parameters = {"connectionId": connection_id, "status": status}
     parameters = [
@@ -36,4 +36,4 @@ def redirect_target(url: str, connection_id: str, status: str) -> str:
 
 
 def _refused(why: str) -> ServiceError:
-    return ServiceError(ErrorCode.INVALID_REQUEST, f"{FIELD} {why}.", field=FIELD, reason="not_allowed")
+    return ServiceError(ErrorCode.INVALID_REQUEST, f"{FIELD_NAME} {why}.", field=FIELD_NAME, reason="not_allowed")

@@ -1,4 +1,4 @@
-"""Checks of service URLs that people enter: endpoints, sign-in pages, redirects."""
+"""Check service URLs: endpoints, sign-in pages, redirects."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import re
 from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
-MOST_CHARACTERS = 2048
-_PLAIN = re.compile(r"[!#-&(-;=?-\[\]^_a-z{|}~]+")
-"""Printable ASCII without quotes, angle brackets, backslashes and backticks."""
+MAX_CHARACTERS = 2048
+# Printable ASCII without quotes, angle brackets, backslashes and backticks.
+_PLAIN_PATTERN = re.compile(r"[!#-&(-;=?-\[\]^_a-z{|}~]+")
 
-_PLACE = re.compile(
+_HOST_PATTERN = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*)(?::\d{1,5})?"
 )
 
 
 def require_url(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
-    """Parse a complete URL with a host and without misleading parts. ValueError has the problem.
-
-    The message continues after the field's name and does not repeat the address.
-    """
-    if len(text) > MOST_CHARACTERS or not _PLAIN.fullmatch(text) or "#" in text:
+    """Parse a complete, unambiguous URL. Raises ValueError with the problem."""
+    # Messages follow the field's name and never repeat the URL.
+    if len(text) > MAX_CHARACTERS or not _PLAIN_PATTERN.fullmatch(text) or "#" in text:
         raise ValueError(
-            f"must be a whole URL of at most {MOST_CHARACTERS} printable ASCII characters, without quotes and fragment"
+            f"must be a whole URL of at most {MAX_CHARACTERS} printable ASCII characters, without quotes and fragment"
         )
     try:
         parts = urlsplit(text)
@@ -33,13 +31,13 @@ def require_url(text: str, schemes: Collection[str] = ("https",)) -> SplitResult
         raise ValueError("must not hold a user name or password")
     if parts.scheme not in schemes:
         raise ValueError("must begin with " + " or ".join(f"{scheme}://" for scheme in schemes))
-    if port == 0 or not _PLACE.fullmatch(parts.netloc.lower()):
+    if port == 0 or not _HOST_PATTERN.fullmatch(parts.netloc.lower()):
         raise ValueError("must name a host, an international one in its ASCII form")
     return parts
 
 
 def require_service(text: str) -> None:
-    """Form of `require` for a service over http or https; without a scheme https is assumed."""
+    """Check a service URL over http or https; https without a scheme."""
     parts = require_url(text if "://" in text else f"https://{text}", ("https", "http"))
     if "?" in text or parts.query:
         raise ValueError("must not hold a query")

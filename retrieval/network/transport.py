@@ -1,4 +1,4 @@
-"""An httpx transport whose connections are all dialled by the fetch guard."""
+"""httpx transports over connections of the fetch guard."""
 
 from __future__ import annotations
 
@@ -15,36 +15,32 @@ import httpx
 
 from retrieval.network.bounded_answers import send_bounded
 from retrieval.network.egress import Proxy, ProxyRefused
-from retrieval.network.fetch_guard import Guard, in_turn, make_trusting_guard
+from retrieval.network.fetch_guard import Guard, iter_addresses, make_trusting_guard
 from retrieval.settings import load_settings
 
-_ends: ContextVar[float | None] = ContextVar("ends", default=None)
+_deadline: ContextVar[float | None] = ContextVar("ends", default=None)
 
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Limit the total time that this thread sends and receives in the block, however slowly the server drips.
-
-    httpx has timeouts of single reads only: a header of one byte a second would never exceed one.
-    """
-    token = _ends.set(time.monotonic() + seconds)
+    """Limit the total time of a thread's exchanges in the block."""
+    # httpx limits single reads only: a byte per second would never time out.
+    token = _deadline.set(time.monotonic() + seconds)
     try:
         yield
     finally:
-        _ends.reset(token)
+        _deadline.reset(token)
 
 
 @lru_cache(maxsize=1)
-def _trusted() -> ssl.SSLContext:
-    """Reading all certificates takes a while, and they are the same for everybody."""
+def _load_trust_store() -> ssl.SSLContext:
+    # Loading all certificates takes a while.
     return httpx.create_ssl_context(trust_env=False)
 
 
+# `httpx.HTTPTransport` accepts no network backend.
 class Transport(httpx.BaseTransport):
-    """Send requests over connections that the guard dials. `httpx.HTTPTransport` takes no network backend.
-
-    most: bytes of an answer (`retrieval.network.bounded_answers`). DecodingError for what is larger or packed.
-    """
+    """Send requests over guarded connections. DecodingError above `max_bytes`."""
 
     def __init__(
         self,
@@ -53,23 +49,25 @@ class Transport(httpx.BaseTransport):
         verify: Any = True,
         retries: int = 0,
         limits: httpx.Limits | None = None,
-        most: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         limits = limits or httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
-        self._most = most
+        self._max_bytes = max_bytes
         self._connections = httpcore.ConnectionPool(
-            ssl_context=_trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False),
+            ssl_context=_load_trust_store()
+            if verify is True
+            else httpx.create_ssl_context(verify=verify, trust_env=False),
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
             keepalive_expiry=limits.keepalive_expiry,
             retries=retries,
-            network_backend=Backend(guarded),
+            network_backend=GuardedBackend(guarded),
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if self._most is None:
+        if self._max_bytes is None:
             return self._send(request)
-        return cast("httpx.Response", send_bounded(self._send, request, most=self._most))
+        return cast("httpx.Response", send_bounded(self._send, request, max_bytes=self._max_bytes))
 
     def close(self) -> None:
         self._connections.close()
@@ -85,13 +83,15 @@ class Transport(httpx.BaseTransport):
         )
         try:
             answer = self._connections.handle_request(request_to_send)
-        except _ERRORS as error:
+        except _HTTPCORE_ERRORS as error:
             raise _httpx_error(error) from error
-        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions)
+        return httpx.Response(
+            answer.status, headers=answer.headers, stream=_ResponseBody(answer), extensions=answer.extensions
+        )
 
 
 class VendorTransport(httpx.BaseTransport):
-    """Requests to vendors and to endpoints that the operator names: through RETRIEVAL_EGRESS_PROXY where it is set."""
+    """Transport for vendors and endpoints of the operator, through RETRIEVAL_EGRESS_PROXY."""
 
     def __init__(self, verify: ssl.SSLContext) -> None:
         guard = make_trusting_guard(load_settings())
@@ -106,8 +106,8 @@ class VendorTransport(httpx.BaseTransport):
         self._inner.close()
 
 
-class _Body(httpx.SyncByteStream):
-    """Body of an answer as it arrives; closing it frees the connection."""
+class _ResponseBody(httpx.SyncByteStream):
+    """Streamed body; closing frees the connection."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
@@ -115,15 +115,15 @@ class _Body(httpx.SyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from cast("Iterable[bytes]", self._answer.stream)
-        except _ERRORS as error:
+        except _HTTPCORE_ERRORS as error:
             raise _httpx_error(error) from error
 
     def close(self) -> None:
         self._answer.close()
 
 
-# Both libraries name the errors alike. Other errors, such as `Blocked`, pass unchanged.
-_ERRORS = (
+# Errors have the same names in both libraries. Others, such as `Blocked`, pass unchanged.
+_HTTPCORE_ERRORS = (
     httpcore.TimeoutException,
     httpcore.NetworkError,
     httpcore.ProxyError,
@@ -137,8 +137,8 @@ def _httpx_error(error: Exception) -> httpx.TransportError:
     return kind(str(error))
 
 
-class Backend(httpcore.NetworkBackend):
-    """Dials the numbers that the guard has checked; no name reaches the system after that."""
+class GuardedBackend(httpcore.NetworkBackend):
+    """Network backend for checked addresses only."""
 
     def __init__(self, guarded: Guard) -> None:
         self._guard = guarded
@@ -157,21 +157,27 @@ class Backend(httpcore.NetworkBackend):
             checked = self._guard.resolve(host, port)
         except OSError as failed:
             raise httpcore.ConnectError("The host name cannot be resolved.") from failed
-        for _, socket_address, seconds_left in in_turn(checked, _left(timeout, httpcore.ConnectTimeout)):
+        for _, socket_address, seconds_left in iter_addresses(
+            checked, _remaining_seconds(timeout, httpcore.ConnectTimeout)
+        ):
             proxy = self._guard.route(socket_address[0])
-            place, at_port = (proxy.host, proxy.port) if proxy else (socket_address[0], port)
+            dial_host, dial_port = (proxy.host, proxy.port) if proxy else (socket_address[0], port)
             try:
-                stream = Stream(self._system.connect_tcp(place, at_port, seconds_left, local_address, socket_options))
+                stream = DeadlineStream(
+                    self._system.connect_tcp(dial_host, dial_port, seconds_left, local_address, socket_options)
+                )
                 return _open_tunnel(proxy, stream, socket_address[0], port, timeout) if proxy else stream
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failed:
                 error = failed
         raise error
 
 
-def _open_tunnel(proxy: Proxy, stream: Stream, address: str, port: int, timeout: float | None) -> Stream:
+def _open_tunnel(
+    proxy: Proxy, stream: DeadlineStream, address: str, port: int, timeout: float | None
+) -> DeadlineStream:
     try:
         proxy.open_tunnel(
-            address, port, lambda head: stream.write(head, timeout), lambda most: stream.read(most, timeout)
+            address, port, lambda head: stream.write(head, timeout), lambda max_bytes: stream.read(max_bytes, timeout)
         )
     except ProxyRefused as error:
         stream.close()
@@ -182,17 +188,17 @@ def _open_tunnel(proxy: Proxy, stream: Stream, address: str, port: int, timeout:
     return stream
 
 
-class Stream(httpcore.NetworkStream):
-    """A connection that enforces the deadline set by `limit_time`."""
+class DeadlineStream(httpcore.NetworkStream):
+    """Connection with the deadline of `limit_time`."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+        return self._inner.read(max_bytes, _remaining_seconds(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left(timeout, httpcore.WriteTimeout))
+        self._inner.write(buffer, _remaining_seconds(timeout, httpcore.WriteTimeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -200,15 +206,15 @@ class Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        seconds_left = _left(timeout, httpcore.ConnectTimeout)
-        return Stream(self._inner.start_tls(ssl_context, server_hostname, seconds_left))
+        seconds_left = _remaining_seconds(timeout, httpcore.ConnectTimeout)
+        return DeadlineStream(self._inner.start_tls(ssl_context, server_hostname, seconds_left))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
 
 
-def _left(timeout: float | None, late: type[Exception]) -> float | None:
-    ends = _ends.get()
+def _remaining_seconds(timeout: float | None, late: type[Exception]) -> float | None:
+    ends = _deadline.get()
     if ends is None:
         return timeout
     seconds_left = ends - time.monotonic()

@@ -1,20 +1,20 @@
-"""Validation and normalization of web page URLs."""
+"""Validate web page URLs."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import urlsplit
 
-MOST_CHARACTERS = 2048
+MAX_CHARACTERS = 2048
 DEFAULT_PORTS = {"http": 80, "https": 443}
-_UNUSABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+_INVALID_CHARACTERS = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 
 def tidy_url(address: str) -> str:
-    """Return the address without its fragment. ValueError has the problem, without repeating the address."""
-    if len(address) > MOST_CHARACTERS:
-        raise ValueError(f"is longer than {MOST_CHARACTERS} characters")
-    if _UNUSABLE.search(address):
+    """Return the URL without fragment. ValueError has the problem, without the URL."""
+    if len(address) > MAX_CHARACTERS:
+        raise ValueError(f"is longer than {MAX_CHARACTERS} characters")
+    if _INVALID_CHARACTERS.search(address):
         raise ValueError("holds spaces, control characters or backslashes; encode them with %")
     try:
         parts = urlsplit(address)
@@ -31,7 +31,7 @@ def tidy_url(address: str) -> str:
 
 
 def site_of(url: str) -> str:
-    """Return the host and port of an http or https URL, such as `example.com:443`; "" if it cannot be read."""
+    """Return host and port, such as `example.com:443`; "" if invalid."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removesuffix("."), parts.port
@@ -43,6 +43,6 @@ def site_of(url: str) -> str:
 
 
 def site_name(url: str) -> str:
-    """Return the host of a URL for display, with its port unless that is the default of the scheme."""
+    """Return the host for display, with a non-default port."""
     default = DEFAULT_PORTS.get(url.partition(":")[0].lower(), 443)
     return site_of(url).removesuffix(f":{default}")

@@ -1,4 +1,4 @@
-"""The ports that connectors implement (`sources`, `stores`, `rerankers`), and the `values` that travel through them."""
+"""Protocols of connectors (`sources`, `stores`, `rerankers`) and their `values`."""
 
 from typing import TYPE_CHECKING
 

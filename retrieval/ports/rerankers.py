@@ -1,4 +1,4 @@
-"""The port of rerankers: models that read a query and a text together. Others import it from `retrieval.ports`."""
+"""Protocols of rerankers. Import from `retrieval.ports`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,23 @@ from typing import Protocol, runtime_checkable
 
 
 class Reranker(Protocol):
-    """A cross-encoder, here or at a vendor. Safe to use from several threads."""
+    """Thread-safe cross-encoder, local or hosted."""
 
     def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
-        """Score how well each text answers the query, in [0, 1], in the order of the texts.
-
-        Fatal or Retryable; Skippable if the texts are at fault.
-
-        `seconds`: how long it may take; a call that is late may go on for as long again.
-        """
+        """Score texts in [0, 1], in order. Raises Fatal, Retryable, or Skippable for unreadable texts."""
+        # `seconds` limits the wait; a late call may occupy a thread for as long again.
         ...
 
     def check(self) -> None:
-        """Raise Fatal or Retryable unless one text can be scored now."""
+        """Raise Fatal or Retryable unless a text can be scored."""
         ...
 
 
 @runtime_checkable
 class Adding(Protocol):
-    """A reranker whose score is added to that of the search instead of taking its place."""
+    """Reranker with a score to add to the search score."""
 
+    # Relative to 1 for the search score.
     weight: float
-    """Of its score, beside 1 for the score of the search."""
+    # Limit of texts per query.
     most: int
-    """The best texts that it reads, at most."""

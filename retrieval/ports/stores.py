@@ -1,4 +1,4 @@
-"""The port of vector stores, and the values that travel through it. Others import them from `retrieval.ports`."""
+"""Protocol of vector stores. Import from `retrieval.ports`."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One embedded chunk for a vector store. `id` is `document#generation#index`."""
+    """Embedded chunk. `id` is `document#generation#index`."""
 
     id: str
     document_id: str
     values: Sequence[float]
+    # Filter values for external stores (`retrieval.documents.vector_metadata`).
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """What a store that cannot ask our tables filters by, see `retrieval.documents.vector_metadata`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A hit of a vector store. `score`: cosine similarity."""
+    """Nearest vector with its cosine."""
 
     id: str
     score: float
 
 
 class VectorStore(Protocol):
-    """The vectors of one namespace. Vectors of two scopes are never in the same partition of it."""
+    """Vectors of a namespace, partitioned by scope."""
 
+    # True for a filter by labels, False for a filter by our tables.
     labelled: bool
-    """Whether it filters by the labels that come with the vectors; otherwise it asks our own tables."""
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None: ...
 
@@ -47,37 +47,34 @@ class VectorStore(Protocol):
         where: DocumentFilter | None = None,
         viewer: Viewer | None = None,
     ) -> list[Match]:
-        """The `top_k` nearest, best first. `where` narrows by document, and `viewer` by who may see it, where the store
-        can; callers filter again."""
+        """Return the `top_k` nearest, best first. Stores may filter only in part; callers filter again."""
         ...
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Remove by id; unknown ids are no error."""
+        """Delete vectors by id; ignores unknown ids."""
         ...
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
 
     def misfits(self, scope: Scope) -> Iterator[str]:
-        """Ids of vectors of other dimensions than the namespace's, where a store can hold such."""
+        """List ids of vectors with wrong dimensions."""
         ...
 
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Those of the ids, all written before, that cannot be read back yet; none in a store that shows all at once.
-
-        A vector of length 0 has no direction: a store may leave it out, and never counts it here.
-        """
+        """Return written ids not readable yet."""
+        # Zero vectors have no direction: a store may omit them and never counts them.
         ...
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
-        """Give all vectors of a document new labels; `ids` are those that a search may show."""
+        """Replace the labels of all vectors of a document; `ids` are the visible ones."""
         ...
 
     def drop(self, scope: Scope) -> None:
-        """Remove everything of the scope."""
+        """Delete all vectors of a scope."""
         ...
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
-        """Keep a growing scope fast; called periodically. Retryable if it did not finish in time."""
+        """Optimize a growing scope; called periodically. Raises Retryable if unfinished."""
         ...
 
     def check(self) -> None: ...

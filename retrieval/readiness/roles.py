@@ -39,8 +39,8 @@ def write_problem(db: Database) -> str | None:
         with db.transaction() as connection:
             for statement, values in _WRITES:
                 connection.execute(statement, values)
-    except disk_full.UNWRITABLE as error:
-        return disk_full.full_disk_reason(error) or disk_full.READS_ONLY
+    except disk_full.WRITE_ERRORS as error:
+        return disk_full.full_disk_reason(error) or disk_full.READ_ONLY_MESSAGE
     return None
 
 
@@ -50,8 +50,8 @@ async def async_write_problem(db: Database) -> str | None:
         async with db.async_transaction() as connection:
             for statement, values in _WRITES:
                 await connection.async_execute(statement, values)
-    except disk_full.UNWRITABLE as error:
-        return disk_full.full_disk_reason(error) or disk_full.READS_ONLY
+    except disk_full.WRITE_ERRORS as error:
+        return disk_full.full_disk_reason(error) or disk_full.READ_ONLY_MESSAGE
     return None
 
 
@@ -108,8 +108,8 @@ def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
         return NOT_MIGRATED
     if revision == newest or (revision > newest and is_newer_fine):
         return None
-    if revision < revisions.BASELINE:
-        return f"The database's schema, {revision}, {revisions.MOVE}."
+    if revision < revisions.BASELINE_REVISION:
+        return f"The database's schema, {revision}, {revisions.UPGRADE_ADVICE}."
     if revision < newest:
         return f"The database has schema {revision}, this version needs {newest}: run `retrieval migrate`."
     return (

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from retrieval.database.database import Database
-from retrieval.database.held import NOT_HELD
+from retrieval.database.held import NOT_BLOCKED
 from retrieval.jobs.notifications import LISTENER
 from retrieval.readiness import dispatch
 from retrieval.readiness.dispatch import Dispatch
@@ -76,7 +76,7 @@ _READ: LiteralString = (
     + """
     waits as (
         select r.created_at, """
-    + NOT_HELD
+    + NOT_BLOCKED
     + """ as may_leave from job_runs r join part on part.id = r.partition_id
         where r.finished_at is null and r.status = 'QUEUED'
     )

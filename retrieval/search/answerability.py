@@ -1,15 +1,8 @@
-"""Answerability: how probable it is that what a search found answers its query.
+"""Estimate the probability that search results answer the query, by a logistic model per side.
 
-The evidence is a logistic model over a few features of the candidates, one model for each way to search:
-
-    nearest   semantic score of the candidate that is nearest by meaning
-    lead      how much nearer it is than the ten nearest are on average; fewer are made up to ten by unrelated texts
-    share     best BM25 score as a share of what a chunk with all words of the query could have; words that no chunk has
-              count among them
-
-Candidates are chunks that the viewer may see, and weights of words are those of the scores, so documents that are
-hidden from the viewer change nothing. `bench.answerable` fits the models on public collections; an evaluation with
-questions that nothing answers fits the scale and the offset of a namespace (`retrieval.evaluations.calibration`).
+nearest   semantic score of the nearest candidate
+lead      difference of `nearest` and the mean of the ten nearest
+share     best BM25 score as a share of the score of a chunk with all words of the query
 """
 
 from __future__ import annotations
@@ -19,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from retrieval.keywords.bm25_scorer import Terms
-from retrieval.search.answerability_models import MODELS
-from retrieval.search.queries import HALF, Candidate
+from retrieval.keywords.bm25_scorer import QueryTerms
+from retrieval.search.answerability_models import SIDE_MODELS
+from retrieval.search.queries import BM25_HALF_SCORE, Candidate
 
-Way = Literal["semantic", "keyword", "hybrid"]
+SearchSide = Literal["semantic", "keyword", "hybrid"]
 
-PUBLIC: Final = "fitted on public sets"
+PUBLIC_BASIS: Final = "fitted on public sets"
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Scale and offset of the evidence, from an evaluation with so many questions."""
+    """Scale and offset of the evidence, fitted by an evaluation."""
 
     scale: float
     offset: float
@@ -44,7 +37,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Answerability:
-    """The probability that the query is answered, what it is based on, and the evidence before any fit."""
+    """Probability of an answer, with its basis, evidence (log odds) and features."""
 
     probability: float
     basis: str
@@ -52,29 +45,32 @@ class Answerability:
     features: Mapping[str, float] | None = None
 
 
-NOTHING: Final = Answerability(0.0, "nothing matches")
+NO_MATCHES: Final = Answerability(0.0, "nothing matches")
 
 
-def choose_model(semantic_weight: float, keyword_weight: float) -> Way:
-    """Return the name of the model for the weights of a search."""
+def choose_model(semantic_weight: float, keyword_weight: float) -> SearchSide:
+    """Return the model for the weights of a search."""
     if semantic_weight > 0:
         return "hybrid" if keyword_weight > 0 else "semantic"
     return "keyword"
 
 
-def estimate_answerability(way: Way, candidates: Sequence[Candidate], terms: Terms, fit: Fit | None) -> Answerability:
-    """Estimate whether the candidates answer the query. candidates: chunks that the viewer may see."""
+def estimate_answerability(
+    side: SearchSide, candidates: Sequence[Candidate], terms: QueryTerms, fit: Fit | None
+) -> Answerability:
+    """Estimate answerability from visible candidates."""
     if not candidates:
-        return NOTHING
+        return NO_MATCHES
     features = measure_features(candidates[0], terms)
-    evidence = weigh_evidence(way, features)
-    basis = PUBLIC if fit is None else fit.basis
+    evidence = weigh_evidence(side, features)
+    basis = PUBLIC_BASIS if fit is None else fit.basis
     return Answerability(round(apply_fit(evidence, fit), 4), basis, evidence, features)
 
 
-def measure_features(candidate: Candidate, terms: Terms) -> dict[str, float]:
-    """Measure the features of a search by any of its candidates, which know the best of all."""
-    best = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(HALF)
+def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float]:
+    """Measure the features of a search from any candidate."""
+    # Features use visible chunks only, so hidden documents change nothing.
+    best = candidate.strongest / max(1 - candidate.strongest, 1e-9) * float(BM25_HALF_SCORE)
     return {
         "nearest": candidate.nearest,
         "lead": candidate.nearest - candidate.nearby,
@@ -82,18 +78,18 @@ def measure_features(candidate: Candidate, terms: Terms) -> dict[str, float]:
     }
 
 
-def weigh_evidence(way: Way, features: Mapping[str, float]) -> float:
-    """Return the log odds that the public model gives."""
-    return sum(weight * features.get(name, 1.0) for name, weight in MODELS[way].items())
+def weigh_evidence(side: SearchSide, features: Mapping[str, float]) -> float:
+    """Return the log odds of the public model."""
+    return sum(weight * features.get(name, 1.0) for name, weight in SIDE_MODELS[side].items())
 
 
 def apply_fit(evidence: float, fit: Fit | None) -> float:
-    """Return the probability of the evidence under a fit, or under the public model alone."""
+    """Return the probability under a fit, or under the public model."""
     odds = evidence if fit is None else fit.scale * evidence + fit.offset
     return 1 / (1 + math.exp(-max(min(odds, 30.0), -30.0)))
 
 
-def load_fit(stored: Mapping[str, Any] | None, way: Way) -> Fit | None:
-    """Return the fit of a partition for a way to search, if it has one."""
-    values = (stored or {}).get(way)
+def load_fit(stored: Mapping[str, Any] | None, side: SearchSide) -> Fit | None:
+    """Return the partition's fit of a side, None without one."""
+    values = (stored or {}).get(side)
     return None if values is None else Fit(**values)

@@ -1,9 +1,4 @@
-"""Vectors of documents in memory, in bytes: what a filter leaves is compared without reading each vector again.
-
-An entry is one version of a document, and a version never changes: nothing here needs to be invalidated. Which versions
-a filter leaves, and a viewer may see, is read from the database by each search. Bytes choose more of the nearest than
-are asked for, and the database compares these exactly.
-"""
+"""Cache of document vectors as 8-bit codes, for the comparison of filtered chunks without reading vectors."""
 
 from __future__ import annotations
 
@@ -27,49 +22,49 @@ if TYPE_CHECKING:
 
     Codes = npt.NDArray[np.int8]
 
-KEPT = 64 * 2**20
-"""Bytes of the entries of one database, the latest used."""
-ENTRY = 600
-"""Bytes of an entry beside those of its chunks."""
-SPARE = 4
-"""With so many candidates, one more of them is compared exactly."""
-_NUMBERS = 200_000
-"""Numbers of the vectors that are multiplied at once: they stay in the cache, and one thread does it."""
-_VERSIONS = 200
-"""Versions that are read at once."""
+# Least recently used entries are dropped beyond this size.
+CACHE_BYTES = 64 * 2**20
+# Bytes of an entry without its chunks.
+ENTRY_BYTES = 600
+# One in four extra candidates makes up for the rounding of codes in the exact comparison.
+SPARE_DIVISOR = 4
+# Blocks of this size stay in the CPU cache.
+_BLOCK_VALUES = 200_000
+# Versions per statement.
+_VERSIONS_PER_READ = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """Chunks of a version, and their vectors: a unit vector is its code times its scale."""
+class _VersionEntry:
+    """Vectors of a version's chunks: code times scale is the unit vector."""
 
+    # A version never changes, so entries need no invalidation. Visibility comes from the database in every search.
     chunks: Numbers
     codes: Codes
     scales: Points
     dimensions: int
 
     @property
-    def size(self) -> int:
-        return ENTRY + self.chunks.nbytes + self.codes.nbytes + self.scales.nbytes
+    def byte_size(self) -> int:
+        return ENTRY_BYTES + self.chunks.nbytes + self.codes.nbytes + self.scales.nbytes
 
 
 class DocumentVectors:
-    """Entries of the versions that were used last, for any number of threads. kept: bytes at most."""
+    """Thread-safe LRU cache of entries."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self._cache_bytes = cache_bytes
         self._size = 0
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _VersionEntry] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(
-        self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int, most: int
-    ) -> list[_Entry] | None:
-        """Return the entries of versions that have chunks; None if they have more than `most` chunks together.
-
-        dimensions: 0 where the chunks alone are needed.
+        self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int, max_chunks: int
+    ) -> list[_VersionEntry] | None:
+        """Return the entries of versions with chunks; None above `most` chunks. With `dimensions` 0 vectors are
+        skipped.
         """
-        cached: list[_Entry] = []
+        cached: list[_VersionEntry] = []
         missing: list[str] = []
         with self._lock:
             for version in versions:
@@ -79,37 +74,44 @@ class DocumentVectors:
                 else:
                     cached.append(entry)
                     self._entries.move_to_end(version)
-        room = most - sum(len(entry.chunks) for entry in cached)
+        room = max_chunks - sum(len(entry.chunks) for entry in cached)
         if room < 0 or (missing and queries.count_chunks(db, missing, room + 1) > room):
             return None
         return cached + self._load(db, partition_id, missing, dimensions)
 
-    def _load(self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int) -> list[_Entry]:
-        entries: dict[str, _Entry] = {}
-        for start in range(0, len(versions), _VERSIONS):
-            rows = queries.read_vectors(db, partition_id, versions[start : start + _VERSIONS], dimensions)
+    def _load(self, db: Database, partition_id: int, versions: Sequence[str], dimensions: int) -> list[_VersionEntry]:
+        entries: dict[str, _VersionEntry] = {}
+        for start in range(0, len(versions), _VERSIONS_PER_READ):
+            rows = queries.read_vectors(db, partition_id, versions[start : start + _VERSIONS_PER_READ], dimensions)
             entries |= _encode(rows, dimensions)
         with self._lock:
             for version, entry in entries.items():
-                former = self._entries.pop(version, None)
-                self._size += entry.size - (former.size if former else 0)
+                previous = self._entries.pop(version, None)
+                self._size += entry.byte_size - (previous.byte_size if previous else 0)
                 self._entries[version] = entry
-            while self._size > self._kept and self._entries:
-                self._size -= self._entries.popitem(last=False)[1].size
+            while self._size > self._cache_bytes and self._entries:
+                self._size -= self._entries.popitem(last=False)[1].byte_size
         return list(entries.values())
 
 
-_vectors: WeakKeyDictionary[Database, DocumentVectors] = WeakKeyDictionary()
+_document_vectors: WeakKeyDictionary[Database, DocumentVectors] = WeakKeyDictionary()
 
 
 def compare_versions(
-    db: Database, partition_id: int, versions: Sequence[str], values: Sequence[float] | None, nearest: int, most: int
+    db: Database,
+    partition_id: int,
+    versions: Sequence[str],
+    values: Sequence[float] | None,
+    nearest: int,
+    max_chunks: int,
 ) -> Matches | None:
-    """Return the chunks of the versions and those nearest to the query; None if there are more chunks than `most`."""
+    """Return the versions' chunks and the nearest to the query; None above `most` chunks."""
     import numpy as np
 
     dimensions = 0 if values is None else len(values)
-    entries = _vectors.setdefault(db, DocumentVectors()).read(db, partition_id, versions, dimensions, most)
+    entries = _document_vectors.setdefault(db, DocumentVectors()).read(
+        db, partition_id, versions, dimensions, max_chunks
+    )
     if entries is None:
         return None
     if not entries:
@@ -118,19 +120,19 @@ def compare_versions(
     if values is None:
         return Matches(chunks, [])
     best = chunks
-    exact = nearest + nearest // SPARE
+    exact = nearest + nearest // SPARE_DIVISOR
     if len(chunks) > exact:
         codes = np.concatenate([entry.codes for entry in entries])
         query = np.asarray(values, np.float32)
-        rows = max(1, _NUMBERS // len(query))
+        rows = max(1, _BLOCK_VALUES // len(query))
         products = [codes[start : start + rows].astype(np.float32) @ query for start in range(0, len(codes), rows)]
         scores = np.concatenate(products) * np.concatenate([entry.scales for entry in entries])
         best = chunks[np.argpartition(scores, len(scores) - exact)[-exact:]]
     return Matches(chunks, queries.sort_nearest(db, partition_id, best.tolist(), values, nearest))
 
 
-def _encode(rows: Sequence[VersionVectors], dimensions: int) -> dict[str, _Entry]:
-    """Encode the vectors of versions, those of other dimensions as nothing."""
+def _encode(rows: Sequence[VersionVectors], dimensions: int) -> dict[str, _VersionEntry]:
+    """Encode vectors as codes; other dimensions become zeros."""
     import numpy as np
 
     if not rows:
@@ -148,6 +150,8 @@ def _encode(rows: Sequence[VersionVectors], dimensions: int) -> dict[str, _Entry
         scales = (greatest / 127 / np.where(lengths > 0, lengths, 1)).astype(np.float64)
     ends = np.cumsum([len(row.chunks) // 8 for row in rows])
     return {
-        row.version: _Entry(chunks[start:end].copy(), codes[start:end].copy(), scales[start:end].copy(), dimensions)
+        row.version: _VersionEntry(
+            chunks[start:end].copy(), codes[start:end].copy(), scales[start:end].copy(), dimensions
+        )
         for row, start, end in zip(rows, [0, *ends[:-1]], ends, strict=True)
     }

@@ -1,7 +1,4 @@
-"""Explanation of a document's rank in a search: why it is hidden, and the rank of its best chunk on each side.
-
-All values are computed exactly over all matching chunks: for debugging, not for each search.
-"""
+"""Explain the rank of a document in a search. Exact over all matching chunks, so only for debugging."""
 
 from __future__ import annotations
 
@@ -20,45 +17,44 @@ from retrieval.search import queries_explain as queries
 from retrieval.search import search
 from retrieval.search.diversity import Shape
 from retrieval.search.queries import Hit, find_partition
-from retrieval.search.queries_explain import Explained
+from retrieval.search.queries_explain import ExplainedDocument
 from retrieval.search.search import Query
 
-STOP_WORDS_ALONE: Final = (
+ONLY_STOP_WORDS: Final = (
     "the query holds stop words alone. By words they are looked for as names (WHO, The Who), in short texts, and where"
     " five of them stand in a row."
 )
-DEEP = 1_000
-"""Results among which the place of a document is looked for that is not shown."""
-WORDS = 64
-"""Words of a query that are looked up."""
+# Depth of the search for the rank of a missing document.
+MAX_RANK = 1_000
+# Limit of query words to look up.
+MAX_WORDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Reason why a document is not a result: STATUS, HIDDEN, FILTER, THRESHOLD or RANK."""
+    """Reason of a missing document: STATUS, HIDDEN, FILTER, THRESHOLD or RANK."""
 
     kind: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of a filter, and its place in the request."""
+class FilterPart:
+    """Filter of one place of the request."""
 
-    place: str
-    where: DocumentFilter
+    path: str
+    document_filter: DocumentFilter
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Result of a search for one document; scores, ranks and words are those of its best chunk, None without one."""
+class SearchExplanation:
+    """Rank, score and words of the document's best chunk; None without a matching chunk."""
 
     document_id: str
     name: str
     status: str
     generation: int | None
-    """The visible one."""
-    shown: bool
+    is_result: bool
     rank: int | None
     score: float | None
     semantic_rank: int | None
@@ -78,56 +74,58 @@ def explain_document(
     *,
     document: str | None,
     external_id: str | None,
-    parts: Sequence[Part],
+    parts: Sequence[FilterPart],
     embedder: Embedder | None,
     vectors: VectorStore | None,
     language: str,
-) -> Why:
-    """DOCUMENTS_NOT_FOUND for a document that the scope does not have. `parts`: those of the query's filter."""
+) -> SearchExplanation:
+    """Explain a document's rank. Raises DOCUMENTS_NOT_FOUND."""
     row = queries.find_document(db, scope, document, external_id)
     if row is None:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     by_meaning = query.semantic_weight > 0 and embedder is not None
     values = search.embed_query(embedder, scope, query.text) if by_meaning and embedder is not None else None
 
-    def find(query: Query) -> list[Hit]:
+    def find_hits(query: Query) -> list[Hit]:
         return search.run_search(
             db, scope, query, viewer=None, embedder=embedder, vectors=vectors, language=language, values=values
         ).hits
 
     unexpanded = replace(query, shape=replace(query.shape, expansion=None))
-    hits = find(unexpanded)
+    hits = find_hits(unexpanded)
     aged = Shape(recency=query.shape.recency)
     only_document = DocumentFilter(document_ids=(row.id,))
-    best = next(iter(find(replace(unexpanded, top_k=1, threshold=0.0, where=only_document, shape=aged))), None)
-    position = _place(hits, row.id)
-    is_shown = position is not None
-    reasons = [] if is_shown else _hiding(db, row, query, parts)
-    if not is_shown and not reasons:
+    best = next(
+        iter(find_hits(replace(unexpanded, top_k=1, threshold=0.0, document_filter=only_document, shape=aged))), None
+    )
+    position = _find_rank(hits, row.id)
+    is_result = position is not None
+    reasons = [] if is_result else _list_exclusions(db, row, query, parts)
+    if not is_result and not reasons:
         reasons = _name_same_text(hits, row.id)
-    if not is_shown and not reasons:
-        position = _place(find(replace(unexpanded, top_k=DEEP, threshold=0.0, shape=aged)), row.id)
-        alone = best is None and has_stop_words_alone(db, scope, query.text, language, None)
-        detail = f"None of its chunks was looked at: {STOP_WORDS_ALONE}"
-        reasons = [Reason("RANK", detail) if alone else _too_weak(query, best, hits, position)]
+    if not is_result and not reasons:
+        position = _find_rank(find_hits(replace(unexpanded, top_k=MAX_RANK, threshold=0.0, shape=aged)), row.id)
+        is_stop_words = best is None and has_only_stop_words(db, scope, query.text, language, None)
+        detail = f"None of its chunks was looked at: {ONLY_STOP_WORDS}"
+        reasons = [Reason("RANK", detail) if is_stop_words else _describe_rank(query, best, hits, position)]
         if row.hidden:
             causes = "; ".join(dict.fromkeys(str(entry["reason"]) for entry in row.hidden))
             reasons.append(Reason("HIDDEN", f"Passages of it are hidden from search: {causes}"))
     chunk = None if best is None else queries.find_chunk(db, row, best.index)
     with db.transaction() as connection:
-        keyword_rank = None if chunk is None else _keyword_rank(connection, row, query, language, chunk)
-        matched, missing = _words(connection, row.partition_id, query.text, language, chunk)
+        keyword_rank = None if chunk is None else _find_keyword_rank(connection, row, query, language, chunk)
+        matched, missing = _match_words(connection, row.partition_id, query.text, language, chunk)
     semantic_rank = None
     if values is not None and chunk is not None:
-        semantic_rank = queries.find_semantic_rank(db, row.partition_id, query.where, values, chunk)
-    return Why(
+        semantic_rank = queries.find_semantic_rank(db, row.partition_id, query.document_filter, values, chunk)
+    return SearchExplanation(
         document_id=row.id,
         name=row.name,
         status=row.status,
         generation=row.version if row.active_generation else None,
-        shown=is_shown,
+        is_result=is_result,
         rank=position,
-        score=hits[position - 1].score if is_shown and position else best.score if best else None,
+        score=hits[position - 1].score if is_result and position else best.score if best else None,
         semantic_rank=semantic_rank,
         keyword_rank=keyword_rank,
         semantic_score=best.semantic if best and query.semantic_weight > 0 else None,
@@ -139,12 +137,12 @@ def explain_document(
     )
 
 
-def _place(hits: Sequence[Hit], document: str) -> int | None:
+def _find_rank(hits: Sequence[Hit], document: str) -> int | None:
     return next((position for position, hit in enumerate(hits, 1) if hit.document_id == document), None)
 
 
 def _name_same_text(hits: Sequence[Hit], document: str) -> list[Reason]:
-    """Return the reason of a document whose text a result of another document has."""
+    """Return the reason of a document with the text of another result."""
     return [
         Reason("RANK", f"{hit.name} has the same text, takes the place {rank}, and names this document.")
         for rank, hit in enumerate(hits, 1)
@@ -152,8 +150,8 @@ def _name_same_text(hits: Sequence[Hit], document: str) -> list[Reason]:
     ][:1]
 
 
-def _hiding(db: Database, row: Explained, query: Query, parts: Sequence[Part]) -> list[Reason]:
-    """Return the reasons that exclude the document whatever its score."""
+def _list_exclusions(db: Database, row: ExplainedDocument, query: Query, parts: Sequence[FilterPart]) -> list[Reason]:
+    """Return the reasons to exclude the document at any score."""
     reasons = []
     if not row.active_generation:
         error = f" {row.error}" if row.error else ""
@@ -165,24 +163,26 @@ def _hiding(db: Database, row: Explained, query: Query, parts: Sequence[Part]) -
         for entry in row.hidden
         if entry["contentHash"] is None
     ]
-    if query.where is not None and not queries.matches_filter(db, row.id, query.where):
-        failing = [part.place for part in parts if not queries.matches_filter(db, row.id, part.where)]
+    if query.document_filter is not None and not queries.matches_filter(db, row.id, query.document_filter):
+        failing = [part.path for part in parts if not queries.matches_filter(db, row.id, part.document_filter)]
         reasons.extend(Reason("FILTER", f"{name} leaves it out.") for name in failing)
     return reasons
 
 
-def _too_weak(query: Query, best: Hit | None, hits: Sequence[Hit], place: int | None) -> Reason:
+def _describe_rank(query: Query, best: Hit | None, hits: Sequence[Hit], rank: int | None) -> Reason:
     if best is None:
         return Reason("RANK", "None of its chunks holds a word of the query.")
     if best.score < query.threshold:
         return Reason("THRESHOLD", f"Its best chunk scores {best.score:.4f}, below the threshold {query.threshold:g}.")
-    last = f", the last result {hits[-1].score:.4f}" if hits else ""
-    at = f"It stands at place {place}" if place else f"It is not among the first {DEEP}"
-    return Reason("RANK", f"{at}; topK is {query.top_k}. Its best chunk scores {best.score:.4f}{last}.")
+    last_score = f", the last result {hits[-1].score:.4f}" if hits else ""
+    position = f"It stands at place {rank}" if rank else f"It is not among the first {MAX_RANK}"
+    return Reason("RANK", f"{position}; topK is {query.top_k}. Its best chunk scores {best.score:.4f}{last_score}.")
 
 
-def _keyword_rank(connection: ThreadConnection, row: Explained, query: Query, language: str, chunk: int) -> int | None:
-    """Find the rank of a chunk among all that match, by its words, from 1; None if it holds none of them."""
+def _find_keyword_rank(
+    connection: ThreadConnection, row: ExplainedDocument, query: Query, language: str, chunk: int
+) -> int | None:
+    """Return the chunk's rank by words, from 1; None without a word of the query."""
     if query.keyword_weight <= 0:
         return None
     terms = bm25_scorer.read_terms(connection, row.partition_id, query.text, language, viewed=connection)
@@ -193,20 +193,25 @@ def _keyword_rank(connection: ThreadConnection, row: Explained, query: Query, la
     if not len(score):
         return None
     better = ranking.ids[ranking.scores > score[0]]
-    if query.where is not None and query.where.narrows():
-        return queries.count_matching(connection, row.partition_id, [int(number) for number in better], query.where) + 1
+    if query.document_filter is not None and query.document_filter.narrows():
+        return (
+            queries.count_matching(
+                connection, row.partition_id, [int(number) for number in better], query.document_filter
+            )
+            + 1
+        )
     return len(better) + 1
 
 
-def _words(
-    connection: ThreadConnection, partition: int, text: str, language: str, chunk: int | None
+def _match_words(
+    connection: ThreadConnection, partition_id: int, text: str, language: str, chunk: int | None
 ) -> tuple[list[str], list[str]]:
-    """The query's words that the chunk holds in some form, and those that it lacks; without words that never count."""
-    counting = set(bm25_scorer.read_terms(connection, partition, text, language).names)
+    """Return the query's words in the chunk and the missing ones, without stop words."""
+    counting = set(bm25_scorer.read_terms(connection, partition_id, text, language).names)
     matched, missing = [], []
-    for word in analyzer.list_typed_words(text)[:WORDS]:
+    for word in analyzer.list_typed_words(text)[:MAX_WORDS]:
         names = [
-            name for name in bm25_scorer.read_terms(connection, partition, word, language).names if name in counting
+            name for name in bm25_scorer.read_terms(connection, partition_id, word, language).names if name in counting
         ]
         if names and queries.has_any_term(connection, chunk, names):
             matched.append(word)
@@ -215,26 +220,24 @@ def _words(
     return matched, missing
 
 
-def _is_word(connection: ThreadConnection, word: str, language: str) -> bool:
-    """Tell if a query for this word looks up any term."""
-    analyzed = analyzer.analyze_text(word, languages.SIMPLE)
-    return bool(analyzed.terms) or queries.is_word(connection, analyzed.text, language)
+def _is_word(connection: ThreadConnection, word: str, configuration: str) -> bool:
+    analyzed = analyzer.analyze_text(word, languages.SIMPLE_CONFIGURATION)
+    return bool(analyzed.terms) or queries.has_term(connection, analyzed.text, configuration)
 
 
-def has_stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str, viewer: Viewer | None) -> bool:
-    """Tell if the query has only stop words in its own language, or in one of the visible documents.
-
-    False where the viewer may see no such document. otherwise: the configuration of texts without a detected language.
-    """
+def has_only_stop_words(db: Database, scope: Scope, query: str, default_language: str, viewer: Viewer | None) -> bool:
+    """Check for stop words only, in the query's language or in a visible document's language."""
     partition = find_partition(db, scope)
     if partition is None or not partition.chunks:
         return False
-    detected = languages.configuration(languages.detect(query), otherwise)
-    alone = [
+    detected = languages.choose_configuration(languages.detect_language(query), default_language)
+    stop_word_configurations = [
         configuration
         for configuration in {detected, *partition.keyword_languages}
         if analyzer.has_only_stop_words(query, configuration)
     ]
-    if viewer is None or not alone:
-        return bool(alone)
-    return queries.has_document_in(db, partition.id, None if detected in alone else alone, viewer)
+    if viewer is None or not stop_word_configurations:
+        return bool(stop_word_configurations)
+    return queries.has_document_in(
+        db, partition.id, None if detected in stop_word_configurations else stop_word_configurations, viewer
+    )

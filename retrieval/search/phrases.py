@@ -1,4 +1,4 @@
-"""Chunks that have a phrase, or a word that a query excludes."""
+"""Find chunks by phrases and excluded words."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from retrieval.keywords import analyzer, joined_forms, queries, queries_word_for
 from retrieval.keywords.bm25_scorer import Ranking
 
 CHUNKS_AT_ONCE: Final = 2_000
-"""Chunks whose text is compared with a phrase at once."""
+# Only the best chunks by BM25 are compared with a frequent phrase.
 MAX_COMPARED: Final = 20_000
-"""Chunks that are compared with a phrase, at most: those that all words of the query rank first."""
-_WORD: Final = re.compile(r"\w+")
+_WORD_PATTERN: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseIndex:
-    """The chunks of a partition by phrases and words. `configurations`: those that its texts and queries are read in.
-
-    `ranking`: chunks by the words of the query, of which the best are compared with a frequent phrase.
-    """
+    """Look up chunks of a partition by phrase or word, in its text search configurations."""
 
     db: Executor
     partition_id: int
@@ -31,31 +27,35 @@ class PhraseIndex:
     ranking: Ranking | None
 
     def list_with_all(self, phrases: Sequence[str]) -> set[int]:
-        """Return the chunks that have each of the phrases, in any case and with or without accents."""
+        """List the chunks with every phrase, ignoring case and accents."""
         return set.intersection(*(set(self._list_with_phrase(phrase)) for phrase in phrases))
 
     def list_with_any(self, words: Iterable[str]) -> frozenset[int]:
-        """Return the chunks that have one of the words in any form of it, or one of the phrases."""
+        """List the chunks with any of the words, inflected too, or phrases."""
         chunks: set[int] = set()
         for word in words:
             chunks.update(self._list_with_phrase(word) if " " in word else self._list_with_terms(word))
         return frozenset(chunks)
 
     def select_indexed(self, words: Iterable[str]) -> list[str]:
-        """Return the words and phrases that are stop words in none of the configurations."""
+        """Drop words and phrases with stop words only in any configuration."""
         return [word for word in words if not self._is_stop_word_anywhere(word)]
 
     def _is_stop_word_anywhere(self, text: str) -> bool:
         return any(analyzer.has_only_stop_words(text, name) for name in self.configurations)
 
     def _list_with_terms(self, text: str) -> list[int]:
-        """List the chunks that have every word of a text, as one of the configurations reads it."""
-        pairs = [term for term in analyzer.analyze_query(text, "simple").terms if analyzer.UNSPACED.search(term)]
-        words = _WORD.findall(analyzer.UNSPACED.sub(" ", analyzer.normalize(text)).replace("_", " "))
+        """List the chunks with every word of a text in one configuration."""
+        pairs = [
+            term for term in analyzer.analyze_query(text, "simple").terms if analyzer.UNSPACED_SCRIPTS.search(term)
+        ]
+        words = _WORD_PATTERN.findall(
+            analyzer.UNSPACED_SCRIPTS.sub(" ", analyzer.normalize_text(text)).replace("_", " ")
+        )
         chunk_ids = self._list_with_all_terms(" ".join(words), sorted(set(pairs)))
         if self._is_stop_word_anywhere(text):
             # Stop words are terms of short texts, and where five stand in a row.
-            chunk_ids += self._list_with_all_terms("", sorted({analyzer.STANDS + word.lower() for word in words}))
+            chunk_ids += self._list_with_all_terms("", sorted({analyzer.STOP_PREFIX + word.lower() for word in words}))
         return list(dict.fromkeys(chunk_ids))
 
     def _list_with_all_terms(self, words: str, terms: Sequence[str]) -> list[int]:
@@ -70,18 +70,18 @@ class PhraseIndex:
         pattern = _compile_phrase(phrase)
         for start in range(0, len(chunk_ids), CHUNKS_AT_ONCE):
             for row in queries.read_contents(self.db, chunk_ids[start : start + CHUNKS_AT_ONCE]):
-                if any(pattern.search(_plain(text)) for text in (row.content, row.title) if text):
+                if any(pattern.search(_normalize_text(text)) for text in (row.content, row.title) if text):
                     yield row.id
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
-    """Compile a pattern of the words one after the other, whatever stands between them; a hyphen parts words."""
-    words = _WORD.findall(_plain(phrase))
+    """Compile a pattern of consecutive words with any punctuation in between."""
+    words = _WORD_PATTERN.findall(_normalize_text(phrase))
     between = r"[\W_]+"
-    if analyzer.UNSPACED.search(phrase):
+    if analyzer.UNSPACED_SCRIPTS.search(phrase):
         return re.compile(r"[\W_]*".join(map(re.escape, words)))
     return re.compile(rf"(?<!\w){between.join(map(re.escape, words))}(?!\w)")
 
 
-def _plain(text: str) -> str:
-    return text.lower() if text.isascii() else joined_forms.fold_han(analyzer.normalize(text)).lower()
+def _normalize_text(text: str) -> str:
+    return text.lower() if text.isascii() else joined_forms.fold_han(analyzer.normalize_text(text)).lower()

@@ -1,4 +1,4 @@
-"""SQL of searches: matches of a filter, statistics and lists of terms, scores of candidates, hits."""
+"""SQL of searches: scores of candidates, hits and their copies."""
 
 from __future__ import annotations
 
@@ -7,59 +7,55 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.half_vectors import HalfVector
 from retrieval.database.rows import Params
-from retrieval.database.sessions import BY_INDEX
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
-from retrieval.keywords.bm25_scorer import K1, B, Scored, Terms
+from retrieval.keywords.bm25_scorer import K1, B, QueryTerms, ScoredChunk
 from retrieval.ports import Scope
 from retrieval.search.context_expansion import Context
 
-if TYPE_CHECKING:
-    pass
-
-HALF: LiteralString = "10.0"
-"""BM25 score that counts as one half of the keyword part."""
-LEAD: LiteralString = "0.82"
-"""Share of the best score from which on a document gets a place before others get a second one."""
-COMPARED: LiteralString = "10"
-"""Candidates that are nearest by meaning, whose mean score is compared with the best one."""
-UNRELATED: LiteralString = "0.05::float8"
-"""Semantic score of unrelated texts, which stand in for candidates that a small namespace does not have."""
+# BM25 score of a keyword score of 0.5.
+BM25_HALF_SCORE: LiteralString = "10.0"
+# Documents above this share of the best score get a place before second chunks.
+LEADING_SCORE_SHARE: LiteralString = "0.82"
+# Nearest candidates in the mean of `nearby`.
+NEARBY_CANDIDATES: LiteralString = "10"
+# Semantic score of unrelated texts; fills the mean in small namespaces.
+UNRELATED_SCORE: LiteralString = "0.05::float8"
+# Condition: document `d` hides chunk `c` by the hash of the text (`retrieval.documents.hidden_passages`).
 HIDES_CHUNK: LiteralString = """c.hidden @> jsonb_build_array(jsonb_build_object('contentHash', (
     select encode(sha256(convert_to(content, 'UTF8')), 'hex') from chunks where id = c.id)))"""
-"""Whether a passage that is hidden from search has the text of chunk `c` (`retrieval.documents.hidden_passages`)."""
-COPIES: LiteralString = "10"
-"""Documents with the same text that a result names, at most."""
-_STALE: LiteralString = "1000"
-"""Visible chunks of a document that are scored, at most, if a candidate is of another generation of it."""
-_ID = re.compile(r"[A-Za-z0-9_-]+")
+# Limit of copies per hit.
+MAX_COPIES: LiteralString = "10"
+# Limit of visible chunks scored for a candidate of an old generation, so that documents under replacement stay
+# findable.
+_MAX_STALE_CHUNKS: LiteralString = "1000"
+_DOCUMENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
-Place = tuple[str, int, int]
-"""Document, generation and index of a chunk."""
+# Document id, generation and index of a chunk.
+ChunkPlace = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Partition of a scope: its number of visible chunks, and the configurations that its documents are read in.
-
-    answerability: what evaluations fitted to the model of today, by the way to search.
-    """
+    """Partition of a scope with its number of visible chunks and text search configurations."""
 
     id: int
     chunks: int
     keyword_languages: list[str]
+    # Fits of the current embedding model, by side.
     answerability: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A visible chunk with the parts of its score, and what diversity, recency and context decide by."""
+    """Visible chunk with its scores and the properties for ranking and contexts."""
 
     id: int
     document_id: str
@@ -74,24 +70,24 @@ class Candidate:
     parsed_key: str | None
     modified_at: str | None
     created_at: datetime
+    # Best semantic score of all candidates,
     nearest: float
-    """The best semantic score of all candidates, whichever are returned,"""
+    # mean of the best ten,
     nearby: float
-    """the mean of the best ten,"""
+    # and best keyword score.
     strongest: float
-    """and the best keyword score."""
     pages: list[int] | None
+    # Contexts must not show hidden passages of the document.
     has_hidden: bool = False
-    """Whether the document has hidden passages, which contexts could show."""
+    # None if no other candidate can have the same text.
     text_hash: str | None = None
-    """Hash of the text, of chunks that another candidate may be equal to; None: no other has this text."""
+    # Best chunk of each other document with the same text.
     copies: list[int] = field(default_factory=list)
-    """Ids of chunks of other documents with the same text, the best of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A chunk of another document with the text of a hit, by its chunk's place there."""
+    """Chunk of another document with the text of a hit."""
 
     id: int
     document_id: str
@@ -104,7 +100,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A result: a chunk, the parts of its score, its place in the two lists (from 1) and its document."""
+    """Chunk with its scores, ranks (from 1) and document."""
 
     content: str
     score: float
@@ -123,20 +119,18 @@ class Hit:
     end: int
     page: int | None
     rerank_score: float | None = None
+    # Rank without reranking, from 1.
     rank_before: int | None = None
-    """The place before reranking, from 1."""
+    # Share of `rerank_score` in the score; None is all.
     rerank_weight: float | None = None
-    """Share of `rerank_score` in the score; None: all of it."""
     recency: float | None = None
     context: Context | None = None
+    # Column names of a table chunk.
     header: str = ""
-    """Column names of the table whose rows the chunk holds, "" without one."""
     copies: tuple[Copy, ...] = ()
-    """Other documents that have the same text."""
 
 
 def find_partition(db: Database, scope: Scope) -> Partition | None:
-    """Find the partition of a scope."""
     statement: LiteralString = """
         select p.id, p.chunks, p.keyword_languages,
                case when p.answerability_epoch = n.epoch then p.answerability end as answerability
@@ -148,14 +142,14 @@ def find_partition(db: Database, scope: Scope) -> Partition | None:
         return connection.fetch_one(Partition, statement, partitions.scope_params(scope), prepare=True)
 
 
-DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
+# Cosine distance of an embedding `e` from the query, 0 to 2; 1 without embedding.
+COSINE_DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
     then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
-"""Distance of an embedding `e` from the query's vector, from 0 to 2; 1 without one."""
 
 
 @lru_cache(maxsize=256)
 def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralString:
-    """Return the statement that scores candidates, in one line: psycopg caches its parsing only of short ones."""
+    """Build the statement for scores of candidates."""
     of_rows: LiteralString = f"""and exists (
             select from chunks row_chunk join documents row_document on row_document.id = row_chunk.document_id
             where row_chunk.id = c.id and {rows}
@@ -197,7 +191,8 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
         ) o
         cross join lateral (
             select id, document_id, generation, index, embedding_key, tokens, "end" - start from chunks
-            where document_id = o.document_id and generation = o.active_generation order by index limit {_STALE}
+            where document_id = o.document_id and generation = o.active_generation order by index
+            limit {_MAX_STALE_CHUNKS}
         ) c
     ),
     scored as (
@@ -215,7 +210,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     parts as materialized (
         select c.id, c.document_id, c.index, c.tokens, c.characters, coalesce((
                 select least(1.0, greatest(0.0, (
-                    1 - ({DISTANCE}) - %(unrelated)s::float8) / (1 - %(unrelated)s::float8)
+                    1 - ({COSINE_DISTANCE}) - %(unrelated)s::float8) / (1 - %(unrelated)s::float8)
                 )) from embeddings e
                 where %(size)s::int is not null and e.partition_id = %(partition)s and e.key = c.embedding_key
             ), 0.0::float8) as semantic, coalesce(w.score, s.score, 0.0) as bm25,
@@ -231,15 +226,16 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
           {of_rows if rows != "true" else ""}
     ),
     fused as (
-        select id, document_id, index, tokens, characters, semantic, bm25 / (bm25 + {HALF}) as keyword,
+        select id, document_id, index, tokens, characters, semantic, bm25 / (bm25 + {BM25_HALF_SCORE}) as keyword,
                semantic_rank, keyword_rank,
-               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + {HALF})) as score
+               %(semantic_weight)s::float8 * semantic
+               + %(keyword_weight)s::float8 * (bm25 / (bm25 + {BM25_HALF_SCORE})) as score
         from parts
     ),
     best_of_sides as (
         select max(semantic) as nearest, max(keyword) as strongest, (
-                   select (sum(semantic) + {UNRELATED} * ({COMPARED} - count(*))) / {COMPARED}
-                   from (select semantic from fused order by semantic desc limit {COMPARED}) near
+                   select (sum(semantic) + {UNRELATED_SCORE} * ({NEARBY_CANDIDATES} - count(*))) / {NEARBY_CANDIDATES}
+                   from (select semantic from fused order by semantic desc limit {NEARBY_CANDIDATES}) near
                ) as nearby
         from fused
     ),
@@ -257,7 +253,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     ),
     placed as (
         select *, not is_copy and row_number() over (partition by document_id, is_copy order by score desc, index) = 1
-                  and score >= greatest({LEAD} * max(score) over (), %(threshold)s::float8) as leads
+                  and score >= greatest({LEADING_SCORE_SHARE} * max(score) over (), %(threshold)s::float8) as leads
         from counted
     ),
     best as materialized (
@@ -270,7 +266,7 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
            s.nearest, s.nearby, s.strongest, case when b.text_hash is null then '{{}}' else array(
                select (array_agg(h.id order by h.score desc, h.index))[1] from hashed h
                where h.text_hash = b.text_hash and h.document_id <> b.document_id
-               group by h.document_id order by max(h.score) desc, h.document_id collate "C" limit {COPIES}
+               group by h.document_id order by max(h.score) desc, h.document_id collate "C" limit {MAX_COPIES}
            ) end as copies, case when %(with_pages)s then (
                select m.pages from run_documents m
                where m.document_id = d.id and m.generation = d.active_generation limit 1
@@ -280,31 +276,28 @@ def _select_scores(condition: LiteralString, rows: LiteralString) -> LiteralStri
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
     """
+    # One line, since psycopg caches only the parsing of short statements.
     return " ".join(statement.split())
 
 
 def score_candidates(
     db: Database,
     *,
-    near: Sequence[Place],
+    near: Sequence[ChunkPlace],
     exact: Sequence[int],
-    words: Sequence[Scored],
-    terms: Terms,
+    words: Sequence[ScoredChunk],
+    terms: QueryTerms,
     values: Sequence[float] | None,
     weights: tuple[float, float, float],
-    where: DocumentFilter | None,
+    document_filter: DocumentFilter | None,
     limits: tuple[int | None, float],
     with_pages: bool,
 ) -> list[Candidate]:
-    """Score the candidates that match and that `db` shows, best first.
-
-    near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, best first; terms:
-    of the partition that is searched; weights: semantic, keyword, and the cosine that counts as 0.
-    limits: number of candidates, those that `diversity.lead_documents` puts in front, and the least score of a hit.
-    with_pages: with offsets of pages.
-    """
-    condition, params = where.sql("d") if where is not None else ("true", {})
-    rows = where.rows_sql("row_chunk", "row_document") if where is not None else "true"
+    """Score visible matching candidates, best first."""
+    # `near`, `exact` and `words` are best first; `weights`: semantic, keyword, cosine of unrelated texts; `limits`:
+    # number of candidates, least score.
+    condition, params = document_filter.sql("d") if document_filter is not None else ("true", {})
+    rows = document_filter.rows_sql("row_chunk", "row_document") if document_filter is not None else "true"
     params |= {
         **terms.params(),
         **vector_params(values),
@@ -320,13 +313,13 @@ def score_candidates(
         "threshold": limits[1],
         "with_pages": with_pages,
     }
-    by_viewer_alone = db.is_viewed and (where is None or not where.narrows())
-    with db.tuned(BY_INDEX if by_viewer_alone else {}) as connection:
+    by_viewer_alone = db.is_viewed and (document_filter is None or not document_filter.narrows())
+    with db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
         return connection.fetch(Candidate, _select_scores(condition, rows), params, prepare=True)
 
 
 def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | None]]) -> list[Hit]:
-    """Read the hits of candidates, each with its final score and recency, in order; without what was deleted since."""
+    """Read hits in order, without deleted documents."""
     statement: LiteralString = """
         select c.content, c.header, i.score, i.semantic, i.keyword, i.semantic_rank, i.keyword_rank, i.recency,
                d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata, c.index, c.start,
@@ -347,20 +340,20 @@ def read_hits(db: Database, ranked: Sequence[tuple[Candidate, float, float | Non
         "keyword_ranks": array_literal(candidate.keyword_rank for candidate, _, _ in ranked),
         "recency": array_literal(recency for _, _, recency in ranked),
     }
-    with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
+    with db.tuned(INDEX_SCANS_ONLY if db.is_viewed else {}) as connection:
         hits = connection.fetch(Hit, statement, params, prepare=True)
-    chunk_ids = {(candidate.document_id, candidate.index): candidate.copies for candidate, _, _ in ranked}
-    copies = _read_copies(db, [chunk_id for several in chunk_ids.values() for chunk_id in several])
+    copies_by_chunk = {(candidate.document_id, candidate.index): candidate.copies for candidate, _, _ in ranked}
+    copies = _read_copies(db, [chunk_id for chunk_ids in copies_by_chunk.values() for chunk_id in chunk_ids])
     if not copies:
         return hits
     return [
-        replace(hit, copies=tuple(copies[at] for at in chunk_ids[hit.document_id, hit.index] if at in copies))
+        replace(hit, copies=tuple(copies[at] for at in copies_by_chunk[hit.document_id, hit.index] if at in copies))
         for hit in hits
     ]
 
 
 def _read_copies(db: Database, chunk_ids: Sequence[int]) -> dict[int, Copy]:
-    """Read chunks by id that `db` shows, with their documents; without what was deleted since."""
+    """Read visible chunks by id, without deleted documents."""
     if not chunk_ids:
         return {}
     statement: LiteralString = """
@@ -369,28 +362,29 @@ def _read_copies(db: Database, chunk_ids: Sequence[int]) -> dict[int, Copy]:
         join lateral (select * from chunks where id = i.id limit 1) c on true
         join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
     """
-    with db.tuned(BY_INDEX if db.is_viewed else {}) as connection:
+    with db.tuned(INDEX_SCANS_ONLY if db.is_viewed else {}) as connection:
         rows = connection.fetch(Copy, statement, {"chunks": array_literal(chunk_ids)}, prepare=True)
     return {copy.id: copy for copy in rows}
 
 
 def vector_params(values: Sequence[float] | None) -> Params:
-    """Return the parameters of `DISTANCE`."""
+    """Return the parameters of `COSINE_DISTANCE`."""
     return {"values": None if values is None else HalfVector(values), "size": None if values is None else len(values)}
 
 
-def parse_places(vector_ids: Iterable[str]) -> list[Place]:
-    """Parse vector ids, `document#generation#index`; ids of any other form are left out."""
+def parse_places(vector_ids: Iterable[str]) -> list[ChunkPlace]:
+    """Parse vector ids, `document#generation#index`, and skip malformed ids."""
     parsed = map(ids.parse_vector_id, vector_ids)
-    return [place for place in parsed if place is not None and _ID.fullmatch(place[0])]
+    return [place for place in parsed if place is not None and _DOCUMENT_ID.fullmatch(place[0])]
 
 
-def place_params(places: Sequence[Place]) -> dict[str, str]:
+def place_params(places: Sequence[ChunkPlace]) -> dict[str, str]:
     """Return the parameters `documents`, `generations` and `indexes`."""
     parts = zip(*places, strict=True) if places else ((), (), ())
     return dict(zip(("documents", "generations", "indexes"), map(array_literal, parts), strict=True))
 
 
 def array_literal(values: Iterable[object]) -> str:
-    """Write an array of numbers or ids as PostgreSQL does; as lists they would take ten times as long to send."""
+    """Format numbers or ids as a PostgreSQL array."""
+    # psycopg needs ten times as long to send lists.
     return "{" + ",".join("null" if value is None else str(value) for value in values) + "}"

@@ -1,4 +1,4 @@
-"""SQL that explains the rank of a document in a search."""
+"""SQL to explain a document's rank."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.filters import DocumentFilter
-from retrieval.keywords.queries import FIXED
+from retrieval.keywords.queries import FIXED_PREFIX
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search.queries import DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """A document, the number of its visible chunks, and its visible version, counted from 1."""
+class ExplainedDocument:
+    """Document with its number of visible chunks and its visible version, from 1."""
 
     id: str
     name: str
@@ -33,15 +33,17 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearer:
-    """Distance of a chunk, None without a vector, and the number of chunks that are nearer."""
+class NearerChunks:
+    """Distance of a chunk, None without vector, and the number of nearer chunks."""
 
     distance: float | None
     nearer: int
 
 
-def find_document(db: Executor, scope: Scope, document: str | None, external_id: str | None) -> Explained | None:
-    """Find the latest document of the scope by either id."""
+def find_document(
+    db: Executor, scope: Scope, document: str | None, external_id: str | None
+) -> ExplainedDocument | None:
+    """Find the latest document by either id."""
     statement: LiteralString = """
         select d.id, d.name, d.status, d.error, d.active_generation, d.partition_id, d.hidden, (
             select count(*) from chunks c where c.document_id = d.id and c.generation = d.active_generation
@@ -56,12 +58,12 @@ def find_document(db: Executor, scope: Scope, document: str | None, external_id:
         order by d.created_at desc, d.id desc limit 1
     """
     return db.fetch_one(
-        Explained, statement, {**partitions.scope_params(scope), "document": document, "external": external_id}
+        ExplainedDocument, statement, {**partitions.scope_params(scope), "document": document, "external": external_id}
     )
 
 
-def find_chunk(db: Executor, document: Explained, index: int) -> int | None:
-    """Find a visible chunk of the document by its position."""
+def find_chunk(db: Executor, document: ExplainedDocument, index: int) -> int | None:
+    """Find a visible chunk by position."""
     statement: LiteralString = """
         select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
         where d.partition_id = %(partition)s and d.id = %(document)s and d.deleted_at is null and c.index = %(index)s
@@ -69,16 +71,14 @@ def find_chunk(db: Executor, document: Explained, index: int) -> int | None:
     return db.fetch_one(int, statement, {"partition": document.partition_id, "document": document.id, "index": index})
 
 
-def matches_filter(db: Executor, document_id: str, where: DocumentFilter) -> bool:
-    """Apply the filter to one document."""
-    condition, params = where.sql("d")
+def matches_filter(db: Executor, document_id: str, document_filter: DocumentFilter) -> bool:
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"select ({condition}) from documents d where d.id = %(document)s"
     return bool(db.fetch_one(bool, statement, {**params, "document": document_id}))
 
 
-def count_matching(db: Executor, partition_id: int, chunks: Sequence[int], where: DocumentFilter) -> int:
-    """Count those of the chunks that match."""
-    condition, params = where.sql("d")
+def count_matching(db: Executor, partition_id: int, chunks: Sequence[int], document_filter: DocumentFilter) -> int:
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"""
         select count(*) from unnest(%(chunks)s::bigint[]) b(id)
         cross join lateral (select document_id, generation from chunks where id = b.id limit 1) c
@@ -90,45 +90,44 @@ def count_matching(db: Executor, partition_id: int, chunks: Sequence[int], where
 
 
 def find_semantic_rank(
-    db: Executor, partition_id: int, where: DocumentFilter | None, values: Sequence[float], chunk: int
+    db: Executor, partition_id: int, document_filter: DocumentFilter | None, values: Sequence[float], chunk: int
 ) -> int | None:
-    """Find the rank of a chunk among all that match, from 1, by comparing them all; None if it has no vector."""
-    condition, params = where.sql("d") if where is not None else ("true", {})
+    """Return the chunk's rank by exact comparison, from 1; None without a vector."""
+    condition, params = document_filter.sql("d") if document_filter is not None else ("true", {})
     statement: LiteralString = f"""
         with mine as (
-            select {DISTANCE} as distance from chunks c join embeddings e
+            select {COSINE_DISTANCE} as distance from chunks c join embeddings e
             on e.partition_id = c.partition_id and e.key = c.embedding_key
             where c.id = %(chunk)s and c.partition_id = %(partition)s
         )
         select (select distance from mine) as distance, count(*) as nearer from documents d
         join chunks c on c.document_id = d.id and c.generation = d.active_generation
         join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key
-        where d.partition_id = %(partition)s and d.deleted_at is null and {DISTANCE} < (select distance from mine)
-          and {condition}
+        where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
+          and {COSINE_DISTANCE} < (select distance from mine)
     """
     params |= {**vector_params(values), "partition": partition_id, "chunk": chunk}
-    row = db.fetch_one(Nearer, statement, params)
+    row = db.fetch_one(NearerChunks, statement, params)
     return None if row is None or row.distance is None else row.nearer + 1
 
 
 def has_any_term(db: Executor, chunk: int | None, terms: Sequence[str]) -> bool:
-    """Tell if the chunk has one of the terms."""
     statement: LiteralString = "select true from postings where chunk_id = %(chunk)s and term = any(%(terms)s)"
     return bool(db.fetch_one(bool, statement, {"chunk": chunk, "terms": list(terms)}))
 
 
-def is_word(db: Executor, text: str, configuration: str) -> bool:
-    """Tell if a configuration finds a term in the text."""
+def has_term(db: Executor, text: str, configuration: str) -> bool:
+    """Check for a term in the text under a configuration."""
     statement: LiteralString = "select to_tsvector(%(language)s::regconfig, %(text)s) <> ''"
     return bool(db.fetch_one(bool, statement, {"language": configuration, "text": text}))
 
 
 def has_document_in(db: Database, partition_id: int, configurations: Sequence[str] | None, viewer: Viewer) -> bool:
-    """Tell if the viewer may see a document that is read in one of the configurations; None: in any."""
+    """Check for a visible document in one of the configurations; None is any."""
     statement: LiteralString = f"""
         select true from documents d
         where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-          and (%(languages)s::text[] is null or ltrim(d.keyword_language, '{FIXED}') = any(%(languages)s))
+          and (%(languages)s::text[] is null or ltrim(d.keyword_language, '{FIXED_PREFIX}') = any(%(languages)s))
         limit 1
     """
     languages = None if configurations is None else list(configurations)

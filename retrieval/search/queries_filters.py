@@ -1,4 +1,4 @@
-"""SQL of the chunks that a filter leaves."""
+"""SQL of the chunks behind a filter."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, LiteralString
 from retrieval.access.reading import scope_statement, viewed_database
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
-from retrieval.database.sessions import BY_INDEX
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
-from retrieval.search.queries import DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
 
 if TYPE_CHECKING:
     from retrieval.keywords.bm25_scorer import Numbers
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Visible chunks that match a filter, and the nearest of them, nearest first."""
+    """Matching visible chunks, and the nearest of them in order."""
 
     chunks: Sequence[int] | Numbers
     nearest: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """Matches as the database lists them. `chunks`: None if they are too many."""
+class MatchRow:
+    """Row of `match_chunks`. `chunks` is None above the limit."""
 
     chunks: list[int] | None
     nearest: list[int]
@@ -37,37 +37,40 @@ class Listed:
 def match_chunks(
     db: Database,
     partition_id: int,
-    where: DocumentFilter,
+    document_filter: DocumentFilter,
     values: Sequence[float] | None,
     *,
     viewer: Viewer | None,
-    most: int,
+    max_chunks: int,
     nearest: int,
 ) -> Matches | None:
-    """List the chunks that match, and so many that are `nearest` to the query's vector; None if more than `most` do."""
-    condition, params = where.sql("d")
+    """List matching chunks and the `nearest` to the query; None above the limit."""
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"""
         with matches as materialized (
             select c.id, c.embedding_key from documents d
             join chunks c on c.document_id = d.id and c.generation = d.active_generation
-            where d.partition_id = %(partition)s and d.deleted_at is null and {condition} and {where.rows_sql("c", "d")}
+            where d.partition_id = %(partition)s and d.deleted_at is null and {condition}
+              and {document_filter.rows_sql("c", "d")}
             limit %(most)s::bigint + 1
         ),
         few as (select count(*) <= %(most)s as are from matches)
         select case when are then array(select id from matches) end as chunks, array(
             select m.id from matches m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
-            where are and %(size)s::int is not null order by {DISTANCE}, m.id limit %(nearest)s
+            where are and %(size)s::int is not null order by {COSINE_DISTANCE}, m.id limit %(nearest)s
         ) as nearest from few
     """
-    params |= {"partition": partition_id, "most": most, "nearest": nearest, **vector_params(values)}
+    params |= {"partition": partition_id, "most": max_chunks, "nearest": nearest, **vector_params(values)}
     scoped = scope_statement(statement, params, viewer)
-    matching = db.fetch_one(Listed, scoped.text, dict(scoped.params))
+    matching = db.fetch_one(MatchRow, scoped.text, dict(scoped.params))
     return None if matching is None or matching.chunks is None else Matches(matching.chunks, matching.nearest)
 
 
-def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None) -> bytes:
-    """List all chunks that match, as numbers of 8 bytes."""
-    condition, params = where.sql("d")
+def list_matching_chunks(
+    db: Database, partition_id: int, document_filter: DocumentFilter, *, viewer: Viewer | None
+) -> bytes:
+    """List the ids of all matching chunks as 8-byte integers."""
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"""
         select string_agg(int8send(c.id), ''::bytea) as chunks from documents d
         join chunks c on c.document_id = d.id and c.generation = d.active_generation
@@ -78,21 +81,24 @@ def list_matching_chunks(db: Database, partition_id: int, where: DocumentFilter,
 
 
 def filter_chunks(
-    db: Database, partition_id: int, chunks: Sequence[int], where: DocumentFilter | None, *, viewer: Viewer | None
+    db: Database,
+    partition_id: int,
+    chunks: Sequence[int],
+    document_filter: DocumentFilter | None,
+    *,
+    viewer: Viewer | None,
 ) -> set[int]:
-    """Return those of the chunks that match and that the viewer may see.
-
-    Postings are those of visible chunks, so without a filter it is enough to read a chunk as the viewer.
-    """
+    """Return the chunks that match and are visible."""
     chunk_ids = array_literal(chunks)
-    if where is None or not where.narrows():
-        seen: LiteralString = """
+    # Postings hold visible chunks only, so reading a chunk as the viewer suffices without a filter.
+    if document_filter is None or not document_filter.narrows():
+        visible_chunks: LiteralString = """
             select c.id from unnest(%(chunks)s::bigint[]) n(id)
             cross join lateral (select id from chunks where id = n.id limit 1) c
         """
-        with viewed_database(db, viewer).tuned(BY_INDEX) as connection:
-            return set(connection.fetch(int, seen, {"chunks": chunk_ids}, prepare=True))
-    condition, params = where.sql("d")
+        with viewed_database(db, viewer).tuned(INDEX_SCANS_ONLY) as connection:
+            return set(connection.fetch(int, visible_chunks, {"chunks": chunk_ids}, prepare=True))
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"""
         select c.id from unnest(%(chunks)s::bigint[]) n(id)
         cross join lateral (select id, document_id, generation from chunks where id = n.id limit 1) c
@@ -107,20 +113,20 @@ def filter_chunks(
 def sort_by_distance(
     db: Executor, partition_id: int, chunks: Sequence[int], values: Sequence[float] | None
 ) -> list[int]:
-    """Sort those of the chunks that have an embedding, nearest to the query's vector first; none without a vector."""
+    """Sort chunks with an embedding, nearest first; empty without a query vector."""
     if values is None or not chunks:
         return []
     statement: LiteralString = f"""
         select c.id from unnest(%(chunks)s::bigint[]) n (id)
         cross join lateral (select id, embedding_key from chunks where id = n.id limit 1) c
-        join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key order by {DISTANCE}, c.id
+        join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key order by {COSINE_DISTANCE}, c.id
     """
     params = {"partition": partition_id, "chunks": array_literal(chunks), **vector_params(values)}
     return db.fetch(int, statement, params)
 
 
 def list_chunks(db: Executor, documents: Sequence[str], limit: int) -> list[int]:
-    """List the visible chunks of the documents, `limit` at most."""
+    """List up to `limit` visible chunks of documents."""
     statement: LiteralString = """
         select c.id from unnest(%(documents)s::text[]) n (id)
         cross join lateral (

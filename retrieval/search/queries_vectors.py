@@ -1,4 +1,4 @@
-"""SQL of the vectors that `document_vectors` keeps: visible versions, their vectors, and the nearest chunks."""
+"""SQL of the vector cache."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import LiteralString
 
 from retrieval.access.reading import scope_statement
 from retrieval.database.database import Database
-from retrieval.database.sessions import BY_INDEX
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
-from retrieval.search.queries import DISTANCE, array_literal, vector_params
+from retrieval.search.queries import COSINE_DISTANCE, array_literal, vector_params
 
 
 @dataclass(frozen=True, slots=True)
 class VersionVectors:
-    """Chunks of a version as numbers of 8 bytes, and their vectors in PostgreSQL's binary form."""
+    """Chunk ids of a version as 8-byte integers, and halfvecs in binary."""
 
     version: str
     chunks: bytes
@@ -24,10 +24,10 @@ class VersionVectors:
 
 
 def list_versions(
-    db: Database, partition_id: int, where: DocumentFilter, *, viewer: Viewer | None, limit: int
+    db: Database, partition_id: int, document_filter: DocumentFilter, *, viewer: Viewer | None, limit: int
 ) -> list[str]:
-    """List the visible versions of documents that match, `document generation`, `limit` at most."""
-    condition, params = where.sql("d")
+    """List up to `limit` visible versions of matching documents, as `document generation`."""
+    condition, params = document_filter.sql("d")
     statement: LiteralString = f"""
         select coalesce(string_agg(version, ','), '') as versions from (
             select d.id || ' ' || d.active_generation as version from documents d
@@ -47,14 +47,13 @@ _CHUNKS_OF_VERSIONS: LiteralString = """
 
 
 def count_chunks(db: Database, versions: Sequence[str], limit: int) -> int:
-    """Count the chunks of versions, up to a limit."""
     statement: LiteralString = f"select count(*) from (select from {_CHUNKS_OF_VERSIONS} limit %(limit)s) counted"
-    with db.tuned(BY_INDEX) as connection:
+    with db.tuned(INDEX_SCANS_ONLY) as connection:
         return connection.fetch_one(int, statement, {"versions": list(versions), "limit": limit}) or 0
 
 
 def read_vectors(db: Database, partition_id: int, versions: Sequence[str], dimensions: int) -> list[VersionVectors]:
-    """Read the vectors of versions that have chunks; zeros where a vector has other dimensions."""
+    """Read vectors by version; zeros replace vectors of other dimensions."""
     statement: LiteralString = f"""
         select v.version, string_agg(int8send(c.id), ''::bytea) as chunks,
                string_agg(case when vector_dims(e.values) = %(size)s then halfvec_send(e.values::halfvec)
@@ -65,20 +64,20 @@ def read_vectors(db: Database, partition_id: int, versions: Sequence[str], dimen
     """
     zeros = bytes(4 + 2 * dimensions)
     params = {"versions": list(versions), "partition": partition_id, "size": dimensions, "zeros": zeros}
-    with db.tuned(BY_INDEX) as connection:
+    with db.tuned(INDEX_SCANS_ONLY) as connection:
         return connection.fetch(VersionVectors, statement, params, binary=True)
 
 
 def sort_nearest(
     db: Database, partition_id: int, chunks: Sequence[int], values: Sequence[float], limit: int
 ) -> list[int]:
-    """Sort chunks by the distance of their vectors from the query's, nearest first, and return so many."""
+    """Return the `limit` chunks nearest to the query, in order."""
     statement: LiteralString = f"""
         select c.id from unnest(%(chunks)s::bigint[]) n(id)
         cross join lateral (select id, embedding_key from chunks where id = n.id limit 1) c
         join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key
-        order by {DISTANCE}, c.id limit %(limit)s
+        order by {COSINE_DISTANCE}, c.id limit %(limit)s
     """
     params = {"partition": partition_id, "chunks": array_literal(chunks), "limit": limit, **vector_params(values)}
-    with db.tuned(BY_INDEX) as connection:
+    with db.tuned(INDEX_SCANS_ONLY) as connection:
         return connection.fetch(int, statement, params, prepare=True)

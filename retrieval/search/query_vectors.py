@@ -1,8 +1,4 @@
-"""Vectors of queries: waiting queries are embedded in one call, and the latest vectors are cached.
-
-A model gets as many concurrent calls as it supports (`Embedder.calls`); later queries join the next call. The cache is
-per scope, so that timing reveals nothing about queries of others.
-"""
+"""Embed queries: waiting queries share a call, and recent vectors are cached per scope."""
 
 from __future__ import annotations
 
@@ -16,95 +12,95 @@ from weakref import WeakKeyDictionary
 from retrieval.errors import NotEmbedded, Retryable
 from retrieval.ports import Embedder, Scope
 
-KEPT = 512
-"""Queries; with a model of 3,072 dimensions 12 MB."""
-TOGETHER = 16
-"""Queries of one call at most."""
+# 512 vectors of 3,072 dimensions take 12 MB.
+MAX_CACHED_QUERIES = 512
+MAX_BATCH_QUERIES = 16
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
-    """A query until its vector is there."""
+class _PendingQuery:
+    """Query without a vector yet."""
 
     text: str
-    alone: bool = False
+    is_single: bool = False
     values: array[float] | None = None
     error: BaseException | None = None
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self.values is not None or self.error is not None
 
 
 @dataclass(eq=False, slots=True)
-class _Lane:
+class _QueryQueue:
     """Queue of queries for one model."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[_PendingQuery] = field(default_factory=list)
     calls: int = 0
 
 
 class QueryVectors:
-    """Embeds queries, from any number of threads."""
+    """Thread-safe cache of query vectors."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._known: OrderedDict[tuple[Embedder, Scope, str], array[float]] = OrderedDict()
-        self._lanes: WeakKeyDictionary[Embedder, _Lane] = WeakKeyDictionary()
+    # A cache per scope, so that timing reveals nothing about queries of others.
+    def __init__(self, max_cached: int = MAX_CACHED_QUERIES) -> None:
+        self._max_cached = max_cached
+        self._cache: OrderedDict[tuple[Embedder, Scope, str], array[float]] = OrderedDict()
+        self._lanes: WeakKeyDictionary[Embedder, _QueryQueue] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def embed(self, embedder: Embedder, scope: Scope, text: str) -> list[float]:
-        """The query's vector. Whatever the model raises."""
+        """Return the vector of a query. Raises the model's error."""
         key = embedder, scope, text
         with self._lock:
-            cached = self._known.get(key)
+            cached = self._cache.get(key)
             if cached is not None:
-                self._known.move_to_end(key)
+                self._cache.move_to_end(key)
                 return cached.tolist()
-            lane = self._lanes.setdefault(embedder, _Lane())
-        values = _embed(embedder, lane, text)
+            lane = self._lanes.setdefault(embedder, _QueryQueue())
+        values = _wait_for_vector(embedder, lane, text)
         with self._lock:
-            self._known[key] = values
-            while len(self._known) > self._kept:
-                self._known.popitem(last=False)
+            self._cache[key] = values
+            while len(self._cache) > self._max_cached:
+                self._cache.popitem(last=False)
         return values.tolist()
 
 
-def _embed(embedder: Embedder, lane: _Lane, text: str) -> array[float]:
-    """Wait for the vector, or for a turn to fetch those of all that wait."""
-    mine = _Waiting(text)
+def _wait_for_vector(embedder: Embedder, lane: _QueryQueue, text: str) -> array[float]:
+    """Wait for the vector, or embed the next batch."""
+    query = _PendingQuery(text)
     with lane.changed:
-        lane.waiting.append(mine)
+        lane.waiting.append(query)
     while True:
         with lane.changed:
-            while not mine.done and (mine not in lane.waiting or lane.calls >= max(embedder.calls, 1)):
+            while not query.is_done and (query not in lane.waiting or lane.calls >= max(embedder.calls, 1)):
                 lane.changed.wait()
-            if mine.values is not None:
-                return mine.values
-            if mine.error is not None:
-                raise mine.error
-            batch = _next(embedder, lane.waiting)
+            if query.values is not None:
+                return query.values
+            if query.error is not None:
+                raise query.error
+            batch = _take_batch(embedder, lane.waiting)
             lane.calls += 1
         try:
-            _fetch(embedder, batch)
+            _embed_batch(embedder, batch)
         finally:
             with lane.changed:
                 lane.calls -= 1
-                lane.waiting.extend(query for query in batch if not query.done)
+                lane.waiting.extend(pending for pending in batch if not pending.is_done)
                 lane.changed.notify_all()
 
 
-def _next(embedder: Embedder, waiting: list[_Waiting]) -> list[_Waiting]:
-    """Take out what the next call is for."""
-    limit = 1 if waiting[0].alone else min(embedder.batch_size, TOGETHER)
-    batch = [query for query in waiting if query is waiting[0] or not query.alone][: max(limit, 1)]
+def _take_batch(embedder: Embedder, waiting: list[_PendingQuery]) -> list[_PendingQuery]:
+    """Take the next batch from the queue."""
+    limit = 1 if waiting[0].is_single else min(embedder.batch_size, MAX_BATCH_QUERIES)
+    batch = [query for query in waiting if query is waiting[0] or not query.is_single][: max(limit, 1)]
     waiting[:] = [query for query in waiting if query not in batch]
     return batch
 
 
-def _fetch(embedder: Embedder, batch: Sequence[_Waiting]) -> None:
-    """Set the vector or the error of each query; queries of a batch that the model refuses are retried one by one."""
+def _embed_batch(embedder: Embedder, batch: Sequence[_PendingQuery]) -> None:
+    """Set vector or error of each query; a refused batch is retried query by query."""
     texts = list(dict.fromkeys(query.text for query in batch))
     try:
         vectors = dict(zip(texts, embedder.embed(texts, "query"), strict=True))
@@ -118,10 +114,10 @@ def _fetch(embedder: Embedder, batch: Sequence[_Waiting]) -> None:
                 query.error = NotEmbedded({0: outcome}, error.vectors[:0])
             else:
                 query.values = array("d", map(float, outcome))
-    except BaseException as error:  # noqa: BLE001 - each of those that wait gets it
+    except BaseException as error:  # noqa: BLE001 - every waiting query gets the error
         for query in batch:
             if len(batch) > 1 and isinstance(error, Exception) and not isinstance(error, Retryable):
-                query.alone = True
+                query.is_single = True
             else:
                 query.error = error
     else:

@@ -1,19 +1,10 @@
-"""Search: one plan for every request.
+"""Search visible chunks by meaning and by words.
 
     score    = semantic_weight * semantic + keyword_weight * keyword
-    semantic = max(0, (c - u) / (1 - u))   where c is the cosine of the query's and the chunk's embedding, and u that of
-               unrelated texts: 0 but for models whose cosines do not begin there, see `retrieval.ports.Raised`
-    keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.keywords.bm25_scorer`
+    semantic = max(0, (c - u) / (1 - u))   c: cosine of query and chunk; u: cosine of unrelated texts, mostly 0
+    keyword  = s / (s + 10)                s: BM25 score of the chunk
 
-Both parts are in [0, 1] and depend on query and chunk alone, not on other results, so a threshold means the same for
-every query. The steps: estimate how many chunks match (`selectivity`); propose the best of each side, by exact
-comparison or by the vector store and the posting lists; score every candidate on both sides and fuse; apply recency,
-choose what fills the places (`diversity`), find contexts; read the hits. A side of weight 0 is skipped, and then fewer
-candidates suffice. Equal scores are ordered by document id and position.
-
-Vector stores only propose candidates. Results come from the tables: text, metadata, scope, the visible generation and
-the semantic score. A candidate of an invisible generation represents its document's visible chunks, so a document that
-is being replaced is never missing.
+Steps: estimate selectivity, propose candidates of each side, score all candidates on both sides, choose and read hits.
 """
 
 from __future__ import annotations
@@ -27,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from retrieval.access.reading import viewed_database
 from retrieval.database.database import Database
-from retrieval.database.sessions import BY_INDEX
+from retrieval.database.sessions import INDEX_SCANS_ONLY
 from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
-from retrieval.keywords.bm25_scorer import Ranking, Scored, Terms
+from retrieval.keywords.bm25_scorer import QueryTerms, Ranking, ScoredChunk
 from retrieval.keywords.typos import Correction
 from retrieval.ports import Embedder, Raised, Scope, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries, queries_filters, query_syntax, selectivity
 from retrieval.search.answerability import (
-    NOTHING,
+    NO_MATCHES,
     Answerability,
     choose_model,
     estimate_answerability,
@@ -45,7 +36,7 @@ from retrieval.search.answerability import (
 from retrieval.search.context_expansion import Texts, Unit
 from retrieval.search.diversity import Pick, Shape, Shaper
 from retrieval.search.phrases import PhraseIndex
-from retrieval.search.queries import Candidate, Hit, Partition, Place
+from retrieval.search.queries import Candidate, ChunkPlace, Hit, Partition
 from retrieval.search.queries_filters import Matches
 from retrieval.search.query_syntax import ParsedQuery, parse_query
 from retrieval.search.query_vectors import QueryVectors
@@ -54,60 +45,60 @@ from retrieval.search.selectivity import Selectivity
 if TYPE_CHECKING:
     from retrieval.keywords.bm25_scorer import Numbers
 
-CANDIDATES = 100
-"""Best of each side that are scored, more if more results are requested."""
-AGED = 1_000
-"""The same if the age of documents counts: a new document may be far down by its words and meaning."""
-SPARE = 10
-"""Candidates beyond `top_k`, for those that fall away."""
-MOST = 10_000
-"""The most candidates that a vector store is asked for; also the most that one of the hosted stores returns."""
-CHECKED = 2_000
-"""Chunks by words that a filter is applied to, at most, before all that match are listed."""
-FIRST = 3
-"""Times the candidates by words that a filter is applied to first, so that one of a half leaves enough."""
-LEAST_COUNTED = 10
-"""Chunks that a word has at least, as far as scores can tell a user who may see many."""
-_QUERIES = QueryVectors()
+# Best candidates of each side, unless more results are requested.
+MIN_CANDIDATES = 100
+# Candidates with recency: a new document may rank low by words and meaning.
+RECENCY_CANDIDATES = 1_000
+# Candidates beyond `top_k` in case some are no longer visible.
+SPARE_CANDIDATES = 10
+# Limit of a query to a vector store. Pinecone returns no more than 10,000.
+MAX_STORE_CANDIDATES = 10_000
+# Limit of BM25 results to filter before listing all matching chunks.
+MAX_FILTERED_CHUNKS = 2_000
+# With three times the candidates a filter that keeps half leaves enough.
+FIRST_BATCH_FACTOR = 3
+# Lowest chunk frequency of a word in scores: smaller ones would reveal hidden documents to a viewer.
+MIN_CHUNK_FREQUENCY = 10
+_QUERY_VECTORS = QueryVectors()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search request. Weights sum to 1; `threshold` is the least final score of a hit."""
+    """Search request. Weights sum to 1; hits score at least `threshold`."""
 
     text: str
     top_k: int = 10
     threshold: float = 0.0
-    where: DocumentFilter | None = None
+    document_filter: DocumentFilter | None = None
     semantic_weight: float = 1.0
     keyword_weight: float = 0.0
     shape: Shape = field(default_factory=Shape)
 
     @property
     def candidates(self) -> int:
-        """Number of candidates of each side to begin with."""
+        """Return the initial number of candidates of each side."""
+        # A side of weight 0 is skipped, and fewer candidates suffice.
         if self.shape.recency is not None:
-            return max(AGED, self.top_k + SPARE)
+            return max(RECENCY_CANDIDATES, self.top_k + SPARE_CANDIDATES)
         one_side = self.semantic_weight <= 0 or self.keyword_weight <= 0
-        return max(0 if one_side and self.shape.plain else CANDIDATES, self.top_k + SPARE)
+        return max(0 if one_side and self.shape.is_plain else MIN_CANDIDATES, self.top_k + SPARE_CANDIDATES)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first, where the time went (embed_ms, vector_ms, keyword_ms, hydrate_ms), whether they answer, and
-    corrected words."""
+    """Hits, best first, with milliseconds by step, answerability and corrected words."""
 
     hits: list[Hit]
     timings: Mapping[str, float]
-    answerability: Answerability = NOTHING
+    answerability: Answerability = NO_MATCHES
     corrections: Sequence[Correction] = ()
+    # Sentence for users about quotes and exclusions.
     note: str = ""
-    """Sentence on the quotes and exclusions of the query, "" without any."""
 
 
 @dataclass(slots=True)
 class Clock:
-    """Milliseconds by the name of the step. `step`: the one in progress, for messages about time-outs."""
+    """Milliseconds by step, and the running step for messages about timeouts."""
 
     spent: dict[str, float] = field(default_factory=dict)
     step: str = ""
@@ -136,41 +127,37 @@ def run_search(
     values: Sequence[float] | None = None,
     clock: Clock | None = None,
 ) -> SearchResult:
-    """Search the scope for the best chunks that the viewer may see; None: the application, which sees all.
-
-    `embedder` and `vectors` may be None if the semantic weight is 0. texts: source of contexts, if the query requests
-    them. values: the query's vector, if it is computed already; unused without semantic weight.
-    """
+    """Search a scope for chunks visible to the viewer; None is the application. ValueError without a vector store."""
     clock = clock or Clock()
     if query.semantic_weight <= 0:
         embedder = values = None
     elif embedder is None or vectors is None:
         raise ValueError("A semantic search needs an embedder and a vector store.")
-    typed, parsed = query.text, parse_query(query.text)
+    original_text, parsed = query.text, parse_query(query.text)
     if query.keyword_weight > 0:
         query = replace(query, text=parsed.text)
     elif parsed.note:
-        parsed = ParsedQuery(query.text, note=query_syntax.BY_MEANING)
+        parsed = ParsedQuery(query.text, note=query_syntax.SEMANTIC_ONLY_NOTE)
     partition = queries.find_partition(db, scope)
-    if partition is None or (query.where is not None and query.where.empty_lists):
+    if partition is None or (query.document_filter is not None and query.document_filter.empty_lists):
         return SearchResult([], clock.spent)
     if embedder is not None and values is None:
         with clock("embed_ms"):
-            values = embed_query(embedder, scope, typed)
+            values = embed_query(embedder, scope, original_text)
     unrelated = embedder.unrelated if isinstance(embedder, Raised) else 0.0
-    query = replace(query, where=selectivity.restrict_to_ids(db, scope, query.where))
+    query = replace(query, document_filter=selectivity.restrict_to_ids(db, scope, query.document_filter))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
     return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))
 
 
 def embed_query(embedder: Embedder, scope: Scope, text: str) -> list[float]:
-    """Embed a query. Raises whatever the model raises."""
-    return _QUERIES.embed(embedder, scope, text)
+    # Parallel queries share one call to the model.
+    return _QUERY_VECTORS.embed(embedder, scope, text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search: its request and what each step needs."""
+    """Request and resources of a search."""
 
     db: Database
     scope: Scope
@@ -185,7 +172,7 @@ class _Search:
     parsed: ParsedQuery
 
     def find_hits(self, shaper: Shaper) -> SearchResult:
-        """Run the steps, with more candidates while hits are missing because candidates fell away."""
+        """Find hits, and repeat with four times the candidates while results are missing."""
         count, top_k = self.query.candidates, self.query.top_k
         selected = self._estimate(count)
         terms, ranking = self._rank(selected)
@@ -194,20 +181,24 @@ class _Search:
             ranking = ranking.without(terms.excluded)
         while True:
             exact = self._nearest_matches(selected, count)
-            matches = self._nearest_vectors(selected, count) if exact is None else []
-            near = queries.parse_places(matches)
+            vector_ids = self._nearest_vectors(selected, count) if exact is None else []
+            near_places = queries.parse_places(vector_ids)
             words = self._best_by_words(terms, ranking, selected, count)
-            candidates = self._score(near, exact or [], words, terms)
+            candidates = self._score(near_places, exact or [], words, terms)
             with self.clock("hydrate_ms"):
                 picks = shaper.pick(candidates)
-            if len(picks) >= top_k or max(len(matches), len(exact or []), len(words)) < count or count >= MOST:
+            if (
+                len(picks) >= top_k
+                or max(len(vector_ids), len(exact or []), len(words)) < count
+                or count >= MAX_STORE_CANDIDATES
+            ):
                 break
             if len(candidates) >= top_k and self._is_below_threshold(candidates[-1]):
                 break
-            count = min(count * 4, MOST)
-        if len(picks) < top_k and len(matches) >= MOST and self._filters:
-            # a store that filters only in part proposed none that match
-            candidates = self._score([], self._match_all(selected, MOST), words, terms)
+            count = min(count * 4, MAX_STORE_CANDIDATES)
+        if len(picks) < top_k and len(vector_ids) >= MAX_STORE_CANDIDATES and self._filters:
+            # Stores with partial filters may propose no matching chunk.
+            candidates = self._score([], self._match_all(selected, MAX_STORE_CANDIDATES), words, terms)
             picks = shaper.pick(candidates)
         side = choose_model(self.query.semantic_weight, self.query.keyword_weight)
         fit = load_fit(self.partition.answerability, side)
@@ -220,10 +211,10 @@ class _Search:
         return SearchResult(hits, self.clock.spent, answerability, terms.corrections, note)
 
     def _apply_syntax(
-        self, selected: Selectivity, terms: Terms, ranking: Ranking | None
-    ) -> tuple[ParsedQuery, Selectivity, Terms]:
-        """Restrict a search to the chunks with the phrases of the query, and leave out those with its exclusions."""
-        if not self.parsed.restricts:
+        self, selected: Selectivity, terms: QueryTerms, ranking: Ranking | None
+    ) -> tuple[ParsedQuery, Selectivity, QueryTerms]:
+        """Restrict candidates to required phrases and drop excluded words."""
+        if not self.parsed.has_restrictions:
             return self.parsed, selected, terms
         configurations = sorted({self.language, *self.partition.keyword_languages})
         index = PhraseIndex(self.db, self.partition.id, configurations, ranking)
@@ -237,7 +228,7 @@ class _Search:
                 chunks.intersection_update(map(int, selected.matches.chunks))
             elif self._filters:
                 chunks = queries_filters.filter_chunks(
-                    self.db, self.partition.id, sorted(chunks), selected.where, viewer=self.viewer
+                    self.db, self.partition.id, sorted(chunks), selected.document_filter, viewer=self.viewer
                 )
         with self.clock(self._side):
             nearest = queries_filters.sort_by_distance(self.db, self.partition.id, sorted(chunks), self.values)
@@ -245,19 +236,21 @@ class _Search:
 
     @property
     def _filters(self) -> bool:
-        return self.viewer is not None or (self.query.where is not None and self.query.where.narrows())
+        return self.viewer is not None or (
+            self.query.document_filter is not None and self.query.document_filter.narrows()
+        )
 
     def _is_below_threshold(self, candidate: Candidate) -> bool:
         return self.query.shape.recency is None and candidate.score < self.query.threshold
 
     def _estimate(self, count: int) -> Selectivity:
         if not self._filters:
-            return Selectivity(self.query.where)
+            return Selectivity(self.query.document_filter)
         with self.clock(self._side):
             return selectivity.estimate_selectivity(
                 self.db,
                 self.partition,
-                self.query.where,
+                self.query.document_filter,
                 self.values,
                 count,
                 viewer=self.viewer,
@@ -269,7 +262,7 @@ class _Search:
         return "keyword_ms" if self.values is None else "vector_ms"
 
     def _nearest_matches(self, selected: Selectivity, count: int) -> list[int] | None:
-        """Return the nearest matching chunks by exact comparison; None: ask the vector store."""
+        """Return the nearest matching chunks by exact comparison; None if the vector store must be queried."""
         if selected.matches is None or self.values is None:
             return None
         nearest, matching = selected.matches.nearest, len(selected.matches.chunks)
@@ -277,38 +270,40 @@ class _Search:
             nearest = self._match_all(selected, count, 2 * matching)
         return nearest[:count]
 
-    def _match_all(self, selected: Selectivity, count: int, most: int = selectivity.ALL) -> list[int]:
+    def _match_all(
+        self, selected: Selectivity, count: int, max_chunks: int = selectivity.UNLIMITED_CHUNKS
+    ) -> list[int]:
         with self.clock("vector_ms"):
             match = partial(
                 selectivity.match_chunks,
                 self.db,
                 self.partition,
-                selected.where,
+                selected.document_filter,
                 self.values,
                 count,
                 viewer=self.viewer,
             )
-            matches = match(most=most) or match()
+            matches = match(max_chunks=max_chunks) or match()
             return matches.nearest if matches is not None else []
 
     def _nearest_vectors(self, selected: Selectivity, count: int) -> list[str]:
-        """Return the ids of the nearest vectors by the vector store."""
+        """Query the vector store for ids of the nearest vectors."""
         if self.values is None or self.vectors is None:
             return []
-        # PGVECTOR compares each vector that it passes with a list of ids; a store outside must be told what is hidden
-        where = selected.where if self.vectors.labelled else self.query.where
+        # pgvector tests every vector against a list of ids, so only external stores get the viewer's documents.
+        document_filter = selected.document_filter if self.vectors.labelled else self.query.document_filter
         with self.clock("vector_ms"):
-            matches = self.vectors.query(self.scope, self.values, count, where, self.viewer)
+            matches = self.vectors.query(self.scope, self.values, count, document_filter, self.viewer)
         return [match.id for match in matches]
 
-    def _rank(self, selected: Selectivity) -> tuple[Terms, Ranking | None]:
-        """Score all chunks that have a term of the query."""
+    def _rank(self, selected: Selectivity) -> tuple[QueryTerms, Ranking | None]:
+        """Score all chunks with a term of the query."""
         if self.query.keyword_weight <= 0:
-            return Terms(self.partition.id), None
+            return QueryTerms(self.partition.id), None
         counted = selected.counted
-        where = selected.where
-        by_viewer_alone = self.viewer is not None and (where is None or not where.narrows())
-        with self.clock("keyword_ms"), self.db.tuned(BY_INDEX if by_viewer_alone else {}) as connection:
+        document_filter = selected.document_filter
+        by_viewer_alone = self.viewer is not None and (document_filter is None or not document_filter.narrows())
+        with self.clock("keyword_ms"), self.db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
             terms = bm25_scorer.read_terms(
                 connection,
                 self.partition.id,
@@ -316,17 +311,16 @@ class _Search:
                 self.language,
                 self.partition.keyword_languages,
                 counted=counted,
-                least=1 if self.viewer is None or counted is not None else LEAST_COUNTED,
+                least=1 if self.viewer is None or counted is not None else MIN_CHUNK_FREQUENCY,
                 viewed=connection if self.viewer is None else viewed_database(self.db, self.viewer),
             )
             return terms, bm25_scorer.rank_chunks(connection, terms) if terms.names else None
 
-    def _best_by_words(self, terms: Terms, ranking: Ranking | None, selected: Selectivity, count: int) -> list[Scored]:
-        """Return the best matching chunks by BM25.
-
-        A filter that matches many chunks is applied to the best of all, in parts. Where too few of these match, all
-        matching chunks are listed.
-        """
+    def _best_by_words(
+        self, terms: QueryTerms, ranking: Ranking | None, selected: Selectivity, count: int
+    ) -> list[ScoredChunk]:
+        """Return the best matching chunks by BM25."""
+        # A broad filter is applied to the best chunks in batches; all matching chunks are listed if too few pass.
         if ranking is None:
             return []
         with self.clock("keyword_ms"):
@@ -334,15 +328,15 @@ class _Search:
                 return ranking.among(selected.matches.chunks).best(count)
             if not self._filters:
                 return ranking.best(count)
-            matches: list[Scored] = []
-            checked, size = 0, FIRST * count
+            matches: list[ScoredChunk] = []
+            checked, size = 0, FIRST_BATCH_FACTOR * count
             while len(matches) < count and checked < len(ranking.ids):
-                if checked + size > max(CHECKED, 4 * count) and checked + size < len(ranking.ids):
+                if checked + size > max(MAX_FILTERED_CHUNKS, 4 * count) and checked + size < len(ranking.ids):
                     return ranking.among(self._list_matches(selected)).best(count)
                 part = ranking.best(checked + size)[checked:]
                 chunks = [scored.chunk_id for scored in part]
                 matching = queries_filters.filter_chunks(
-                    self.db, terms.partition, chunks, selected.where, viewer=self.viewer
+                    self.db, terms.partition, chunks, selected.document_filter, viewer=self.viewer
                 )
                 matches += [scored for scored in part if scored.chunk_id in matching]
                 checked += len(part)
@@ -352,15 +346,15 @@ class _Search:
     def _list_matches(self, selected: Selectivity) -> Numbers:
         import numpy as np
 
-        where = selected.where or DocumentFilter()
+        document_filter = selected.document_filter or DocumentFilter()
         return np.frombuffer(
-            queries_filters.list_matching_chunks(self.db, self.partition.id, where, viewer=self.viewer), ">i8"
+            queries_filters.list_matching_chunks(self.db, self.partition.id, document_filter, viewer=self.viewer), ">i8"
         )
 
     def _score(
-        self, near: Sequence[Place], exact: Sequence[int], words: Sequence[Scored], terms: Terms
+        self, near: Sequence[ChunkPlace], exact: Sequence[int], words: Sequence[ScoredChunk], terms: QueryTerms
     ) -> list[Candidate]:
-        """Score the candidates that may be shown on both sides, and fuse."""
+        """Score visible candidates on both sides and fuse."""
         shape = self.query.shape
         with self.clock("hydrate_ms"):
             return queries.score_candidates(
@@ -371,16 +365,17 @@ class _Search:
                 terms=terms,
                 values=self.values,
                 weights=(self.query.semantic_weight, self.query.keyword_weight, self.unrelated),
-                where=self.query.where,
-                limits=(self.query.top_k if shape.plain else None, self.query.threshold),
+                document_filter=self.query.document_filter,
+                limits=(self.query.top_k if shape.is_plain else None, self.query.threshold),
                 with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
             )
 
     def _read(self, picks: Sequence[Pick], shaper: Shaper) -> list[Hit]:
-        """Read the hits, with their contexts."""
         ranked = [(pick.candidate, pick.score, pick.recency) for pick in picks]
         hits = queries.read_hits(viewed_database(self.db, self.viewer), ranked)
         if self.query.shape.expansion is None:
             return hits
-        places = {(pick.candidate.document_id, pick.candidate.index): pick for pick in picks}
-        return [replace(hit, context=shaper.context(places[hit.document_id, hit.index], hit)) for hit in hits]
+        picks_by_chunk = {(pick.candidate.document_id, pick.candidate.index): pick for pick in picks}
+        return [
+            replace(hit, context=shaper.read_context(picks_by_chunk[hit.document_id, hit.index], hit)) for hit in hits
+        ]

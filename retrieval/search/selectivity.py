@@ -1,13 +1,4 @@
-"""Selectivity: where a search looks for candidates, decided once before it looks.
-
-The chunks that match a filter are counted up to a limit. Few are compared one by one, so that no match is missed, and
-so are those that match a condition on table rows and records, which no vector store has. Of more the vector store and
-the posting lists propose candidates. The limit grows with the root of the partition's size: it is the number of vectors
-that are compared in the time in which the index is searched past all others.
-
-That a filter or a viewer matches too many chunks is remembered for a minute. It affects speed only: each search reads
-from the database what matches and who may see it.
-"""
+"""Decide between exact comparison and candidates of the vector store."""
 
 from __future__ import annotations
 
@@ -31,79 +22,74 @@ from retrieval.search import document_vectors, queries_filters, queries_vectors
 from retrieval.search.queries import Partition
 from retrieval.search.queries_filters import Matches
 
-FEW = 2_000
-"""Matching chunks up to which they are compared one by one, whatever the size of the partition."""
-STEPS = 16
-"""Vectors that are compared one by one in the time in which an index is searched past one vector."""
-LISTED = 100
-"""Candidates that a search by words alone counts as having, at least, since it compares no vectors."""
-ALL = 2**31
-COUNTED = 2_000
-"""Chunks that a viewer may see at most for the frequencies of words to be counted among them alone."""
-SECONDS = 60.0
-"""How long it is remembered that a filter or a viewer matches too many chunks."""
-KEPT = 10_000
-"""Filters and viewers of one database that are remembered; with one more all are forgotten."""
+# Exact comparison is always used up to this number of chunks.
+MIN_EXACT_CHUNKS = 2_000
+# An index search passes one vector in the time of 16 exact comparisons.
+COMPARISONS_PER_STEP = 16
+# Estimate of candidates for a search by words, without a vector comparison.
+MIN_WORD_CANDIDATES = 100
+UNLIMITED_CHUNKS = 2**31
+# Limit of visible chunks for word frequencies of a viewer.
+MAX_COUNTED_CHUNKS = 2_000
+# A filter or viewer above the limit is remembered for this time; only speed depends on the memory.
+REMEMBER_SECONDS = 60.0
+# Remembered filters and viewers per database; all are dropped beyond the limit.
+MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Where a search looks for candidates; results are always checked against the query's own filter.
+    """Chunks for exact comparison, None for candidates of the vector store; and the effective filter."""
 
-    matches: the chunks to compare one by one, None where the vector store and the posting lists propose some.
-    where: the filter of the search, with the documents of a viewer who may see few. counted: the chunks that the viewer
-    may see, if they are so few that the frequencies of words are counted among them.
-    """
-
-    where: DocumentFilter | None
+    document_filter: DocumentFilter | None
     matches: Matches | None = None
+    # Visible chunks of a viewer with few documents: frequencies of words are counted there.
     counted: Sequence[int] | None = None
 
 
 def estimate_selectivity(
     db: Database,
     partition: Partition,
-    where: DocumentFilter | None,
+    document_filter: DocumentFilter | None,
     values: Sequence[float] | None,
     candidates: int,
     *,
     viewer: Viewer | None,
     by_words: bool,
 ) -> Selectivity:
-    """Count what matches a filter, or what the viewer may see, up to a limit, and list it below that.
-
-    values: the query's vector, None to skip the comparison; candidates: number of the nearest.
-    """
-    narrows = where is not None and where.narrows()
+    """List the chunks that match the filter and viewer, if few. `values` None skips vectors."""
+    narrows = document_filter is not None and document_filter.narrows()
     if viewer is None and not narrows:
-        return Selectivity(where)
+        return Selectivity(document_filter)
     if values is None:
-        candidates = max(candidates, LISTED)
-    broad = _broad.setdefault(db, _Broad())
-    name = partition.id, _name(where, viewer, candidates)
+        candidates = max(candidates, MIN_WORD_CANDIDATES)
+    broad = _broad_filters.setdefault(db, _BroadFilters())
+    name = partition.id, _name(document_filter, viewer, candidates)
     few = counted = None
-    if viewer is not None and (by_words or where is None or not where.document_ids):
+    if viewer is not None and (by_words or document_filter is None or not document_filter.document_ids):
         few = _list_few(db, partition, viewer, broad)
         if few is None and not narrows:
-            return Selectivity(where)
+            return Selectivity(document_filter)
     if viewer is not None and few is not None:
-        where = memberships.narrow_filter(where, few)
-        chunks = queries_filters.list_chunks(viewed_database(db, viewer), few, COUNTED + 1) if by_words else []
-        counted = chunks if by_words and len(chunks) <= COUNTED else None
-    reads_rows = where is not None and where.reads_rows
-    if broad.has(name) and not reads_rows:
-        return Selectivity(where, counted=counted)
-    most = ALL if reads_rows else limit_exact(partition.chunks, candidates)
-    matches = match_chunks(db, partition, where, values, candidates, viewer=viewer, most=most)
+        document_filter = memberships.narrow_filter(document_filter, few)
+        chunks = (
+            queries_filters.list_chunks(viewed_database(db, viewer), few, MAX_COUNTED_CHUNKS + 1) if by_words else []
+        )
+        counted = chunks if by_words and len(chunks) <= MAX_COUNTED_CHUNKS else None
+    reads_rows = document_filter is not None and document_filter.reads_rows
+    if broad.contains(name) and not reads_rows:
+        return Selectivity(document_filter, counted=counted)
+    max_chunks = UNLIMITED_CHUNKS if reads_rows else limit_exact(partition.chunks, candidates)
+    matches = match_chunks(db, partition, document_filter, values, candidates, viewer=viewer, max_chunks=max_chunks)
     if matches is None:
         broad.add(name)
-    return Selectivity(where, matches, counted)
+    return Selectivity(document_filter, matches, counted)
 
 
-def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _Broad) -> tuple[str, ...] | None:
-    """List the documents that the viewer may see, if they are few; None if there are, or recently were, too many."""
+def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _BroadFilters) -> tuple[str, ...] | None:
+    """List the viewer's documents; None above the limit."""
     name = partition.id, _name(None, viewer, 0)
-    if broad.has(name):
+    if broad.contains(name):
         return None
     few = memberships.list_visible_ids(db, viewer)
     if few is None:
@@ -112,79 +98,84 @@ def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _Broad)
 
 
 def limit_exact(chunks: int, candidates: int) -> int:
-    """Return the number of matching chunks up to which they are compared one by one, in a partition of so many."""
-    return max(FEW, math.isqrt(STEPS * candidates * chunks))
+    """Return the limit of matching chunks for exact comparison."""
+    # At the limit, both ways take the same time.
+    return max(MIN_EXACT_CHUNKS, math.isqrt(COMPARISONS_PER_STEP * candidates * chunks))
 
 
 def match_chunks(
     db: Database,
     partition: Partition,
-    where: DocumentFilter | None,
+    document_filter: DocumentFilter | None,
     values: Sequence[float] | None,
     candidates: int,
     *,
     viewer: Viewer | None,
-    most: int = ALL,
+    max_chunks: int = UNLIMITED_CHUNKS,
 ) -> Matches | None:
-    """Return the chunks that match and the nearest of them; None if there are more than `most`."""
-    if most < ALL and not (where is not None and where.reads_rows):
+    """Return matching chunks and the nearest; None above `most`."""
+    if max_chunks < UNLIMITED_CHUNKS and not (document_filter is not None and document_filter.reads_rows):
         versions = queries_vectors.list_versions(
-            db, partition.id, where or DocumentFilter(), viewer=viewer, limit=most + 1
+            db, partition.id, document_filter or DocumentFilter(), viewer=viewer, limit=max_chunks + 1
         )
-        if len(versions) <= most:
-            return document_vectors.compare_versions(db, partition.id, versions, values, candidates, most)
+        if len(versions) <= max_chunks:
+            return document_vectors.compare_versions(db, partition.id, versions, values, candidates, max_chunks)
     return queries_filters.match_chunks(
-        db, partition.id, where or DocumentFilter(), values, viewer=viewer, most=most, nearest=candidates
+        db,
+        partition.id,
+        document_filter or DocumentFilter(),
+        values,
+        viewer=viewer,
+        max_chunks=max_chunks,
+        nearest=candidates,
     )
 
 
-def restrict_to_ids(db: Database, scope: Scope, where: DocumentFilter | None) -> DocumentFilter | None:
-    """Add ids to the filter where an index finds that few documents have its words or are of its sites.
-
-    Else the rule on names and addresses would be applied to each chunk of the scope.
-    """
-    if where is None or where.document_ids or not (where.words or where.sites):
-        return where
+def restrict_to_ids(db: Database, scope: Scope, document_filter: DocumentFilter | None) -> DocumentFilter | None:
+    """Resolve document ids for filters by words or site with few documents."""
+    if document_filter is None or document_filter.document_ids or not (document_filter.words or document_filter.sites):
+        return document_filter
+    # Without ids, the condition on names and addresses would run on every chunk of the scope.
     statement, params = text_filter.few_documents(
-        partitions.scope_params(scope), where.words, where.sites, memberships.MAX_VISIBLE_IDS
+        partitions.scope_params(scope), document_filter.words, document_filter.sites, memberships.MAX_VISIBLE_IDS
     )
     ids = db.fetch(str, statement, params)
     return (
-        where
+        document_filter
         if len(ids) > memberships.MAX_VISIBLE_IDS
-        else replace(where, document_ids=tuple(ids) or (memberships.NO_DOCUMENT,))
+        else replace(document_filter, document_ids=tuple(ids) or (memberships.NO_DOCUMENT,))
     )
 
 
-class _Broad:
-    """Filters and viewers that recently matched too many chunks. Safe for threads."""
+class _BroadFilters:
+    """Thread-safe memory of filters and viewers with too many chunks."""
 
     def __init__(self) -> None:
         self._until: dict[tuple[int, str], float] = {}
         self._lock = Lock()
 
-    def has(self, name: tuple[int, str]) -> bool:
+    def contains(self, name: tuple[int, str]) -> bool:
         return time.monotonic() < self._until.get(name, 0.0)
 
     def add(self, name: tuple[int, str]) -> None:
         with self._lock:
-            if len(self._until) >= KEPT:
+            if len(self._until) >= MAX_REMEMBERED:
                 self._until.clear()
-            self._until[name] = time.monotonic() + SECONDS
+            self._until[name] = time.monotonic() + REMEMBER_SECONDS
 
 
-_broad: WeakKeyDictionary[Database, _Broad] = WeakKeyDictionary()
+_broad_filters: WeakKeyDictionary[Database, _BroadFilters] = WeakKeyDictionary()
 
 
 def forget_remembered(db: Database) -> None:
-    """Forget what was remembered of a database."""
-    _broad.pop(db, None)
+    """Forget the filters and viewers of a database."""
+    _broad_filters.pop(db, None)
 
 
-def _name(where: DocumentFilter | None, viewer: Viewer | None, candidates: int) -> str:
-    """Name a filter and its viewer, in a few characters however long the filter."""
+def _name(document_filter: DocumentFilter | None, viewer: Viewer | None, candidates: int) -> str:
+    """Return a short key of filter and viewer."""
     user = "" if viewer is None else viewer.user
-    if where is None or not where.narrows():
+    if document_filter is None or not document_filter.narrows():
         return user
-    key = repr((where, candidates)).encode("utf-8", "surrogatepass")
+    key = repr((document_filter, candidates)).encode("utf-8", "surrogatepass")
     return f"{user}\0{blake2b(key, digest_size=16).hexdigest()}"

@@ -9,7 +9,7 @@ from typing import LiteralString
 from retrieval import ids
 from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.webhooks import endpoints, events
 from retrieval.webhooks.endpoints import Reach
@@ -41,7 +41,7 @@ COLUMNS: LiteralString = (
 
 
 async def list_part(
-    db: Database, reach: Reach, webhook_id: str, part: Part, *, status: str | None = None
+    db: Database, reach: Reach, webhook_id: str, part: PageRequest, *, status: str | None = None
 ) -> Page[Delivery]:
     """Newest first. WEBHOOK_NOT_FOUND if the webhook is not within reach."""
     await endpoints.get(db, reach, webhook_id)

@@ -10,13 +10,13 @@ from typing import LiteralString
 from retrieval import ids
 from retrieval.database import pagination
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Params
 from retrieval.errors import ErrorCode, Retryable, ServiceError
 from retrieval.jobs.run_health import Health
 from retrieval.namespaces import namespaces
 from retrieval.network import service_urls
-from retrieval.network.fetch_guard import Blocked, Guard, host_and_port
+from retrieval.network.fetch_guard import BlockedAddress, Guard, parse_host_port
 from retrieval.security.secrets import KeyRing
 from retrieval.webhooks import signing
 
@@ -32,7 +32,7 @@ def require_url(guard: Guard, url: str) -> None:
         raise _refused(f"url {error}.") from error
     try:
         check_url(guard, url)
-    except Blocked as error:
+    except BlockedAddress as error:
         raise _refused(str(error)) from error
     except Retryable:
         return
@@ -41,9 +41,11 @@ def require_url(guard: Guard, url: str) -> None:
 def check_url(guard: Guard, url: str) -> None:
     """Blocked, with the reason, if it may not be dialled; Retryable if its host cannot be looked up now."""
     guard.check_url(url)
-    host, port = host_and_port(url)
+    host, port = parse_host_port(url)
     if url.lower().startswith("http://") and not guard.allows_plainly(host, port):
-        raise Blocked("The address must begin with https://; http:// is for ranges that RETRIEVAL_FETCH_ALLOW names.")
+        raise BlockedAddress(
+            "The address must begin with https://; http:// is for ranges that RETRIEVAL_FETCH_ALLOW names."
+        )
 
 
 def _refused(message: str) -> ServiceError:
@@ -146,11 +148,11 @@ async def create(
     return webhook, secret
 
 
-async def list_part(db: Database, reach: Reach, part: Part | None = None) -> Page[Webhook]:
+async def list_part(db: Database, reach: Reach, part: PageRequest | None = None) -> Page[Webhook]:
     """Newest first, or a part of it."""
     statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pagination.order_desc()
-    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pagination.part_by_age(part)})
-    return pagination.part_cut(webhooks, part)
+    webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pagination.page_params(part)})
+    return pagination.cut_page(webhooks, part)
 
 
 async def get(db: Database, reach: Reach, webhook_id: str) -> Webhook:

@@ -21,9 +21,9 @@ import httpx
 import structlog
 
 from retrieval import ids
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.rows import Executor
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.webhooks import endpoints, events, queries, queries_feed, signing
@@ -189,7 +189,7 @@ class Sender:
     def _send(self, row: TakenDelivery) -> None:
         try:
             self._record(row, *self._post(row))
-        except AWAY as error:
+        except UNAVAILABLE_ERRORS as error:
             log.warning("webhook.not_recorded", delivery=row.id, reason=type(error).__name__)
         except Exception:
             log.exception("webhook.failed", delivery=row.id)
@@ -216,7 +216,7 @@ class Sender:
                 )
                 with contextlib.closing(self._transport.handle_request(request)) as answer:
                     return answer.status_code, f"The endpoint answered {answer.status_code}."
-        except Blocked as error:
+        except BlockedAddress as error:
             return None, str(error)
         except (httpx.TimeoutException, httpcore.TimeoutException):
             return None, f"The endpoint did not answer within {SECONDS:.0f} s."

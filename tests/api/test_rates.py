@@ -84,7 +84,7 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
 
 def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkeypatch):
     async def away(*_: object, **__: object) -> None:
-        raise databases.AWAY[0]("gone")
+        raise databases.UNAVAILABLE_ERRORS[0]("gone")
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:

@@ -36,10 +36,14 @@ def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fre
         connection.execute(f"alter database {conninfo_to_dict(url)['dbname']} set default_transaction_read_only = on")
     assert health.print_status(Namespace(json=False), settings) == 3
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first == f"not writing (supervisor {myself.pid}): {disk_full.READS_ONLY}"
+    assert first == f"not writing (supervisor {myself.pid}): {disk_full.READ_ONLY_MESSAGE}"
     assert health.print_status(Namespace(json=True), settings) == 3
     whole = json.loads(capsys.readouterr().out)
-    assert (whole["phase"], whole["healthy"], whole["disk"]["problem"]) == ("not writing", False, disk_full.READS_ONLY)
+    assert (whole["phase"], whole["healthy"], whole["disk"]["problem"]) == (
+        "not writing",
+        False,
+        disk_full.READ_ONLY_MESSAGE,
+    )
 
 
 def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_path, capsys):

@@ -161,8 +161,8 @@ def _url(endpoint: str) -> str:
     """Complete an endpoint without a scheme to https. Fatal for one that could be understood as two hosts."""
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
     try:
-        fetch_guard.host_and_port(url)
-    except fetch_guard.Blocked as error:
+        fetch_guard.parse_host_port(url)
+    except fetch_guard.BlockedAddress as error:
         raise Fatal(f"The endpoint of the storage cannot be used: {error}", field="endpoint") from error
     return url
 
@@ -201,5 +201,5 @@ def _explained() -> Iterator[None]:
         raise s3_errors.of_answer(error, _GONE) from error
     except (BotoCoreError, OSError) as error:
         raise s3_errors.of_transport(error) from error
-    except fetch_guard.Blocked as error:
+    except fetch_guard.BlockedAddress as error:
         raise Fatal(str(error), field="endpoint") from error

@@ -174,9 +174,9 @@ class Service:
         endpoint = self.settings.endpoints.get(self.name)
         certificates = sessions.trusted_certificates(endpoint, self.name)
         transport = (
-            Transport(fetch_guard.make_guard(self.settings), verify=certificates, most=responses.MAX_BODY_BYTES)
+            Transport(fetch_guard.make_guard(self.settings), verify=certificates, max_bytes=responses.MAX_BODY_BYTES)
             if guarded
-            else bounded_answers.bounded_transport()(certificates, most=responses.MAX_BODY_BYTES)
+            else bounded_answers.bounded_transport()(certificates, max_bytes=responses.MAX_BODY_BYTES)
         )
         return sessions.httpx_client(certificates, seconds=SECONDS, transport=transport)
 

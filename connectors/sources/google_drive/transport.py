@@ -249,7 +249,7 @@ def _tunnelled(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSConnec
         def __init__(self, place: str, *, timeout: float, **_: Any) -> None:
             context = ssl.create_default_context(cafile=bundle or httplib2.CA_CERTS)
             super().__init__(proxy.host, proxy.port, timeout=timeout, context=context)
-            host, port = fetch_guard.host_and_port(f"https://{place}")
+            host, port = fetch_guard.parse_host_port(f"https://{place}")
             self.set_tunnel(host, port, {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None)
 
     return Tunnelled

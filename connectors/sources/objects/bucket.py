@@ -86,7 +86,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
     configured = settings.endpoints.get("S3")
     trusted = configured is not None and (configured.base_url or "").rstrip("/") == endpoint
     try:
-        fetch_guard.host_and_port(endpoint)
+        fetch_guard.parse_host_port(endpoint)
         client = s3_client.make_client(
             {"region": region, "credentials": location.credentials},
             endpoint,
@@ -94,7 +94,7 @@ def make_bucket(location: Location, settings: Settings) -> Bucket:
             guarded=fetch_guard.make_trusting_guard(settings) if trusted else fetch_guard.make_guard(settings),
             ca_bundle=str(configured.ca_bundle) if configured is not None and configured.ca_bundle else None,
         )
-    except fetch_guard.Blocked as error:
+    except fetch_guard.BlockedAddress as error:
         raise Fatal(f"The endpoint of the storage cannot be used: {error}") from error
     except ValueError as error:
         raise Fatal("The endpoint or region of the storage cannot be read.") from error
@@ -124,7 +124,7 @@ def explained() -> Iterator[None]:
         raise raised from error
     except (BotoCoreError, HTTPError, OSError) as error:
         raise s3_errors.of_transport(error) from error
-    except fetch_guard.Blocked as error:
+    except fetch_guard.BlockedAddress as error:
         raise Fatal(str(error)) from error
 
 

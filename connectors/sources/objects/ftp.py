@@ -185,7 +185,7 @@ class Session(ftplib.FTP_TLS):
         return self.sendcmd(f"MDTM {path}").partition(" ")[2].strip()
 
     def _dial(self, port: int) -> socket:
-        guard = replace(self._guard, more_ports=frozenset({port}))
+        guard = replace(self._guard, extra_ports=frozenset({port}))
         connection = guard.connect(self._address, port, SECONDS)
         connection.settimeout(SECONDS)
         return connection

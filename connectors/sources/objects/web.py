@@ -48,7 +48,7 @@ class WebClient:
         self._private = False
         limit = max(settings.max_file_bytes + 1, responses.MAX_BODY_BYTES)
         verify = sessions.trusted_certificates(None, title)
-        transport = Transport(self._guard, verify=verify, most=limit)
+        transport = Transport(self._guard, verify=verify, max_bytes=limit)
         self._client = sessions.httpx_client(verify, seconds=SECONDS, transport=transport, auth=auth)
         weakref.finalize(self, self._client.close)
 

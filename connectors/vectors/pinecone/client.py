@@ -14,7 +14,7 @@ from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable
 from retrieval.metrics import catalog, counts
 from retrieval.network import fetch_guard
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 
 if TYPE_CHECKING:
     from pinecone import Index
@@ -64,9 +64,9 @@ class PineconeClient:
     def _require_allowed(self) -> None:
         """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
         try:
-            host, port = fetch_guard.host_and_port(self._url)
+            host, port = fetch_guard.parse_host_port(self._url)
             infos = self._guard.resolve(host, port)
-        except Blocked as error:
+        except BlockedAddress as error:
             raise Fatal(str(error), field="indexHost") from error
         except OSError as error:
             raise Retryable("The host name of the vector index cannot be resolved.") from error
@@ -84,7 +84,7 @@ class PineconeClient:
 
         sessions.quiet_loggers("pinecone")
         certificates = sessions.trusted_certificates(self._endpoint, "PINECONE")
-        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, most=MOST_BYTES)
+        route = Route(self._url, self._guard, verify=certificates, seconds=seconds, max_bytes=MOST_BYTES)
         weakref.finalize(self, route.close)
         try:
             index = Index(host=route.url, api_key=self._key, additional_headers=route.headers, timeout=LIBRARY_SECONDS)
@@ -138,9 +138,9 @@ def _of_failure(failure: Exception) -> Exception:
     """The port error of a request that the proxy could not send, or whose answer it did not pass on."""
     import httpx
 
-    from retrieval.network.guard_proxy import Unavailable
+    from retrieval.network.guard_proxy import ServerUnavailable
 
-    if isinstance(failure, Unavailable):
+    if isinstance(failure, ServerUnavailable):
         return _of_status(failure.status, failure.headers)
     if isinstance(failure, httpx.TimeoutException):
         return Retryable("The vector index did not answer in time.")

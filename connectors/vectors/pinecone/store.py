@@ -153,18 +153,18 @@ class PineconeStore:
         scope: Scope,
         values: Sequence[float],
         top_k: int,
-        where: DocumentFilter | None = None,
+        document_filter: DocumentFilter | None = None,
         _viewer: Viewer | None = None,
     ) -> list[Match]:
         """The nearest, best first; of what was written a moment ago some may be missing."""
         direction = self._unit(values)
-        if direction is None or (where is not None and where.empty_lists):
+        if direction is None or (document_filter is not None and document_filter.empty_lists):
             return []
         request: dict[str, Any] = {
             "namespace": self._place(scope),
             "vector": direction,
             "top_k": min(top_k, MOST),
-            "filter": build_expression(where),
+            "filter": build_expression(document_filter),
             "include_values": False,
             "include_metadata": False,
         }

@@ -25,7 +25,7 @@ from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
 from retrieval.network import fetch_guard, urls
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport
 from retrieval.settings import Settings
 
@@ -341,7 +341,7 @@ def _explained() -> Iterator[None]:
 
     try:
         yield
-    except Blocked as error:
+    except BlockedAddress as error:
         raise Skippable(str(error)) from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
         raise Skippable("The address cannot be read.") from error

@@ -20,7 +20,7 @@ from connectors.web.firecrawl.client import TITLE, NoCrawl
 from connectors.web.firecrawl.scraper import Firecrawl, Pages
 from connectors.web.scraping_api import require_allowed
 from retrieval import settings
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.errors import StepError
 from retrieval.ingestion.queries import frontier
 from retrieval.jobs.queries import batches
@@ -165,7 +165,7 @@ class FirecrawlSite:
         """Cancel the crawl if the job run was cancelled, so that it costs nothing further."""
         try:
             cancelled = batches.is_cancelled(self._db, request.job_run_id)
-        except AWAY:
+        except UNAVAILABLE_ERRORS:
             return
         if cancelled:
             self._cancel(crawl)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from retrieval.database import pagination
 from retrieval.database.compiling import columns_of, compile_statement, equals, select_page
 from retrieval.database.database import Database
-from retrieval.database.pagination import Page, Part
+from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.schema import identity
 
 _TENANT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -72,13 +72,13 @@ async def find_tenant(db: Database, organization: str, tenant: str) -> Tenant | 
 
 def list_tenants(db: Database, organization: str) -> list[Tenant]:
     """Return all tenants, oldest first."""
-    return db.fetch(Tenant, _LIST, {"organization": organization, **pagination.part_by_age(None)})
+    return db.fetch(Tenant, _LIST, {"organization": organization, **pagination.page_params(None)})
 
 
-async def list_tenant_page(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
+async def list_tenant_page(db: Database, organization: str, part: PageRequest | None = None) -> Page[Tenant]:
     """Return a page of tenants, oldest first; None: all of them."""
-    tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pagination.part_by_age(part)})
-    return pagination.part_cut(tenants, part)
+    tenants = await db.async_fetch(Tenant, _LIST, {"organization": organization, **pagination.page_params(part)})
+    return pagination.cut_page(tenants, part)
 
 
 def delete_tenant(db: Database, organization: str, tenant: str) -> bool:

@@ -1,8 +1,4 @@
-"""The definition of the schema: SQLModel tables. What the migrations make of an empty database is tested against them.
-
-A `partition` is one (namespace, tenant) pair, the unit of isolation; its small number keeps the bulk tables narrow.
-A `generation` is the number of the job run that made it, so a newer one is always greater.
-"""
+"""SQLModel tables of the schema; a test compares them with the migrations."""
 
 from retrieval.database.schema.connections import Connection, OAuthState, Schedule
 from retrieval.database.schema.content import (

@@ -1,4 +1,4 @@
-"""The columns that many tables have."""
+"""Common columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Column, DateTime, ForeignKey, Integer, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import Field
 
-KEPT = text("deleted_at is null")
+NOT_DELETED = text("deleted_at is null")
 
 
 def text_column(**kwargs: Any) -> Any:
@@ -26,7 +26,7 @@ def partition_column(**kwargs: Any) -> Any:
 
 
 def number_column(**kwargs: Any) -> Any:
-    """The partition of a row in the bulk tables: no foreign key, whose check would cost more than the insert."""
+    """Partition id without foreign key: the check would cost more than the insert."""
     return Field(sa_column=Column(Integer, nullable=False, **kwargs))
 
 

@@ -1,4 +1,4 @@
-"""Authorizations of content services, the states of those that are on their way, and schedules of ingestion."""
+"""Tables of connections, OAuth2 states and schedules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from retrieval.database.schema.columns import partition_column, reference_column
 
 
 class Connection(SQLModel, table=True):
-    """OAuth2 access to one account of a content service. `cursor`: position of its listing, null before it;
-    `listed_at`: end of its last complete listing.
-
-    `sync_minutes`: of release 0.2.0, replaced by `schedules`. `permissions`: IGNORE, or SOURCE where documents have the
-    access lists of the service.
-    """
+    """OAuth2 access to an account of a content service."""
 
     __tablename__ = "connections"
     __table_args__ = (
@@ -34,16 +29,20 @@ class Connection(SQLModel, table=True):
     client_redirect_url: str | None = text_column(nullable=True)
     credentials: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     account: str | None = text_column(nullable=True)
+    # Of release 0.2.0, replaced by `schedules`.
     sync_minutes: int | None = None
+    # IGNORE, or SOURCE for the service's access lists.
     permissions: str = text_column(server_default="IGNORE")
+    # Position in the listing, null before the first.
     cursor: dict[str, Any] | None = Field(sa_column=Column(JSONB, nullable=True))
+    # End of the last complete listing.
     listed_at: datetime | None = time_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
 
 
 class OAuthState(SQLModel, table=True):
-    """Pending authorization of a callback: only the hash of the state is stored, and it is used once."""
+    """Pending authorization by hash of its single-use state."""
 
     __tablename__ = "oauth_states"
     __table_args__ = (Index("oauth_states_expiring", "expires_at"),)
@@ -56,12 +55,7 @@ class OAuthState(SQLModel, table=True):
 
 
 class Schedule(SQLModel, table=True):
-    """Ingestion that is repeated by itself: each time is a job run of `job_id`, which is made with the first one.
-
-    `urls`: pages of a URL list. `minutes` or `cron`: when it is due. `pause_pending`: `paused` was set by a request
-    and Prefect has yet to be told. `reason`: why the last time brought no job run. `refusals`: consecutive
-    due times that could not start one, the first at `refused_since`.
-    """
+    """Repeated ingestion by `minutes` or `cron`; every execution is a run of `job_id`."""
 
     __tablename__ = "schedules"
     __table_args__ = (
@@ -73,13 +67,17 @@ class Schedule(SQLModel, table=True):
     job_id: str = text_column()
     source: str = text_column()
     config: dict[str, Any] = Field(sa_column=Column(JSONB, nullable=False))
+    # Pages of a URL list.
     urls: list[str] | None = Field(sa_column=Column(ARRAY(Text), nullable=True))
     minutes: int | None = None
     cron: str | None = text_column(nullable=True)
     time_zone: str = text_column(server_default="UTC")
     paused: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # `paused` is not yet applied in Prefect.
     pause_pending: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Reason of the last execution without job run.
     reason: str | None = text_column(nullable=True)
+    # First of `refusals` consecutive failures to start.
     refused_since: datetime | None = time_column(nullable=True)
     refusals: int = Field(sa_column_kwargs={"server_default": "0"})
     created_at: datetime = time_column()

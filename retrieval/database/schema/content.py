@@ -1,4 +1,4 @@
-"""Ingested content: documents, chunks, search indexes, access lists, and deletions done and pending."""
+"""Tables of content: documents, chunks, access lists and deletions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import (
-    KEPT,
+    NOT_DELETED,
     json_column,
     number_column,
     partition_column,
@@ -33,21 +33,7 @@ from retrieval.database.schema.columns import (
 
 
 class Document(SQLModel, table=True):
-    """An ingested unit. Readers see the chunks of `active_generation` and no others.
-
-    `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
-    `connection_id`: the newest of the connections that have it (`retrieval.documents.queries.connection_documents`).
-    `keyword_language`: the text search configuration that its chunks are indexed with (`keywords.postings`).
-    `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
-    accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
-    `retrieval.documents.metadata` keeps it. `accepted_bytes`: the size of content that is on its way, null once
-    `properties` tell it (`document_size` in the database). `access`: its own list, or with `inherits_access` the
-    one that it has from its container (`retrieval.principals`), null for everyone with a key; `access_limit`: what the
-    lists of versions that are being ingested have in common, null for none; `access_after`: the newest job run at the
-    last change by a client; `allowed`, `denied`: who may read it by both lists, kept by a trigger; `access_reason`: why
-    its content service's list is not known. `hidden`: passages that no search returns
-    (`retrieval.documents.hidden_passages`).
-    """
+    """Ingested document. Readers see the chunks of `active_generation`."""
 
     __tablename__ = "documents"
     __table_args__ = (
@@ -57,7 +43,7 @@ class Document(SQLModel, table=True):
             "source",
             "external_id",
             unique=True,
-            postgresql_where=KEPT,
+            postgresql_where=NOT_DELETED,
         ),
         Index(
             "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
@@ -111,31 +97,44 @@ class Document(SQLModel, table=True):
     meta: dict[str, Any] = Field(
         sa_column=Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb"))
     )
+    # Changes by clients with their times (`retrieval.documents.metadata`).
     changes: list[dict[str, Any]] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
     )
+    # Acceptance of the request with the current metadata.
     metadata_at: datetime | None = time_column(nullable=True)
     status: str = text_column(server_default="QUEUED")
     error: str | None = text_column(nullable=True)
+    # Newest connection with the document (`retrieval.documents.queries.connection_documents`).
     connection_id: str | None = text_column(nullable=True)
+    # Archive or mail with the document inside.
     archive_id: str | None = text_column(nullable=True)
     active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    # Newest run with this content, without changes too.
     latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     raw_key: str | None = text_column(nullable=True)
     parsed_key: str | None = text_column(nullable=True)
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
+    # Size of content under way; null once `properties` have the size (`document_size` in the database).
     accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
+    # Text search configuration of the chunks (`keywords.postings`).
     keyword_language: str | None = text_column(nullable=True)
+    # Own list, or the container's with `inherits_access`; null is everyone with a key (`retrieval.principals`).
     access: dict[str, Any] | None = json_column(None)
+    # Intersection of the lists of versions in ingestion; null is unlimited.
     access_limit: dict[str, Any] | None = json_column(None)
+    # Newest job run at the last change by a client.
     access_after: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     inherits_access: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Readers under both lists, maintained by a trigger.
     allowed: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{@}'")))
     denied: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'")))
     withholds_file: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Reason of an unknown list at the content service.
     access_reason: str | None = text_column(nullable=True)
+    # Passages hidden from search (`retrieval.documents.hidden_passages`).
     hidden: list[dict[str, Any]] = Field(
         sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
     )
@@ -146,10 +145,7 @@ class Document(SQLModel, table=True):
 
 
 class Chunk(SQLModel, table=True):
-    """A piece of a parsed document: `parsed[start:end] == content`, offsets in characters.
-
-    `header`: column names of its first table, embedded before it; `rows`: typed fields of its rows and records.
-    """
+    """Part of a parsed document: `parsed[start:end] == content`."""
 
     __tablename__ = "chunks"
     __table_args__ = (
@@ -166,13 +162,15 @@ class Chunk(SQLModel, table=True):
     page: int | None = None
     tokens: int = Field(nullable=False)
     content: str = text_column()
+    # Column names of the chunk's first table, embedded before the text.
     header: str = text_column(server_default="")
+    # Typed fields of table rows and records.
     rows: list[dict[str, Any]] | None = Field(sa_column=Column(JSONB, nullable=True))
     embedding_key: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
 
 
 class Embedding(SQLModel, table=True):
-    """A vector, found again by the hash of model and text within one partition; it goes with its last chunk."""
+    """Vector by hash of model and text; deleted with its last chunk."""
 
     __tablename__ = "embeddings"
     partition_id: int = number_column(primary_key=True)
@@ -181,17 +179,18 @@ class Embedding(SQLModel, table=True):
 
 
 class StoredVector(SQLModel, table=True):
-    """The PGVECTOR store. Dimensions differ by namespace, so the column has none; large namespaces get an index."""
+    """Vector of the PGVECTOR store."""
 
     __tablename__ = "vectors"
     partition_id: int = number_column(primary_key=True)
     id: str = text_column(primary_key=True)
     document_id: str = text_column()
+    # Dimensions differ by namespace, so the column has none.
     values: Any = Field(sa_column=Column(HALFVEC, nullable=False))
 
 
 class DocumentCount(SQLModel, table=True):
-    """Number of documents of a source with a status, in parts that a trigger on `documents` adds."""
+    """Number of documents by source and status, in parts added by a trigger."""
 
     __tablename__ = "document_counts"
     partition_id: int = partition_column(primary_key=True)
@@ -202,7 +201,7 @@ class DocumentCount(SQLModel, table=True):
 
 
 class ConnectionDocument(SQLModel, table=True):
-    """A connection that lists a document. No foreign keys: their checks would cost more than the insert."""
+    """Connection with a listed document. No foreign keys: checks would cost more than inserts."""
 
     __tablename__ = "connection_documents"
     __table_args__ = (Index("documents_by_connection", "connection_id", "document_id"),)
@@ -212,31 +211,34 @@ class ConnectionDocument(SQLModel, table=True):
 
 
 class Departure(SQLModel, table=True):
-    """`held`: too many left at once, so a person is to confirm; otherwise the job run that found it removes it."""
+    """Document missing at its connection."""
 
     __tablename__ = "departures"
     document_id: str = reference_column("documents.id", primary_key=True)
     connection_id: str = reference_column("connections.id", index=True, primary_key=True)
     job_run_id: str = text_column()
+    # Too many departures at once need a person's confirmation.
     held: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
 
 
 class PageMiss(SQLModel, table=True):
-    """A web page that job runs did not find: `misses` in a row, `final` if one is enough, `held` for a person."""
+    """Web page missing in `misses` consecutive job runs."""
 
     __tablename__ = "page_misses"
     document_id: str = reference_column("documents.id", primary_key=True)
     job_run_id: str = text_column()
     misses: int = Field(sa_column_kwargs={"server_default": "1"})
     reason: str = text_column()
+    # One miss is enough.
     final: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Waits for a person's confirmation.
     held: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
 
 
 class DocumentAlias(SQLModel, table=True):
-    """A further address of a web page, with the site's own mark of the answer there."""
+    """Further address of a web page, with the site's version."""
 
     __tablename__ = "document_aliases"
     partition_id: int = partition_column(primary_key=True)
@@ -248,7 +250,7 @@ class DocumentAlias(SQLModel, table=True):
 
 
 class AccessGroup(SQLModel, table=True):
-    """A group of users and of other groups, by its name."""
+    """Group of users and groups."""
 
     __tablename__ = "access_groups"
     partition_id: int = partition_column(primary_key=True)
@@ -273,7 +275,7 @@ class GroupMember(SQLModel, table=True):
 
 
 class DirectoryResource(SQLModel, table=True):
-    """User or group that an identity provider pushes by SCIM. `name`: its `userName` or `displayName`."""
+    """SCIM user or group. `name` is `userName` or `displayName`."""
 
     __tablename__ = "directory_resources"
     __table_args__ = (
@@ -303,31 +305,31 @@ def _count() -> int:
 
 
 class Deletion(SQLModel, table=True):
-    """One DELETE of documents or of a namespace. `tenant` is null for a namespace with all of its tenants.
-
-    `unread`: a store does not let us look whether it is empty.
-    """
+    """Request to delete documents or a namespace."""
 
     __tablename__ = "deletions"
     id: str = text_column(primary_key=True)
     organization_id: str = reference_column("organizations.id")
     namespace_id: str = text_column()
+    # Null for a namespace with all tenants.
     tenant: str | None = text_column(nullable=True)
     documents: int = _count()
     chunks: int = _count()
     vectors: int = _count()
     files: int = _count()
+    # A store refuses the check for emptiness.
     unread: bool = Field(sa_column=Column(Boolean, nullable=False, server_default=text("false")))
     requested_at: datetime = time_column()
     confirmed_at: datetime | None = time_column(nullable=True)
 
 
 class DeletedPlace(SQLModel, table=True):
-    """Former place of a deleted document in lists, kept for a day. `name`: the id that OpenAI's clients know."""
+    """Former position of a deleted document in lists, stored for a day."""
 
     __tablename__ = "deleted_places"
     __table_args__ = (Index("deleted_places_by_age", "deleted_at"),)
     partition_id: int = partition_column(primary_key=True)
+    # Id for OpenAI clients.
     name: str = text_column(primary_key=True)
     document_id: str = text_column()
     created_at: datetime = time_column()
@@ -335,7 +337,7 @@ class DeletedPlace(SQLModel, table=True):
 
 
 class DeletionStore(SQLModel, table=True):
-    """Data that one store lost by a deletion, and when it was last checked and empty."""
+    """Data removed from a store by a deletion, and the last check for emptiness."""
 
     __tablename__ = "deletion_stores"
     deletion_id: str = reference_column("deletions.id", primary_key=True)
@@ -345,7 +347,7 @@ class DeletionStore(SQLModel, table=True):
 
 
 class FilesFolder(SQLModel, table=True):
-    """One row: the id that the marker in the folder bears (`retrieval.readiness.files_folder`)."""
+    """Single row with the id in the folder's marker (`retrieval.readiness.files_folder`)."""
 
     __tablename__ = "files_folder"
     __table_args__ = (CheckConstraint("single", name="files_folder_is_one"),)

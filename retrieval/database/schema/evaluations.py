@@ -1,4 +1,4 @@
-"""Judged questions, and the runs that searches were measured by."""
+"""Tables of evaluations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.database.schema.columns import (
 
 
 class Evaluation(SQLModel, table=True):
-    """A set of judged questions of a scope."""
+    """Judged questions of a scope."""
 
     __tablename__ = "evaluations"
     __table_args__ = (Index("evaluations_of_partition", "partition_id", "created_at", "id"),)
@@ -29,7 +29,7 @@ class Evaluation(SQLModel, table=True):
 
 
 class WeakSearch(SQLModel, table=True):
-    """A query of a scope whose results probably did not answer it (`retrieval.search.weak_searches`)."""
+    """Query with poor results (`retrieval.search.weak_searches`)."""
 
     __tablename__ = "weak_searches"
     partition_id: int = partition_column(primary_key=True)
@@ -41,7 +41,7 @@ class WeakSearch(SQLModel, table=True):
 
 
 class EvaluationQuestion(SQLModel, table=True):
-    """A question and what answers it, as the wire has them."""
+    """Question with its relevant answers, in wire format."""
 
     __tablename__ = "evaluation_questions"
     evaluation_id: str = reference_column("evaluations.id", primary_key=True)
@@ -52,7 +52,7 @@ class EvaluationQuestion(SQLModel, table=True):
 
 
 class EvaluationRun(SQLModel, table=True):
-    """Settings compared over the questions. `lease_until`: when its flow run counts as lost; null before the first."""
+    """Settings compared over the questions."""
 
     __tablename__ = "evaluation_runs"
     __table_args__ = (
@@ -68,6 +68,7 @@ class EvaluationRun(SQLModel, table=True):
     progress: dict[str, int] | None = json_column(None)
     error: str | None = text_column(nullable=True)
     attempt: int = Field(sa_column_kwargs={"server_default": "0"})
+    # The flow run counts as lost after this time; null before the first one.
     lease_until: datetime | None = time_column(nullable=True)
     created_at: datetime = time_column()
     finished_at: datetime | None = time_column(nullable=True)

@@ -1,4 +1,4 @@
-"""Organizations, keys, namespaces and tenants, and what is counted and kept of their use."""
+"""Tables of organizations, keys, namespaces, tenants and usage."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ from retrieval.database.schema.columns import json_column, reference_column, tex
 
 
 class Organization(SQLModel, table=True):
-    """Owns namespaces, keys and tenants. `tenants` is `open` or `registered`.
-
-    `quotas`: limits by name. `counted`: it or a tenant has had one, so its documents are counted with each change;
-    `counted_at`: time of the last full count.
-    """
+    """Owner of namespaces, keys and tenants."""
 
     __tablename__ = "organizations"
     __table_args__ = (Index("organizations_counted", "id", postgresql_where=text("counted")),)
@@ -39,16 +35,19 @@ class Organization(SQLModel, table=True):
     plan: str = text_column(server_default="custom")
     requests_per_minute: int = Field(sa_column_kwargs={"server_default": "10000"})
     namespace_limit: int | None = None
+    # `open` or `registered`.
     tenants: str = text_column(server_default="open")
     tenant_required: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
+    # Limits by name.
     quotas: dict[str, int] = json_column()
+    # A quota exists or existed, so every change counts documents.
     counted: bool = Field(sa_column_kwargs={"server_default": "false"})
     counted_at: datetime | None = time_column(nullable=True)
 
 
 class ApiKey(SQLModel, table=True):
-    """A bearer key: only its hash is stored. `principal`: the user that it acts for."""
+    """Bearer key, stored as a hash."""
 
     __tablename__ = "api_keys"
     id: str = text_column(primary_key=True)
@@ -59,6 +58,7 @@ class ApiKey(SQLModel, table=True):
     scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     namespace_id: str | None = text_column(nullable=True)
     tenant: str | None = text_column(nullable=True)
+    # User represented by the key.
     principal: str | None = text_column(nullable=True)
     principal_required: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
@@ -66,7 +66,7 @@ class ApiKey(SQLModel, table=True):
 
 
 class Tenant(SQLModel, table=True):
-    """A tenant that an organization knows, and its quotas."""
+    """Registered tenant with quotas."""
 
     __tablename__ = "tenants"
     organization_id: str = reference_column("organizations.id", primary_key=True)
@@ -76,7 +76,7 @@ class Tenant(SQLModel, table=True):
 
 
 class RateWindow(SQLModel, table=True):
-    """Requests of one caller in one minute. Unlogged: a crash may forget a minute, never slow it down."""
+    """Requests of a caller in a minute. Unlogged: losing a minute in a crash is acceptable."""
 
     __tablename__ = "rate_windows"
     __table_args__ = {"prefixes": ["UNLOGGED"]}
@@ -86,7 +86,7 @@ class RateWindow(SQLModel, table=True):
 
 
 class ServerSecret(SQLModel, table=True):
-    """Secrets of the installation itself, sealed: the pepper of API keys, the key of signed links."""
+    """Sealed secret of the installation: pepper of API keys, key of signed links."""
 
     __tablename__ = "server_secrets"
     name: str = text_column(primary_key=True)
@@ -94,7 +94,7 @@ class ServerSecret(SQLModel, table=True):
 
 
 class IdempotentAnswer(SQLModel, table=True):
-    """The answer to a request that carried an Idempotency-Key, sealed, kept for a day."""
+    """Sealed response to a request with an Idempotency-Key, stored for a day."""
 
     __tablename__ = "idempotent_answers"
     __table_args__ = (Index("idempotent_answers_by_age", "created_at"),)
@@ -106,7 +106,7 @@ class IdempotentAnswer(SQLModel, table=True):
 
 
 class UploadedFile(SQLModel, table=True):
-    """A file that a client uploaded before it names a namespace. `namespace_id`: that of the key, if it is bound."""
+    """Uploaded file without a namespace yet."""
 
     __tablename__ = "uploaded_files"
     __table_args__ = (
@@ -116,6 +116,7 @@ class UploadedFile(SQLModel, table=True):
     id: str = text_column(primary_key=True)
     organization_id: str = reference_column("organizations.id")
     tenant: str = text_column()
+    # Namespace of a bound key.
     namespace_id: str | None = text_column(nullable=True)
     name: str = text_column()
     media_type: str = text_column()
@@ -127,7 +128,7 @@ class UploadedFile(SQLModel, table=True):
 
 
 class UploadedPiece(SQLModel, table=True):
-    """A piece of an uploaded file, counted from 1."""
+    """Part of an uploaded file, from 1."""
 
     __tablename__ = "uploaded_pieces"
     file_id: str = reference_column("uploaded_files.id", primary_key=True)
@@ -136,12 +137,7 @@ class UploadedPiece(SQLModel, table=True):
 
 
 class Namespace(SQLModel, table=True):
-    """Container of content. `config` holds the public settings, `secrets` the sealed ones, by dotted path.
-
-    `epoch` grows with each change of model or store; `pending` is the next of them, sealed, while the job run
-    `pending_run` builds it, `retired` the one before. `keyword_language`: the language of keyword search in all its
-    documents.
-    """
+    """Container of content with public `config` and sealed `secrets` by dotted path."""
 
     __tablename__ = "namespaces"
     __table_args__ = (Index("namespaces_of_organization", "organization_id", "created_at"),)
@@ -151,8 +147,11 @@ class Namespace(SQLModel, table=True):
     config: dict[str, Any] = json_column()
     secrets: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     dimensions: int | None = None
+    # Language of keyword search for all documents.
     keyword_language: str | None = text_column(nullable=True)
+    # Grows with each change of model or store.
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
+    # Sealed next configuration, built by the job run `pending_run`; `retired` is the previous one.
     pending: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     pending_run: str | None = text_column(nullable=True)
     retired: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
@@ -162,12 +161,7 @@ class Namespace(SQLModel, table=True):
 
 
 class Partition(SQLModel, table=True):
-    """One (namespace, tenant): the number that scopes chunks, postings, embeddings and vectors.
-
-    `keyword_languages`: text search configurations in use (`keywords.postings`); `keyword_state`: what its
-    namespace wanted when the last of its documents was indexed as wanted, null while some may not be.
-    `answerability`: fits of evaluations by the way to search, to what the namespace's epoch was then.
-    """
+    """Scope (namespace, tenant) of chunks, postings, embeddings and vectors."""
 
     __tablename__ = "partitions"
     __table_args__ = (Index("partition_of_scope", "namespace_id", "tenant", unique=True),)
@@ -176,20 +170,21 @@ class Partition(SQLModel, table=True):
     tenant: str = text_column(server_default="")
     chunks: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     terms: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    # Text search configurations in use (`keywords.postings`).
     keyword_languages: list[str] = Field(
         sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")), default_factory=list
     )
+    # Language setting of the last complete indexing; null while incomplete.
     keyword_state: str | None = text_column(nullable=True)
+    # Fits of evaluations by side, for `answerability_epoch`.
     answerability: dict[str, Any] | None = json_column(default=None)
     answerability_epoch: int | None = None
 
 
 class QuotaChange(SQLModel, table=True):
-    """Change of a tenant's number of documents by one statement; the sum is the number.
+    """Change of a tenant's document count; the sum is the count."""
 
-    Written by a trigger on `documents` where the organization is `counted`; `retrieval.accounts.quotas` folds them.
-    """
-
+    # Written by a trigger on `documents` for `counted` organizations and folded by `retrieval.accounts.quotas`.
     __tablename__ = "quota_changes"
     organization_id: str = text_column(primary_key=True)
     change: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
@@ -199,7 +194,7 @@ class QuotaChange(SQLModel, table=True):
 
 
 class TokenUsage(SQLModel, table=True):
-    """Tokens of documents that were embedded on a day (UTC), by scope and model."""
+    """Embedded tokens by day (UTC), scope and model."""
 
     __tablename__ = "token_usage"
     organization_id: str = text_column(primary_key=True)
@@ -212,12 +207,7 @@ class TokenUsage(SQLModel, table=True):
 
 
 class AuditEntry(SQLModel, table=True):
-    """One requested write, done or refused. No foreign keys: an entry outlives its objects.
-
-    `status`: the HTTP status of the answer. `source`: API, CLI or PREFECT. `object_ids`: the first documents that were
-    changed, `object_count` of them in all. `changes`: access and members before and after. `request_id`: the service's
-    own id of the request, `client_request_id`: the client's.
-    """
+    """Requested write, done or refused. No foreign keys: entries outlive their objects."""
 
     __tablename__ = "audit_entries"
     __table_args__ = (
@@ -236,30 +226,37 @@ class AuditEntry(SQLModel, table=True):
     route: str = text_column()
     object_type: str = text_column()
     object_id: str | None = text_column(nullable=True)
+    # HTTP status.
     status: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    # Service's id of the request; `client_request_id` is the client's.
     request_id: str | None = text_column(nullable=True)
+    # API, CLI or PREFECT.
     source: str = text_column()
     subject: str | None = text_column(nullable=True)
+    # First changed documents, of `object_count`.
     object_ids: list[str] | None = Field(sa_column=Column(ARRAY(Text), nullable=True))
     object_count: int | None = Field(nullable=True)
+    # Access and members before and after the change.
     changes: list[dict[str, Any]] | None = Field(sa_column=Column(JSONB, nullable=True))
     client_request_id: str | None = text_column(nullable=True)
 
 
 class MetricCount(SQLModel, table=True):
-    """`organization_id`: '' for the whole installation. `labels`: their values with commas. `part`: of a histogram the
-    upper bound of a bucket, or `sum`; '' of a counter. A few hundred rows for each organization at most."""
+    """Counter or histogram value, a few hundred rows per organization."""
 
     __tablename__ = "metric_counts"
+    # "" for the whole installation.
     organization_id: str = text_column(primary_key=True)
     name: str = text_column(primary_key=True)
+    # Label values with commas.
     labels: str = text_column(primary_key=True)
+    # Upper bound of a histogram bucket, or `sum`; "" for a counter.
     part: str = text_column(primary_key=True)
     value: float = Field(sa_column=Column(Double, nullable=False))
 
 
 class SearchTime(SQLModel, table=True):
-    """Number of searches of a scope by duration and hour. `bucket`: 8 times the log2 of milliseconds."""
+    """Searches of a scope by duration and hour. `bucket` is 8 times log2 of milliseconds."""
 
     __tablename__ = "search_times"
     namespace_id: str = text_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""Keyword index: postings, packed and in rows, and counts of terms."""
+"""Tables of the keyword index: postings, blocks and term counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrieval.database.schema.columns import number_column, text_column, time_c
 
 
 class Posting(SQLModel, table=True):
-    """The inverted index of keyword search: how often a term occurs in an active chunk of `length` terms."""
+    """Frequency of a term in an active chunk of `length` terms."""
 
     __tablename__ = "postings"
     __table_args__ = (Index("postings_of_chunk", "chunk_id"),)
@@ -24,7 +24,7 @@ class Posting(SQLModel, table=True):
 
 
 class PostingBlock(SQLModel, table=True):
-    """Packed postings of one frequent term, outdated for chunks of `posting_changes` (`keywords.posting_blocks`)."""
+    """Packed postings of a frequent term (`keywords.posting_blocks`)."""
 
     __tablename__ = "posting_blocks"
     partition_id: int = number_column(primary_key=True)
@@ -34,7 +34,7 @@ class PostingBlock(SQLModel, table=True):
 
 
 class PostingChange(SQLModel, table=True):
-    """Chunks whose postings one transaction has added, or removed, since they were packed."""
+    """Chunks added or removed by a transaction since the last packing."""
 
     __tablename__ = "posting_changes"
     partition_id: int = number_column(primary_key=True)
@@ -44,7 +44,7 @@ class PostingChange(SQLModel, table=True):
 
 
 class PostingPack(SQLModel, table=True):
-    """A partition whose frequent terms are packed: the number that chunk ids are counted from, and when all were."""
+    """Packed partition with the base of its chunk ids."""
 
     __tablename__ = "posting_packs"
     partition_id: int = number_column(primary_key=True)
@@ -53,7 +53,7 @@ class PostingPack(SQLModel, table=True):
 
 
 class TermCount(SQLModel, table=True):
-    """Number of visible chunks that contain a term, in parts that are added up: writers do not wait for each other."""
+    """Document frequency of a term in parts, so that writers do not wait for each other."""
 
     __tablename__ = "term_counts"
     __table_args__ = (

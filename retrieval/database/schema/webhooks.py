@@ -1,4 +1,4 @@
-"""Webhooks, the outbox of changes, and deliveries."""
+"""Tables of webhooks, outbox and deliveries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from retrieval.database.schema.columns import json_column, number_column, refere
 
 
 class Webhook(SQLModel, table=True):
-    """An endpoint. `namespace_id`, `tenant`: which changes it hears of; null for all of the organization's.
-
-    `secret` and, until `previous_until`, `previous`: sealed, what its requests are signed with. `sequence`: of the last
-    event for it. `failing`: since the last success something was not taken. `alive_at`: when it was switched on or
-    took something last.
-    """
+    """Webhook endpoint with its events."""
 
     __tablename__ = "webhooks"
     __table_args__ = (
@@ -30,6 +25,7 @@ class Webhook(SQLModel, table=True):
     )
     id: str = text_column(primary_key=True)
     organization_id: str = reference_column("organizations.id")
+    # Scope of events; null for the whole organization.
     namespace_id: str | None = reference_column("namespaces.id", nullable=True)
     tenant: str | None = text_column(nullable=True)
     url: str = text_column()
@@ -37,11 +33,15 @@ class Webhook(SQLModel, table=True):
     description: str | None = text_column(nullable=True)
     status: str = text_column(server_default="ACTIVE")
     status_reason: str | None = text_column(nullable=True)
+    # Sealed signing secrets; `previous` is valid until `previous_until`.
     secret: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     previous: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     previous_until: datetime | None = time_column(nullable=True)
+    # Number of the last event.
     sequence: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    # An event failed since the last success.
     failing: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Last success or activation.
     alive_at: datetime = time_column()
     created_at: datetime = time_column()
     last_success_at: datetime | None = time_column(nullable=True)
@@ -51,16 +51,13 @@ class Webhook(SQLModel, table=True):
 
 
 class WebhookOutbox(SQLModel, table=True):
-    """A change of a status, written by a trigger in the transaction that makes it.
-
-    `lane`: the job run or connection within which events keep their order; null for deletions, which wait for all
-    before them.
-    """
+    """Status change, written by a trigger in the same transaction."""
 
     __tablename__ = "webhook_outbox"
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     partition_id: int = number_column()
     type: str = text_column()
+    # Job run or connection with ordered events; null for deletions, which wait for all earlier events.
     lane: str | None = text_column(nullable=True)
     data: dict[str, Any] = json_column()
     xact: int = Field(sa_column=Column(BigInteger, nullable=False, server_default=text("txid_current()")))
@@ -70,11 +67,7 @@ class WebhookOutbox(SQLModel, table=True):
 
 
 class WebhookDelivery(SQLModel, table=True):
-    """An event for one endpoint, with the bytes of its request.
-
-    `ordered`: it has not been tried, so later ones of its lane wait. `tries`: of its schedule, which a redelivery
-    begins anew; `attempts`: all there were.
-    """
+    """Event for an endpoint with its request body."""
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
@@ -105,7 +98,9 @@ class WebhookDelivery(SQLModel, table=True):
     lane: str | None = text_column(nullable=True)
     body: str = text_column()
     status: str = text_column(server_default="PENDING")
+    # Not yet tried, so later events of the lane wait.
     ordered: bool = Field(sa_column_kwargs={"server_default": "true"})
+    # All attempts; `tries` restart with a redelivery.
     attempts: int = Field(sa_column_kwargs={"server_default": "0"})
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
     response_status: int | None = None
@@ -116,14 +111,14 @@ class WebhookDelivery(SQLModel, table=True):
 
 
 class EventFeed(SQLModel, table=True):
-    """Consumer of events of job runs and connections besides webhooks: `prefect`, while its setting is on."""
+    """Additional consumer of events: `prefect`, if enabled."""
 
     __tablename__ = "event_feeds"
     name: str = text_column(primary_key=True)
 
 
 class PrefectEvent(SQLModel, table=True):
-    """Event that was not yet sent to Prefect. `event_id`: its id in Prefect, equal when repeated."""
+    """Event not yet sent to Prefect. `event_id` is stable across retries."""
 
     __tablename__ = "prefect_events"
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))

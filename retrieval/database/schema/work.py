@@ -1,4 +1,4 @@
-"""Work on its way: jobs, batches, crawls, vendors that do not answer, and the dispatchers' loops."""
+"""Tables of work: jobs, batches, crawls, breakers and dispatcher loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from retrieval.statuses import Stage
 
 
 class Job(SQLModel, table=True):
-    """One ingestion request as it was accepted; each execution of it is a job run."""
+    """Accepted ingestion request; each execution is a job run."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -44,15 +44,7 @@ class Job(SQLModel, table=True):
 
 
 class Batch(SQLModel, table=True):
-    """Job runs of one source and scope that share a flow run. `fence` grows with each claim; only its holder writes.
-
-    `released`: the worker returned the lease in good order. `at_work`: the document, or the job run being listed, that
-    the worker processes alone. `blame`, here and below: crashes of flow runs that are attributed to it (`losses`).
-    `queue`: the work queue it is dispatched to (`fair_queue`). `size`: job runs that it began with and that joined it.
-    `looked_at`: when it last took up waiting job runs (`batch_append`). `suspended_at`: time when a person suspended
-    the flow run of an open batch, or at which that of a finished one began to wait for its turn. `resumes`: the next
-    dispatch resumes the suspended flow run.
-    """
+    """Job runs of a source and scope in one flow run."""
 
     __tablename__ = "batches"
     __table_args__ = (
@@ -63,31 +55,35 @@ class Batch(SQLModel, table=True):
     id: str = text_column(primary_key=True)
     partition_id: int = partition_column()
     source: str = text_column()
+    # Work queue of the dispatch (`fair_queue`).
     queue: str = text_column(server_default="default")
+    # Number of job runs, later additions included.
     size: int = Field(sa_column_kwargs={"server_default": "0"})
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
+    # Grows with each claim; only the holder of the current value writes.
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)
+    # The worker returned the lease in good order.
     released: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Document, or job run in listing, processed without others.
     at_work: str | None = text_column(nullable=True)
+    # Crashes of flow runs attributed to the row (`losses`).
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
     flow_run_id: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     dispatched_at: datetime | None = time_column(nullable=True)
     started_at: datetime | None = time_column(nullable=True)
     finished_at: datetime | None = time_column(nullable=True)
+    # Last search for waiting job runs (`batch_append`).
     looked_at: datetime | None = time_column(nullable=True)
+    # Suspension of the flow run by a person, or start of a finished batch's wait.
     suspended_at: datetime | None = time_column(nullable=True)
+    # The next dispatch resumes the suspended flow run.
     resumes: bool = Field(sa_column_kwargs={"server_default": "false"})
 
 
 class JobRun(SQLModel, table=True):
-    """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
-
-    `request_id` and `traceparent`: of the request that created it (`retrieval.origin`), for logs and traces.
-    `waits_for`: the key of a breaker, while that is open. `password`: sealed; null once the run ended. `resumes_batch`:
-    the batch whose suspended flow run continues this waiting run.
-    """
+    """Execution of a job. A QUEUED run without batch waits for the dispatcher."""
 
     __tablename__ = "job_runs"
     __table_args__ = (
@@ -111,13 +107,16 @@ class JobRun(SQLModel, table=True):
     status: str = text_column(server_default="QUEUED")
     batch_id: str | None = Field(sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), index=True))
     cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
+    # Key of an open breaker.
     waits_for: str | None = text_column(nullable=True)
+    # Batch with the suspended flow run to continue.
     resumes_batch: str | None = Field(
         sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), nullable=True)
     )
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
+    # Of the creating request, like `traceparent` (`retrieval.origin`).
     request_id: str | None = text_column(nullable=True)
     traceparent: str | None = text_column(nullable=True)
     progress: dict[str, Any] = json_column()
@@ -126,16 +125,12 @@ class JobRun(SQLModel, table=True):
     updated_at: datetime = time_column()
     started_at: datetime | None = time_column(nullable=True)
     finished_at: datetime | None = time_column(nullable=True)
+    # Sealed; null after the end of the run.
     password: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
 
 
 class RunDocument(SQLModel, table=True):
-    """Progress of a document within a job run. `stage` names the last completed step.
-
-    `epoch`: of the namespace whose model its chunks were cut for. `made_from` and `partition_id` only where a namespace
-    is embedded again: the version that the shadow is built from, and its partition. `access`: the list that its
-    document gets with this version, null to keep the current one.
-    """
+    """Progress of a document in a job run. `stage` is the last completed step."""
 
     __tablename__ = "run_documents"
     job_run_id: str = reference_column("job_runs.id", primary_key=True)
@@ -156,15 +151,18 @@ class RunDocument(SQLModel, table=True):
     pages: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False, server_default=text("'{}'")))
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
+    # Namespace epoch of the chunks.
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
+    # Source version and partition of a shadow, during a new embedding.
     made_from: str | None = text_column(nullable=True)
     partition_id: int | None = None
+    # Access list of the new version; null keeps the current one.
     access: dict[str, Any] | None = json_column(None)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
 
 
 class InboxText(SQLModel, table=True):
-    """An accepted text, durable from the moment of the answer until the run has put it into the file store."""
+    """Accepted text until the run stores it as a file."""
 
     __tablename__ = "inbox"
     job_run_id: str = reference_column("job_runs.id", primary_key=True)
@@ -173,11 +171,7 @@ class InboxText(SQLModel, table=True):
 
 
 class Sweep(SQLModel, table=True):
-    """Something that is deleted for clients but still in a store; garbage collection removes it from `due_at` on.
-
-    `deletion_id`: whose receipt (`deletions`) waits for it; `removed`: what it has found so far, as
-    `retrieval.documents.receipts` counts it. `upload`: name, mediaType, size and sha256 of a file to ingest.
-    """
+    """Deleted object still in a store, due for garbage collection."""
 
     __tablename__ = "sweeps"
     __table_args__ = (
@@ -192,15 +186,18 @@ class Sweep(SQLModel, table=True):
     document_id: str | None = text_column(nullable=True)
     generation: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     file_key: str | None = text_column(nullable=True)
+    # Deletion with a receipt waiting for the sweep.
     deletion_id: str | None = text_column(nullable=True)
+    # Removed so far (`retrieval.documents.receipts`).
     removed: dict[str, Any] = json_column()
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
     due_at: datetime = time_column()
+    # name, mediaType, size and sha256 of a file to ingest.
     upload: dict[str, Any] | None = json_column(default=None)
 
 
 class CrawlPage(SQLModel, table=True):
-    """A page that a crawl has seen, or the mark of a content that it keeps; dropped when the job run is over."""
+    """Page or content hash of a crawl, until the end of the job run."""
 
     __tablename__ = "crawl_pages"
     job_run_id: str = reference_column("job_runs.id", primary_key=True)
@@ -214,53 +211,54 @@ class CrawlPage(SQLModel, table=True):
 
 
 class Breaker(SQLModel, table=True):
-    """State of a failing vendor or site, per organization and credential; a row exists only while it fails.
-
-    `key`: a hash of all these. `failures` in a row, which took `lost` seconds; it is open, and refuses requests, until
-    `open_until`, for the `opens`th time since `opened_at`. `probe`: the batch that may send requests meanwhile.
-    `partitions`: scopes that need it for all their ingestion. `patience`: seconds after which waiting job runs fail.
-    """
+    """State of a failing vendor or site, by organization and credential. Rows exist only during failures."""
 
     __tablename__ = "breakers"
     __table_args__ = (
         Index("breakers_open", "open_until", postgresql_where=text("open_until is not null")),
         Index("breakers_of_organization", "organization_id", "updated_at"),
     )
+    # Hash of organization, vendor and credential.
     key: str = text_column(primary_key=True)
     organization_id: str = reference_column("organizations.id")
     name: str = text_column()
     reason: str = text_column()
     failures: int = Field(sa_column_kwargs={"server_default": "0"})
+    # Seconds lost in consecutive `failures`.
     lost: float = Field(sa_column_kwargs={"server_default": "0"})
+    # Number of openings since `opened_at`.
     opens: int = Field(sa_column_kwargs={"server_default": "0"})
+    # Seconds before waiting job runs fail.
     patience: float = Field(nullable=False)
     opened_at: datetime | None = time_column(nullable=True)
     open_until: datetime | None = time_column(nullable=True)
+    # Batch with permission to test the vendor.
     probe: str | None = text_column(nullable=True)
+    # Scopes with all ingestion through the vendor.
     partitions: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False, server_default=text("'{}'")))
     updated_at: datetime = time_column()
 
 
 class PrefectLevers(SQLModel, table=True):
-    """Levers of Prefect that hold ingestion back, as a dispatcher saw them last (`jobs.levers`): one row.
-
-    `sources`: those whose deployments are paused.
-    """
+    """Pauses in Prefect at the last read of a dispatcher (`jobs.levers`); a single row."""
 
     __tablename__ = "prefect_levers"
     id: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
     levers: list[dict[str, Any]] = Field(sa_column=Column(JSONB, nullable=False))
+    # Sources with paused deployments.
     sources: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     recorded_at: datetime = time_column()
 
 
 class DispatcherLoop(SQLModel, table=True):
-    """`dispatcher`: host and process. `reason`: why the loop failed since its last success, by the error's name."""
+    """State of a dispatcher's loop."""
 
     __tablename__ = "dispatcher_loops"
+    # Host and process.
     dispatcher: str = text_column(primary_key=True)
     loop: str = text_column(primary_key=True)
     started_at: datetime = time_column()
     succeeded_at: datetime | None = time_column(nullable=True)
+    # Error class of a failure since the last success.
     reason: str | None = text_column(nullable=True)
     recorded_at: datetime = time_column()

@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from retrieval import job_config
 from retrieval.database import partitions
-from retrieval.database.pagination import Place
+from retrieval.database.pagination import ListPosition
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents.queries import archive_members, uploads
 from retrieval.keywords.queries import DELETE_POSTINGS
@@ -127,7 +127,7 @@ async def async_delete(
     return deleted
 
 
-async def find_place(db: AsyncExecutor, scope: Scope, name: str) -> Place | None:
+async def find_place(db: AsyncExecutor, scope: Scope, name: str) -> ListPosition | None:
     """Return the former place of a document that was deleted within a day, by the id that OpenAI's clients know."""
     statement: LiteralString = """
         select f.document_id as id, f.created_at from deleted_places f
@@ -135,7 +135,7 @@ async def find_place(db: AsyncExecutor, scope: Scope, name: str) -> Place | None
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where f.name = %(name)s
     """
-    return await db.async_fetch_one(Place, statement, {**partitions.scope_params(scope), "name": name})
+    return await db.async_fetch_one(ListPosition, statement, {**partitions.scope_params(scope), "name": name})
 
 
 def _list_parts(chunks: Sequence[Chunk]) -> list[tuple[int, list[list[int]]]]:

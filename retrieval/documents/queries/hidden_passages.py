@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval.database import pagination, partitions
-from retrieval.database.pagination import Part
+from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor
 from retrieval.ports import Scope
 
@@ -61,11 +61,11 @@ async def store_entries(connection: AsyncExecutor, document_id: str, entries: Se
     )
 
 
-async def list_documents(db: AsyncExecutor, scope: Scope, part: Part | None) -> list[HidingDocument]:
+async def list_documents(db: AsyncExecutor, scope: Scope, part: PageRequest | None) -> list[HidingDocument]:
     """List the documents that have entries, newest first."""
     statement: LiteralString = f"select d.id, d.name, d.hidden, d.created_at {_IN_SCOPE} and d.hidden <> '[]'"
     return await db.async_fetch(
         HidingDocument,
         statement + pagination.order_by_age("d", oldest_first=False),
-        partitions.scope_params(scope) | pagination.part_by_age(part),
+        partitions.scope_params(scope) | pagination.page_params(part),
     )

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from retrieval.database.database import UNLIMITED, Database
+from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
@@ -83,7 +83,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
     """
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
-        connection.execute(UNLIMITED)
+        connection.execute(UNLIMITED_TRANSACTION)
         batches.guard_lease(connection, lease)
         row = connection.fetch_one(namespaces.NamespaceRow, _HOLD + namespaces.COLUMNS + _HELD, values)
         if row is None or not connection.fetch_one(bool, _OPEN, values):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval import ids
-from retrieval.database.database import Database, passing_over
+from retrieval.database.database import Database, skip_locked
 from retrieval.database.sessions import ThreadConnection
 from retrieval.errors import Fatal
 from retrieval.jobs import fair_queue, names
@@ -103,7 +103,7 @@ def form_batches(db: Database, *, size: int, batches: int, places: int | None = 
         chosen = job_queue.count_open(db, size=size) if groups else fair_queue.Taken()
         for group, queue in fair_queue.choose_groups(groups, chosen, room=batches - leaving, places=places):
             count = 0
-            with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
+            with skip_locked("batch.not_formed", partition=group.partition), db.transaction() as connection:
                 count = job_queue.form_batch(connection, group, queue, size=size, places=places or 1)
             if not count:
                 passed.add((group.partition, group.source))

@@ -11,7 +11,7 @@ from typing import LiteralString
 from retrieval import ids, job_config
 from retrieval.accounts.queries.organizations import SHARES, Plan
 from retrieval.database.database import Database
-from retrieval.database.held import NOT_HELD
+from retrieval.database.held import NOT_BLOCKED
 from retrieval.database.sessions import ThreadConnection
 from retrieval.jobs import levers, names
 from retrieval.jobs.fair_queue import GROW_SECONDS, SHORT_BYTES, SHORT_RUNS, Group, Taken
@@ -26,7 +26,8 @@ _EARLIER: LiteralString = f"""exists (
     )
 """
 MAY_LEAVE: LiteralString = f"""
-    r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not {_EARLIER})
+    r.batch_id is null and r.finished_at is null and {NOT_BLOCKED}
+    and (r.source <> all(%(connected)s) or not {_EARLIER})
 """
 """SQL: job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it."""
 

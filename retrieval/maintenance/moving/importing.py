@@ -66,7 +66,7 @@ def read_language(archive: Archive) -> str | None:
     """Return the fixed keyword language of the archived namespace; None without one that this service supports."""
     content = archive.read_json(NAMESPACE)
     language = content.get("keyword_language") if isinstance(content, dict) else None
-    return language if isinstance(language, str) and languages.fixed(language) is not None else None
+    return language if isinstance(language, str) and languages.parse_configuration(language) is not None else None
 
 
 def import_namespace(target: Target, archive: Archive) -> Imported:

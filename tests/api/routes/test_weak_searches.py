@@ -35,7 +35,7 @@ def test_queries_without_good_results_are_listed_and_deleted(org, library):
     (search,) = listed(org, library)["weakSearches"]
     assert (search["query"], search["count"], search["bestScore"]) == ("zebra stripes", 2, None)
     assert search["probability"] < 0.5
-    queries_weak.delete_old(org.db, 1)
+    queries_weak.delete_old_searches(org.db, 1)
     assert len(listed(org, library)["weakSearches"]) == 1
-    queries_weak.delete_old(org.db, 0)
+    queries_weak.delete_old_searches(org.db, 0)
     assert listed(org, library) == {"weakSearches": [], "retentionDays": 30}

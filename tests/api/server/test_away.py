@@ -109,18 +109,18 @@ def test_searches_and_reads_go_on_while_the_database_takes_no_writes(cluster, ap
         for weights in ({"semanticWeight": 0, "keywordWeight": 1}, {"semanticWeight": 0.5, "keywordWeight": 0.5}):
             assert client.post("/v1/search/hybrid", json={**words, "hybridConfig": weights}).status_code == 200
         assert client.post("/v1/search", json=words).status_code == 200
-        waiting = {"reason": disk_full.READS_ONLY, "count": 0}
+        waiting = {"reason": disk_full.READ_ONLY_MESSAGE, "count": 0}
         until(lambda: client.get(run).json()["data"]["notices"] == [waiting])
         queue = client.get("/v1/queue").json()["data"]
         assert queue["stalled"]
-        assert disk_full.READS_ONLY in queue["reasons"]
+        assert disk_full.READ_ONLY_MESSAGE in queue["reasons"]
         refused = assert_error(
             client.patch(f"/v1/namespaces/{space}", json={"name": "new"}), 503, "SERVICE_UNAVAILABLE"
         )
         assert refused["error"]["details"]["reason"] == "read_only"
         assert client.get("/ready", params={"for": "requests"}).status_code == 200
         ready = client.get("/ready")
-        assert (ready.status_code, ready.json()["reason"]) == (503, disk_full.READS_ONLY)
+        assert (ready.status_code, ready.json()["reason"]) == (503, disk_full.READ_ONLY_MESSAGE)
         answers = [client.get("/v1/namespaces") for _ in range(70)]
         assert 429 in {answer.status_code for answer in answers}
         assert int(answers[0].headers["x-ratelimit-remaining"]) < 60

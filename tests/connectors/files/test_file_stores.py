@@ -8,7 +8,7 @@ import pytest
 from connectors.files.local import LocalFiles
 from connectors.files.s3 import store
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.network.fetch_guard import Blocked
+from retrieval.network.fetch_guard import BlockedAddress
 from retrieval.settings import Settings
 from tests.standins import s3_server
 from tests.standins.s3_server import answer
@@ -323,7 +323,7 @@ def test_an_endpoint_inside_the_house_is_not_dialled(host, quiet):
     with pytest.raises(Fatal) as raised:
         store.make(config, options(fetch_allow="")).check()
     assert raised.value.field == "endpoint"
-    assert isinstance(raised.value, Blocked) or "public" in str(raised.value) or "metadata" in str(raised.value)
+    assert isinstance(raised.value, BlockedAddress) or "public" in str(raised.value) or "metadata" in str(raised.value)
     assert quiet.seen == []
 
 

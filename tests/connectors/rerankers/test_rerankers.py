@@ -113,9 +113,9 @@ def hit_of(content: str) -> Hit:
 def test_a_query_that_a_server_cannot_score_leaves_the_reranker_in_use(place: Place) -> None:
     reranker = made(place)
     query, hits = Query(QUERY), [hit_of(f"{UNSCORABLE} {number}") for number in range(50)]
-    for _ in range(reranking.FAILURES + 1):
+    for _ in range(reranking.MAX_FAILURES + 1):
         assert reranking.rerank_hits(reranker, query, hits, 10) is None
-    assert not reranking.HEALTHS.paused(reranker)
+    assert not reranking.RERANKER_BREAKERS.is_paused(reranker)
 
 
 def test_a_check_passes(reranker: Reranker) -> None:

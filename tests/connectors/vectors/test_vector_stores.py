@@ -29,7 +29,7 @@ class MemoryStore:
     def upsert(self, scope, vectors):
         self.rows.setdefault(scope, {}).update({vector.id: vector for vector in vectors})
 
-    def query(self, scope, values, top_k, where=None):
+    def query(self, scope, values, top_k, document_filter=None):
         matches = [Match(one.id, cosine(one.values, values)) for one in self.rows.get(scope, {}).values()]
         return sorted(matches, key=lambda match: (-match.score, match.id))[:top_k]
 

@@ -90,9 +90,9 @@ def test_filters_narrow_in_the_index_where_many_documents_match(space, index, mo
         space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
     space.work()
     where = DocumentFilter(metadata={"even": True})
-    assert sorted(space.search("owls", where=where, **weights)) == ["n0", "n2", "n4"]
+    assert sorted(space.search("owls", document_filter=where, **weights)) == ["n0", "n2", "n4"]
     assert all(body["filter"]["$and"] for body in index.bodies("/query"))
-    assert space.search("owls", where=DocumentFilter(statuses=("FAILED",)), **weights) == []
+    assert space.search("owls", document_filter=DocumentFilter(statuses=("FAILED",)), **weights) == []
 
 
 def test_hits_are_asked_for_until_enough_are_left(space, index):
@@ -169,15 +169,15 @@ def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(spa
     index.always.append(("", status(500)))
     (changed,) = patch(space, text.document_id, team="blue")
     assert changed.metadata == {"team": "blue"}
-    assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
+    assert space.search("owls", document_filter=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
     space.sweep()
     assert marks(space, index) == ['["team","red"]']
     index.always.clear()
     space.sweep()
     assert marks(space, index) == ['["team","blue"]']
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
-    assert space.search("owls", where=DocumentFilter(metadata={"team": "red"})) == []
+    assert space.search("owls", document_filter=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
+    assert space.search("owls", document_filter=DocumentFilter(metadata={"team": "red"})) == []
     assert not space.db.rows("select 1 from sweeps where kind = 'labels'")
 
 

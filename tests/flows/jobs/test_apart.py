@@ -8,7 +8,7 @@ import pytest
 from psycopg.types.json import Json
 
 from retrieval.database.database import Database
-from retrieval.database.statement_budget import LIMITS
+from retrieval.database.statement_budget import ROLE_LIMITS
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
@@ -56,7 +56,7 @@ def waiting(db, partition):
     )["n"]
 
 
-@pytest.mark.parametrize("role", LIMITS)
+@pytest.mark.parametrize("role", ROLE_LIMITS)
 def test_every_role_has_limits_on_every_connection(role, database_url):
     db = Database(database_url, size=1, role=role)
     shown = db.row(
@@ -68,7 +68,7 @@ def test_every_role_has_limits_on_every_connection(role, database_url):
 
 
 def test_a_process_that_was_stopped_in_a_transaction_is_ended(database_url, monkeypatch):
-    monkeypatch.setitem(LIMITS, "api", type(LIMITS["api"])(lock=1, statement=1, idle=0.2))
+    monkeypatch.setitem(ROLE_LIMITS, "api", type(ROLE_LIMITS["api"])(lock=1, statement=1, idle=0.2))
     db = Database(database_url, size=1, role="api")
 
     def stop_for_a_while():

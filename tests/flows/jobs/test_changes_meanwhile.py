@@ -111,7 +111,7 @@ def metadata(space, document):
 
 
 def found(space, **wanted):
-    return space.search("hunting at night", top_k=9, where=DocumentFilter(metadata=wanted))
+    return space.search("hunting at night", top_k=9, document_filter=DocumentFilter(metadata=wanted))
 
 
 @pytest.mark.slow

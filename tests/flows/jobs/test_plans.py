@@ -190,7 +190,7 @@ def everything(db, house):
     posting_blocks.prune_changes(db)
     few = DocumentFilter(types=("TEXT",), document_ids=("doc_1",))
     for semantic, where in ((0.5, None), (1.0, None), (0.0, None), (0.5, few), (1.0, few), (0.0, few)):
-        query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, where=where)
+        query = search.Query("owls sleep", semantic_weight=semantic, keyword_weight=1 - semantic, document_filter=where)
         search.run_search(db, house.scope, query, viewer=None, embedder=Given(), vectors=house.vectors)
 
     async def read():

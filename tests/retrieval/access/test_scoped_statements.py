@@ -77,7 +77,9 @@ class Reader:
         return sum(files is not None for files in found)
 
     def matched(self):
-        found = queries.match_chunks(self.db, self.partition, WHERE, axis(0.9), viewer=self.ada, most=10, nearest=10)
+        found = queries.match_chunks(
+            self.db, self.partition, WHERE, axis(0.9), viewer=self.ada, max_chunks=10, nearest=10
+        )
         assert set(found.nearest) == set(found.chunks)
         return self.chunks(found.chunks)
 

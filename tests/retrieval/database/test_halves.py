@@ -7,7 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from retrieval.database.half_vectors import KIND, HalfVector, HalfVectors
+from retrieval.database.half_vectors import HALFVEC_OID, HalfVector, HalfVectors
 
 DICE = random.Random(5)
 VECTORS = [
@@ -32,7 +32,7 @@ def test_several_are_rounded_as_their_texts_are(database_url, values):
     several = np.array([values, values[::-1]])
     texts = ["[" + ",".join(map(repr, one)) + "]" for one in several.tolist()]
     with psycopg.connect(database_url) as connection:
-        kind = connection.execute(KIND).fetchone()[0]
+        kind = connection.execute(HALFVEC_OID).fetchone()[0]
         given = {"binary": HalfVectors(several, kind), "texts": texts}
         row = connection.execute(
             "select (%(binary)s::halfvec[])::text[], (%(texts)s::text[])::halfvec[]::text[]", given

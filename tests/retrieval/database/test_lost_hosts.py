@@ -10,9 +10,11 @@ URL = "postgresql://name@127.0.0.1/retrieval"
 
 def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
     """By the system's own limits the dispatcher waited for 15 minutes, and whoever only listened for two hours."""
-    assert tcp_keepalive.connection_options(URL) == tcp_keepalive.USUAL
-    assert tcp_keepalive.USUAL["tcp_user_timeout"] <= 20_000
-    idle, interval, count = (tcp_keepalive.USUAL[f"keepalives_{name}"] for name in ("idle", "interval", "count"))
+    assert tcp_keepalive.connection_options(URL) == tcp_keepalive.DEFAULT_OPTIONS
+    assert tcp_keepalive.DEFAULT_OPTIONS["tcp_user_timeout"] <= 20_000
+    idle, interval, count = (
+        tcp_keepalive.DEFAULT_OPTIONS[f"keepalives_{name}"] for name in ("idle", "interval", "count")
+    )
     assert idle + interval * count <= 25
     assert "keepalives_idle" not in tcp_keepalive.connection_options(URL + "?keepalives_idle=60")
     assert "connect_timeout" not in tcp_keepalive.connection_options("host=db connect_timeout=3")
@@ -30,5 +32,5 @@ def test_the_pools_connections_say_so(monkeypatch, database_url):
     db = Database(database_url)
     assert db.row("select 1 as one") == {"one": 1}
     db.close()
-    assert all(tcp_keepalive.USUAL.items() <= named.items() for named in asked)
+    assert all(tcp_keepalive.DEFAULT_OPTIONS.items() <= named.items() for named in asked)
     assert asked

@@ -21,7 +21,7 @@ def empty_url(postgres_url):
 
 def test_intervals_of_connections_become_schedules(empty_url):
     config = Config()
-    config.set_main_option("script_location", str(revisions.MIGRATIONS))
+    config.set_main_option("script_location", str(revisions.MIGRATIONS_FOLDER))
     config.attributes["url"] = empty_url
     command.upgrade(config, "0051")
     with psycopg.connect(empty_url, autocommit=True) as connection:
@@ -48,7 +48,7 @@ def test_intervals_of_connections_become_schedules(empty_url):
 
 def test_stored_metadata_keys_become_those_that_requests_name(empty_url):
     config = Config()
-    config.set_main_option("script_location", str(revisions.MIGRATIONS))
+    config.set_main_option("script_location", str(revisions.MIGRATIONS_FOLDER))
     config.attributes["url"] = empty_url
     command.upgrade(config, "0052")
     with psycopg.connect(empty_url, autocommit=True) as connection:
@@ -85,7 +85,7 @@ def test_pending_migrations_are_listed_until_they_are_carried_out(empty_url, tmp
     settings.load_settings.cache_clear()
     try:
         assert cli.main(["migrate", "--check"]) == 1
-        assert capsys.readouterr().out.splitlines()[0].startswith(revisions.BASELINE)
+        assert capsys.readouterr().out.splitlines()[0].startswith(revisions.BASELINE_REVISION)
         assert cli.main(["migrate"]) == 0
         capsys.readouterr()
         assert cli.main(["migrate", "--check"]) == 0

@@ -40,7 +40,7 @@ def test_only_who_asks_for_it_is_kept_from_reading_whole_tables(one):
     scans = "select current_setting('enable_seqscan') as scans"
 
     def by_index():
-        with one.tuned(sessions.BY_INDEX) as connection:
+        with one.tuned(sessions.INDEX_SCANS_ONLY) as connection:
             return connection.execute(scans).fetchone()["scans"]
 
     assert by_index() == "off"

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import uvloop
 
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 
 VALUES = {
     "text": "it's 100 %",
@@ -150,7 +150,7 @@ def test_a_connection_that_is_lost_while_a_statement_runs_is_away(loop_db):
         running = asyncio.create_task(loop_db.async_rows("select pg_sleep(%(a)s)", {"a": 30}))
         await asyncio.sleep(0.3)
         await asyncio.to_thread(_end_all, loop_db.url)
-        with pytest.raises(AWAY):
+        with pytest.raises(UNAVAILABLE_ERRORS):
             await running
         await asyncio.sleep(0.1)
         assert await loop_db.async_row("select %(a)s::int as a", {"a": 1}) == {"a": 1}
@@ -171,7 +171,7 @@ def test_a_socket_that_dies_ends_the_wait_on_every_loop(loop_db, runner, seconds
                     await asyncio.sleep(0 if seconds else 0.05)
                     await connection.execute("select pg_sleep(30), length(%(text)s)", {"text": "x" * 10_000_000})
 
-        with pytest.raises(AWAY):
+        with pytest.raises(UNAVAILABLE_ERRORS):
             await lose()
         assert await loop_db.async_row("select %(a)s::int as a", {"a": 1}) == {"a": 1}
 

@@ -28,7 +28,7 @@ def call(db):
                 return await function(db, *args, **options)
             finally:
                 await db.async_close()
-                db._pools.loop = db._of_viewers.loop = None
+                db._pools.loop = db._viewer_pools.loop = None
 
         return asyncio.run(awaited())
 

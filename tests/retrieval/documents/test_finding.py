@@ -33,7 +33,7 @@ def awaited(db, function, *args, viewer=None):
             return await function(db, *args, viewer=viewer)
         finally:
             await db.async_close()
-            db._pools.loop = db._of_viewers.loop = None
+            db._pools.loop = db._viewer_pools.loop = None
 
     return asyncio.run(call())
 

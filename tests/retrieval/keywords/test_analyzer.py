@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retrieval.keywords import analyzer
-from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED
+from retrieval.keywords.word_lists import STOP_WORDS, UNACCENTED_STOP_WORDS
 from retrieval.search import explain, search
 from retrieval.search.search import Query
 
@@ -248,7 +248,7 @@ def test_stop_words_are_those_of_postgresql(db, configuration):
         "select w from unnest(%(words)s::text[]) w where to_tsvector(%(language)s::regconfig, w) <> ''::tsvector",
         {"words": sorted(STOP_WORDS[configuration]), "language": configuration},
     )
-    assert {row["w"] for row in rows} <= UNACCENTED.get(configuration, frozenset())
+    assert {row["w"] for row in rows} <= UNACCENTED_STOP_WORDS.get(configuration, frozenset())
 
 
 def test_why_tells_of_the_words_as_they_were_looked_for(library):

@@ -159,17 +159,17 @@ def test_a_pass_that_is_stopped_in_the_middle_goes_on_where_it_was(library, monk
     ],
 )
 def test_the_language_of_a_text_is_told_or_left_open(language, text):
-    assert languages.detect(text) == language
+    assert languages.detect_language(text) == language
 
 
 def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
     names = {"de": "german", "German": "german", "ja": "simple", "pl": "simple", "simple": "simple", "klingon": None}
-    assert {name: languages.fixed(name) for name in names} == names
-    assert [languages.code(said) for said in ("de-DE", "deu", "EN_us", "??")] == ["de", "de", "en", None]
+    assert {name: languages.parse_configuration(name) for name in names} == names
+    assert [languages.parse_language(said) for said in ("de-DE", "deu", "EN_us", "??")] == ["de", "de", "en", None]
 
 
 def test_a_plain_text_is_left_as_it_is():
-    assert analyzer.analyze_text("the boundary layer of a wing", "simple") == analyzer.Prepared(
+    assert analyzer.analyze_text("the boundary layer of a wing", "simple") == analyzer.PreparedText(
         "the boundary layer of a wing"
     )
 

@@ -30,9 +30,12 @@ def oracle(bags, query):
     scores = Counter()
     typed = Counter(query.split())
     parts = {
-        part: bm25_scorer.PART for word in typed for part in re.findall(r"[a-z]+|[0-9]+", word) if part not in typed
+        part: bm25_scorer.PART_COUNT
+        for word in typed
+        for part in re.findall(r"[a-z]+|[0-9]+", word)
+        if part not in typed
     }
-    for word, times in (typed | dict.fromkeys(parts, bm25_scorer.PART)).items():
+    for word, times in (typed | dict.fromkeys(parts, bm25_scorer.PART_COUNT)).items():
         df = sum(word in bag for bag in bags.values())
         weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
         for key, bag in bags.items():
@@ -110,12 +113,12 @@ def packed(library):
 @pytest.mark.parametrize("seed", range(6))
 def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monkeypatch, seed):
     dice = random.Random(seed)
-    monkeypatch.setattr(posting_blocks, "FREQUENT", dice.choice([1, 5, 20]))
-    monkeypatch.setattr(posting_blocks, "STALE", dice.choice([2, 50]))
-    monkeypatch.setattr(posting_blocks, "_CHANGES", dice.choice([1, 100]))
-    monkeypatch.setattr(queries, "CHANGES", dice.choice([3, 1_000]))
-    monkeypatch.setattr(queries, "ADDED", dice.choice([0, 10, 5_000]))
-    monkeypatch.setattr(bm25_scorer, "SPAN", dice.choice([-1, 4_000_000]))
+    monkeypatch.setattr(posting_blocks, "MIN_PACKED_CHUNKS", dice.choice([1, 5, 20]))
+    monkeypatch.setattr(posting_blocks, "STALE_DIVISOR", dice.choice([2, 50]))
+    monkeypatch.setattr(posting_blocks, "_MAX_CHANGES", dice.choice([1, 100]))
+    monkeypatch.setattr(queries, "MAX_CHANGES", dice.choice([3, 1_000]))
+    monkeypatch.setattr(queries, "MAX_ADDED_CHUNKS", dice.choice([0, 10, 5_000]))
+    monkeypatch.setattr(bm25_scorer, "MAX_ARRAY_SPAN", dice.choice([-1, 4_000_000]))
     shelf = Shelf(library, dice)
     steps = [shelf.add, shelf.add, shelf.replace, shelf.remove, shelf.take_out_and_put_back, shelf.pack, shelf.prune]
     for _ in range(12):
@@ -207,7 +210,7 @@ def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committe
 
 def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(library, monkeypatch):
     bags = many(library, 2_500, random.Random(3))
-    monkeypatch.setattr(posting_blocks, "_AT_ONCE", 1)
+    monkeypatch.setattr(posting_blocks, "_MAX_PACKED_POSTINGS", 1)
     with monkeypatch.context() as broken:
         broken.setattr(queries_blocks, "finish_packing", lambda connection, *_: connection.execute("select 1 / 0"))
         with pytest.raises(Exception, match="division"):
@@ -299,7 +302,7 @@ class Given:
 @pytest.mark.parametrize("at", ["rows", "blocks"])
 def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library, monkeypatch, weight, at):
     """400 chunks, so that most are in the candidates of one side alone."""
-    monkeypatch.setattr(posting_blocks, "FREQUENT", 10)
+    monkeypatch.setattr(posting_blocks, "MIN_PACKED_CHUNKS", 10)
     dice, numbers = random.Random(7), np.random.default_rng(7)
     bags, near, names = {}, {}, []
     query, asked = "termaj terman termbj termcm", numbers.normal(size=8)

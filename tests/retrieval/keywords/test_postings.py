@@ -105,9 +105,9 @@ def test_only_the_rarest_terms_of_a_very_long_query_count(library, ask):
     with library.db.transaction() as connection:
         assert (
             len(bm25_scorer.read_terms(connection, library.partition, " ".join(words), "simple").names)
-            == bm25_scorer.TERMS
+            == bm25_scorer.MAX_TERMS
         )
-    assert len(ask(" ".join(words))) == 1 + bm25_scorer.TERMS
+    assert len(ask(" ".join(words))) == 1 + bm25_scorer.MAX_TERMS
 
 
 @pytest.fixture

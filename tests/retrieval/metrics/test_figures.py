@@ -138,7 +138,7 @@ def test_what_several_processes_count_is_added_up(own_db):
 
 
 def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(own_db, monkeypatch):
-    monkeypatch.setattr("retrieval.database.database.WAIT", 0.5)
+    monkeypatch.setattr("retrieval.database.database.WAIT_SECONDS", 0.5)
     counts.add_count(catalog.TOKENS, by=3)
     counts.write_counts(own_db)
     figures = Figures(own_db)

@@ -42,7 +42,7 @@ def site() -> Iterator[tuple[type[_Site], str]]:
 
 
 def got(http: ModuleType, url: str, seconds: float = 10) -> Any:
-    way = bounded_answers.bounded_transport()(ssl.create_default_context(), most=MOST)
+    way = bounded_answers.bounded_transport()(ssl.create_default_context(), max_bytes=MOST)
     with http.Client(transport=way, timeout=seconds, trust_env=False) as client:
         return client.get(url)
 

@@ -59,7 +59,7 @@ def fetch_checked(site):
 def fetch_through_the_guard_proxy(site):
     verify = ssl.create_default_context(cafile=site.certificate)
     guard = fetch_guard.make_guard(settings.load_settings())
-    with closing(Route(f"https://{NAME}", guard, verify=verify, seconds=5, most=1000)) as route:
+    with closing(Route(f"https://{NAME}", guard, verify=verify, seconds=5, max_bytes=1000)) as route:
         return httpx.get(f"{route.url}/a", headers=route.headers, trust_env=False).text
 
 
@@ -98,10 +98,10 @@ def test_each_client_is_tunnelled_with_tls_for_the_name(fetch, proxy, site):
 def test_the_proxy_is_not_asked_for_what_the_guard_refuses(proxy):
     with (
         httpx.Client(transport=Transport(fetch_guard.make_guard(settings.load_settings()))) as client,
-        pytest.raises(fetch_guard.Blocked),
+        pytest.raises(fetch_guard.BlockedAddress),
     ):
         client.get("https://inside.example.com/")
-    with pytest.raises(fetch_guard.Blocked):
+    with pytest.raises(fetch_guard.BlockedAddress):
         fetch_guard.make_guard(settings.load_settings()).resolve("127.0.0.1", proxy.port)
     assert proxy.seen == []
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval.errors import Retryable
 from retrieval.network import fetch_guard
-from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport
 from retrieval.settings import Settings
 
@@ -160,7 +160,7 @@ def witness():
 
 @pytest.mark.parametrize("url", ATTACKS)
 def test_an_attack_is_blocked(url):
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         Guard().check_url(url)
 
 
@@ -171,17 +171,17 @@ def test_a_public_address_passes(url):
 
 def test_reasons_repeat_no_address():
     for url in ATTACKS:
-        with pytest.raises(Blocked) as blocked:
+        with pytest.raises(BlockedAddress) as blocked:
             Guard().check_url(url)
         assert not any(part in str(blocked.value) for part in ("127", "169.254", "localhost", "example", "8.8.8"))
 
 
 def test_a_name_with_one_private_address_is_blocked(monkeypatch):
     answers(monkeypatch, ["8.8.8.8", "10.1.2.3"])
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         Guard().resolve("two-faced.example", 80)
     answers(monkeypatch, ["10.1.2.3", "8.8.8.8"])
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         Guard().connect("two-faced.example", 80)
 
 
@@ -190,7 +190,7 @@ def test_a_name_that_turns_private_between_check_and_dial_is_blocked(monkeypatch
     answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
     guard = Guard()
     guard.check_url(f"http://rebinding.example:{port}/")
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         guard.connect("rebinding.example", port, timeout=2)
     assert seen == []
 
@@ -230,7 +230,7 @@ def test_the_transport_dials_what_was_checked(monkeypatch, dialled):
 
 def test_the_transport_dials_no_attack(dialled):
     """Whatever another library makes of the URL's spelling, the dial is guarded."""
-    refused = (Blocked, httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.ConnectError)
+    refused = (BlockedAddress, httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.ConnectError)
     with httpx.Client(transport=Transport(Guard()), trust_env=False, timeout=5) as client:
         for url in ATTACKS:
             with pytest.raises(refused):
@@ -246,7 +246,7 @@ def test_the_operator_allows_ranges(witness):
     guard.check_url("http://[::ffff:127.0.0.1]/")
     guard.check_url("http://[fd12::1]/")
     for url in ("http://10.0.0.1/", "http://2130706433/", "http://user@127.0.0.1/"):
-        with pytest.raises(Blocked):
+        with pytest.raises(BlockedAddress):
             guard.check_url(url)
 
 
@@ -264,14 +264,14 @@ def test_metadata_is_never_allowed():
         "[64:ff9b::169.254.169.254]",
         "[2002:a9fe:a9fe::]",
     ):
-        with pytest.raises(Blocked, match="metadata"):
+        with pytest.raises(BlockedAddress, match="metadata"):
             everything.check_url(f"http://{host}/")
 
 
 def test_a_translated_address_must_be_allowed_itself():
     translator = Guard((ip_network("64:ff9b::/96"),))
     translator.check_url("http://[64:ff9b::8.8.8.8]/")
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         translator.check_url("http://[64:ff9b::10.0.0.1]/")
 
 
@@ -297,7 +297,7 @@ INSIDE = ["wiki", "wiki.corp", "db.internal", "secret.example.com", "WIKI.Corp."
 def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
     """The same kind and words whether it leads nowhere, inside, to metadata, to both, or to this service."""
     refusals = set()
-    guard = Guard((ip_network("10.9.0.0/16"),), own=(("10.9.0.1", 8443),))
+    guard = Guard((ip_network("10.9.0.0/16"),), own_hosts=(("10.9.0.1", 8443),))
     for found in (["10.0.0.1"], ["127.0.0.1"], ["169.254.169.254"], ["::1"], ["8.8.8.8", "10.0.0.1"], ["10.9.0.1"]):
         answers(monkeypatch, found)
         refusals.add(refused(guard, f"http://{name}:8443/"))
@@ -306,16 +306,16 @@ def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
         refusals.add(refused(guard, f"http://{name}:8443/"))
     assert len(refusals) == 1
     kind, words, cause = refusals.pop()
-    assert (kind, cause) == (Blocked, None)
+    assert (kind, cause) == (BlockedAddress, None)
     assert "does not exist, or is not on the public internet" in words
 
 
 def refused(guard, url):
     """By the check, and by the client that fetches."""
-    with pytest.raises(Blocked) as checked:
+    with pytest.raises(BlockedAddress) as checked:
         guard.check_url(url)
     with httpx.Client(transport=Transport(guard), trust_env=False) as client:
-        with pytest.raises(Blocked) as dialled:
+        with pytest.raises(BlockedAddress) as dialled:
             client.get(url)
     assert str(checked.value) == str(dialled.value)
     return checked.type, str(checked.value), checked.value.__cause__
@@ -323,7 +323,7 @@ def refused(guard, url):
 
 def test_a_number_is_refused_in_plain_words():
     """It names nothing that could be there or not: what the operator can do about it may be told."""
-    with pytest.raises(Blocked, match="not on the public internet; the operator can allow"):
+    with pytest.raises(BlockedAddress, match="not on the public internet; the operator can allow"):
         Guard().check_url("http://10.0.0.1/")
 
 
@@ -342,9 +342,9 @@ SPELLED = ["127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]",
 def test_the_service_never_fetches_itself_whatever_is_allowed(listening, host, part):
     everything = {"fetch_allow": "0.0.0.0/0, ::/0", "_env_file": None}
     guard = fetch_guard.make_guard(Settings(**everything, **{part: listening}))
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         guard.connect(host.strip("[]"), listening)
-    with pytest.raises(Blocked):
+    with pytest.raises(BlockedAddress):
         guard.check_url(f"http://{host}:{listening}/")
     other = fetch_guard.make_guard(Settings(**everything))
     other.connect("127.0.0.1", listening, timeout=5).close()
@@ -354,7 +354,7 @@ def test_the_service_is_refused_on_every_address_of_its_machine(listening):
     own = {where[4][0] for where in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     guard = fetch_guard.make_guard(Settings(fetch_allow="0.0.0.0/0", api_port=listening, _env_file=None))
     for address in own:
-        with pytest.raises(Blocked):
+        with pytest.raises(BlockedAddress):
             guard.check_url(f"http://{address}:{listening}/")
     guard.check_url(f"http://8.8.8.8:{listening}/")
 
@@ -374,7 +374,7 @@ def test_parts_on_other_machines_are_refused_too(monkeypatch, given):
     guard = fetch_guard.make_guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **named))
     answers(monkeypatch, ["10.0.0.7"])
     for url in ("http://10.0.0.7:18123/", "http://parts.internal:18123/", "http://alias.internal:18123/"):
-        with pytest.raises(Blocked):
+        with pytest.raises(BlockedAddress):
             guard.check_url(url)
     guard.check_url("http://10.0.0.7:18124/")
 
@@ -426,10 +426,10 @@ def test_python_and_the_guard_agree_on_global_unicast(address):
 def test_any_text_is_answered_in_words(text):
     for url in (text, f"http://{text}", f"https://{text}/", f"http://127.0.0.1{text}"):
         try:
-            host, port = fetch_guard.host_and_port(url)
+            host, port = fetch_guard.parse_host_port(url)
             fetch_guard.canonical_host(host)
             fetch_guard.check_port(port)
-        except Blocked:
+        except BlockedAddress:
             continue
 
 
@@ -437,9 +437,9 @@ def test_any_text_is_answered_in_words(text):
 def test_no_spelling_leads_inside(tail):
     """Whatever passes the check is public: names that need a lookup do not count, none is asked for."""
     try:
-        host, _ = fetch_guard.host_and_port(f"http://{tail}")
+        host, _ = fetch_guard.parse_host_port(f"http://{tail}")
         name = fetch_guard.canonical_host(host)
-    except Blocked:
+    except BlockedAddress:
         return
     if name.replace(".", "").isdigit() or ":" in name:
         assert name == str(IPv6Address(name) if ":" in name else IPv4Address(name))
@@ -450,6 +450,6 @@ def test_no_spelling_leads_inside(tail):
 def passes(url: str) -> bool:
     try:
         Guard().check_url(url)
-    except Blocked:
+    except BlockedAddress:
         return False
     return True

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from retrieval.network import guard_proxy
-from retrieval.network.fetch_guard import Blocked, Guard
-from retrieval.network.guard_proxy import Route, Unavailable
+from retrieval.network.fetch_guard import BlockedAddress, Guard
+from retrieval.network.guard_proxy import Route, ServerUnavailable
 from tests.standins.faults import Handler, packed, served, slow, status
 
 LOOPBACK = Guard((ip_network("127.0.0.0/8"),))
@@ -44,7 +44,7 @@ def make_route(server):
     with ExitStack() as routes:
 
         def make(guard=LOOPBACK, seconds=5.0):
-            route = Route(f"{server.url}/base", guard, verify=VERIFY, seconds=seconds, most=MOST)
+            route = Route(f"{server.url}/base", guard, verify=VERIFY, seconds=seconds, max_bytes=MOST)
             return routes.enter_context(closing(route))
 
         yield make
@@ -85,7 +85,7 @@ def test_a_wrong_token_is_refused(server, make_route):
 
 
 def test_the_token_of_a_route_that_is_gone_is_refused():
-    route = Route("http://localhost", LOOPBACK, verify=VERIFY, seconds=5, most=MOST)
+    route = Route("http://localhost", LOOPBACK, verify=VERIFY, seconds=5, max_bytes=MOST)
     headers, url = route.headers, route.url
     del route
     assert httpx.post(f"{url}/a", headers=headers, trust_env=False).status_code == 407
@@ -103,7 +103,7 @@ def test_only_the_server_of_the_route_is_reached(server, make_route, target):
 
 
 def test_an_address_that_is_not_allowed_is_not_dialled(server, make_route):
-    assert isinstance(failure_of(make_route(Guard())), Blocked)
+    assert isinstance(failure_of(make_route(Guard())), BlockedAddress)
     assert server.seen == []
 
 
@@ -115,7 +115,7 @@ def test_a_name_that_leads_elsewhere_later_is_checked_again(server, make_route):
     route = make_route(Rebound())
     server.fault = lambda handler: setattr(handler, "close_connection", True)
     assert post(route).status_code == 200
-    assert isinstance(failure_of(route), Blocked)
+    assert isinstance(failure_of(route), BlockedAddress)
     assert len(server.seen) == 1
 
 
@@ -148,7 +148,7 @@ def test_an_answer_that_drips_is_given_up(server, make_route, monkeypatch):
 def test_a_status_for_which_libraries_repeat_requests_is_not_passed_on(server, make_route, code):
     server.fault = status(code, Retry_After="7")
     failure = failure_of(make_route())
-    assert isinstance(failure, Unavailable)
+    assert isinstance(failure, ServerUnavailable)
     assert (failure.status, failure.headers["Retry-After"]) == (code, "7")
 
 

@@ -71,7 +71,7 @@ ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
 @pytest.mark.parametrize("most", [None, 100])
 def test_a_failing_server_raises_the_error_of_httpx(serve, answer, hang_up, error, most):
     server = serve(answer, hang_up=hang_up)
-    with make_client(most=most) as client, pytest.raises(error) as caught:
+    with make_client(max_bytes=most) as client, pytest.raises(error) as caught:
         client.get(server.url)
     assert caught.type is error
     assert str(caught.value.request.url) == server.url
@@ -107,7 +107,7 @@ def test_a_connection_is_used_again(serve):
 @pytest.mark.parametrize("most", [None, 100])
 def test_an_answer_that_is_not_read_frees_its_connection(serve, most):
     server = serve(HEAD + b"0123")
-    with make_client(limits=ONE_CONNECTION, most=most) as client:
+    with make_client(limits=ONE_CONNECTION, max_bytes=most) as client:
         for _ in range(3):
             with client.stream("GET", server.url) as answer:
                 assert answer.status_code == 200

@@ -43,9 +43,9 @@ def test_the_probability_is_the_same_for_any_number_of_results_and_any_threshold
 
 
 def test_nothing_found_is_no_answer(library):
-    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NOTHING
+    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
     library.put(["owls"], [axis(0.5)])
-    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NOTHING
+    assert ask(library, "seals", **hybrid(0.0)).answerability == answerability.NO_MATCHES
 
 
 def test_a_query_is_read_in_the_language_that_most_of_its_words_are_found_in(filled):
@@ -69,6 +69,6 @@ def test_a_fit_changes_the_probability_and_is_named_as_its_basis():
 
 
 def test_models_have_a_weight_for_each_feature_that_rises_with_it():
-    for weights in answerability.MODELS.values():
+    for weights in answerability.SIDE_MODELS.values():
         assert weights["constant"] < 0
         assert all(weight > 0 for name, weight in weights.items() if name not in {"constant", "lead"})

@@ -57,7 +57,7 @@ def count(text):
 
 def found(text, wanted, unit, most=512, pages=()):
     place = text.index(wanted)
-    start, end = ParsedText(text, pages, TOKENIZER).around((place, place + len(wanted)), unit, most)
+    start, end = ParsedText(text, pages, TOKENIZER).expand_around((place, place + len(wanted)), unit, most)
     return text[start:end]
 
 
@@ -115,7 +115,7 @@ def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, uni
     end = data.draw(st.integers(start + 1, min(len(text), start + 120)))
     hit = text[start:end]
     pages = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=3)))
-    low, high = ParsedText(text, pages, TOKENIZER).around((start, end), unit, most)
+    low, high = ParsedText(text, pages, TOKENIZER).expand_around((start, end), unit, most)
     assert 0 <= low <= high <= len(text)
     assert count(text[low:high]) <= most
     # A hit of 120 characters ends within a word as often as not, a chunk does not: half a word may be left out.
@@ -157,7 +157,7 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
 def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
     away = Shaper(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
     [pick] = away.pick([row("a", "key", 7, 30, 0.9)])
-    context = away.context(pick, SimpleNamespace(content="one two three four five", start=7))
+    context = away.read_context(pick, SimpleNamespace(content="one two three four five", start=7))
     assert (context.content, context.start, context.end) == ("one two three", 7, 20)
 
 

@@ -32,7 +32,7 @@ def compare(library, versions, values, nearest=10, most=ALL):
 
 def match_exactly(library, where, values, nearest=10):
     return queries_filters.match_chunks(
-        library.db, library.partition, where, values, viewer=None, most=ALL, nearest=nearest
+        library.db, library.partition, where, values, viewer=None, max_chunks=ALL, nearest=nearest
     )
 
 
@@ -64,8 +64,8 @@ def test_more_chunks_than_allowed_are_not_compared(shelf):
 
 
 def test_what_was_used_longest_ago_is_dropped_and_read_again(shelf, monkeypatch):
-    vectors = DocumentVectors(kept=5 * document_vectors.ENTRY)
-    monkeypatch.setitem(document_vectors._vectors, shelf.db, vectors)
+    vectors = DocumentVectors(cache_bytes=5 * document_vectors.ENTRY_BYTES)
+    monkeypatch.setitem(document_vectors._document_vectors, shelf.db, vectors)
     values = [1.0] * 8
     expected = match_exactly(shelf, DocumentFilter(), values).nearest
     for _ in range(2):

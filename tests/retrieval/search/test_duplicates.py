@@ -84,9 +84,9 @@ def test_only_documents_that_the_viewer_may_see_are_named(library, find, weight)
 def test_a_filter_chooses_among_the_copies(library, find, weight):
     for team in ("red", "blue", "green"):
         library.put(["wing of a team"], [axis(0.9)], name=team, metadata={"team": team})
-    (hit,) = find(where=DocumentFilter(metadata={"team": ("blue", "green")}), **sides(weight))
+    (hit,) = find(document_filter=DocumentFilter(metadata={"team": ("blue", "green")}), **sides(weight))
     assert sorted([hit.name, *names(hit)]) == ["blue", "green"]
-    (hit,) = find(where=DocumentFilter(metadata={"team": "blue"}), **sides(weight))
+    (hit,) = find(document_filter=DocumentFilter(metadata={"team": "blue"}), **sides(weight))
     assert (hit.name, names(hit)) == ("blue", [])
 
 
@@ -135,7 +135,7 @@ def test_a_search_for_a_copy_says_which_result_names_it(library):
         vectors=library.store,
         language="english",
     )
-    assert not why.shown
+    assert not why.is_result
     assert [(reason.kind, reason.detail) for reason in why.reasons] == [
         ("RANK", "a has the same text, takes the place 1, and names this document.")
     ]

@@ -34,13 +34,13 @@ WEIGHTS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
 TENTH, HALF = DocumentFilter(metadata={"tenth": [3]}), DocumentFilter(metadata={"even": True})
 RECENCY = Recency(half_life_days=100, weight=0.3)
 OPTIONS = {
-    "half": {"where": HALF},
-    "tenth": {"where": TENTH},
+    "half": {"document_filter": HALF},
+    "tenth": {"document_filter": TENTH},
     "recency": {"shape": Shape(recency=RECENCY)},
     "one per document": {"shape": Shape(per_document=1)},
     "context": {"shape": Shape(expansion=Expansion(Unit.CHUNK, 24))},
     "half, recency, two per document, section": {
-        "where": HALF,
+        "document_filter": HALF,
         "shape": Shape(per_document=2, recency=RECENCY, expansion=Expansion(Unit.SECTION, 60)),
     },
 }

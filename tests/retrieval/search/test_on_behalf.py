@@ -30,7 +30,7 @@ def run(db):
     with asyncio.Runner() as runner:
         yield runner.run
         runner.run(db.async_close())
-        db._pools.loop = db._of_viewers.loop = None
+        db._pools.loop = db._viewer_pools.loop = None
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def seen_by(library, run, monkeypatch):
 
 def is_broad(library, user):
     name = library.partition, selectivity._name(None, Viewer(user, ()), 0)
-    return selectivity._broad[library.db].has(name)
+    return selectivity._broad_filters[library.db].contains(name)
 
 
 def say(library, document, access):
@@ -120,7 +120,7 @@ def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_li
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, way):
-    monkeypatch.setattr(search, "CHECKED", 60)
+    monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", 60)
     hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
     few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
     for one in hidden:
@@ -148,7 +148,7 @@ def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, run, monkeypa
         return list(tried)
 
     assert [ask(), ask()] == [["list", "all"], []]
-    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + selectivity.SECONDS)
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + selectivity.REMEMBER_SECONDS)
     assert [ask(), ask()] == [["list", "all"], []]
 
 

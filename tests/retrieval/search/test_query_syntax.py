@@ -90,7 +90,7 @@ def test_a_phrase_that_no_passage_has_finds_nothing_and_says_so(find):
 
 
 def test_a_phrase_holds_together_with_a_filter(find):
-    assert numbers(find('"pump room"', where=DocumentFilter(external_ids=("3", "4")))) == [3]
+    assert numbers(find('"pump room"', document_filter=DocumentFilter(external_ids=("3", "4")))) == [3]
 
 
 def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(find, library):
@@ -118,7 +118,7 @@ def test_a_user_finds_phrases_only_in_documents_that_the_user_may_see(find, libr
 )
 def test_a_sentence_and_what_is_no_syntax_restrict_nothing(find, query):
     parsed = parse_query(query)
-    assert not parsed.restricts
+    assert not parsed.has_restrictions
     assert parsed.text == query
     assert numbers(find(query)) == [0, 1, 2, 3, 4, 5]
 
@@ -126,4 +126,4 @@ def test_a_sentence_and_what_is_no_syntax_restrict_nothing(find, query):
 def test_a_search_by_meaning_says_that_quotes_count_in_hybrid_searches(find):
     result = find('"pump room"', weight=1.0)
     assert numbers(result) == [0, 1, 2, 3, 4, 5]
-    assert result.note == query_syntax.BY_MEANING
+    assert result.note == query_syntax.SEMANTIC_ONLY_NOTE

@@ -96,7 +96,7 @@ def test_a_query_asked_again_costs_nothing_and_only_in_its_own_scope():
 
 
 def test_only_the_latest_queries_are_kept():
-    model, vectors = Model(), QueryVectors(kept=2)
+    model, vectors = Model(), QueryVectors(max_cached=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         vectors.embed(model, OURS, text)
     assert model.asked == [["a"], ["b"], ["c"], ["b"]]

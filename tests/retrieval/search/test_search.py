@@ -185,7 +185,7 @@ def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeyp
     where = DocumentFilter(metadata={"team": "blue"})
     for few in (2_000, 10):
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_, few=few: few)
-        hits = find("wing", where=where, **hybrid(weight))
+        hits = find("wing", document_filter=where, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
 
@@ -201,7 +201,7 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
         def query(self, *args):
             return library.store.query(*args[:3])
 
-    hits = find(where=DocumentFilter(metadata={"team": "blue"}), vectors=CannotFilter())
+    hits = find(document_filter=DocumentFilter(metadata={"team": "blue"}), vectors=CannotFilter())
     assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
 
 
@@ -249,7 +249,7 @@ def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few,
     newer = {"field": "metadata.year", "op": "gt", "value": 2020}
     others = {"not": {"field": "metadata.year", "op": "lte", "value": 2020}}
     for data in (newer, others, {"field": "metadata.by", "op": "exists", "value": True}):
-        hits = find("wing", where=DocumentFilter(where=condition_of(data)), **hybrid(weight))
+        hits = find("wing", document_filter=DocumentFilter(where=condition_of(data)), **hybrid(weight))
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
 
 
@@ -259,19 +259,19 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     last = library.put(["wing among many other words of another kind"], [axis(0.1)], metadata={"team": "blue"})
 
     def explained(where=None, **fields):
-        query = Query("wing", where=where, **hybrid(0.5), **fields)
+        query = Query("wing", document_filter=where, **hybrid(0.5), **fields)
         both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
         return explain.explain_document(
             library.db, library.scope, query, document=last, external_id=None, parts=[], **both
         )
 
     found = explained()
-    assert (found.shown, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")
+    assert (found.is_result, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")
     assert 1 < found.keyword_rank < 151
     assert found.semantic_score == pytest.approx(0.1, abs=2e-3)
     assert found.score == pytest.approx(0.5 * found.semantic_score + 0.5 * found.keyword_score)
     blue = explained(DocumentFilter(metadata={"team": "blue"}))
-    assert (blue.shown, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
+    assert (blue.is_result, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
 
 
 @pytest.mark.parametrize("share", [1, 2, 7, 100])
@@ -282,16 +282,16 @@ def test_a_filter_is_applied_to_the_best_by_words_or_all_matches_are_listed(libr
     where = DocumentFilter(metadata={"kept": True})
     for number in (1, 10, 300):
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 1_000)
-        expected = find("wing layer", where=where, top_k=number, **hybrid(0.0))
+        expected = find("wing layer", document_filter=where, top_k=number, **hybrid(0.0))
         monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
         for checked in (30, 10**6, -(10**6)):
-            monkeypatch.setattr(search, "CHECKED", checked)
-            assert find("wing layer", where=where, top_k=number, **hybrid(0.0)) == expected
+            monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", checked)
+            assert find("wing layer", document_filter=where, top_k=number, **hybrid(0.0)) == expected
 
 
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
     monkeypatch.setattr(selectivity, "limit_exact", lambda *_: 0)
-    monkeypatch.setattr("retrieval.search.search.MOST", 50)
+    monkeypatch.setattr("retrieval.search.search.MAX_STORE_CANDIDATES", 50)
     library.put([f"red {n}" for n in range(60)], [axis(0.9)] * 60, metadata={"year": 2020})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
 
@@ -302,9 +302,9 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
             return library.store.query(*args[:3])
 
     where = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
-    assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing())] == [2024] * 10
+    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing())] == [2024] * 10
     shaped = Shape(per_document=10)
-    assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing(), shape=shaped)] == [2024] * 10
+    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing(), shape=shaped)] == [2024] * 10
     viewer = Viewer("bob", ("u:bob",), library.partition)
     library.db.rows(
         "update documents set access = '{}' where partition_id = %(p)s and metadata @> '{\"year\": 2020}'",
@@ -331,14 +331,14 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
         return match(db, partition, where, *args, **options)
 
     monkeypatch.setattr(selectivity, "match_chunks", told)
-    assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found]
-    assert [hit.document_id for hit in find("seals", where=DocumentFilter(**where), **hybrid(0.5))] == [found]
-    assert find(where=DocumentFilter(words=("nowhere",))) == []
+    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found]
+    assert [hit.document_id for hit in find("seals", document_filter=DocumentFilter(**where), **hybrid(0.5))] == [found]
+    assert find(document_filter=DocumentFilter(words=("nowhere",))) == []
     stranger = Viewer("eve", ("u:eve",), library.partition)
     library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
-    assert find(where=DocumentFilter(**where), viewer=stranger) == []
+    assert find(document_filter=DocumentFilter(**where), viewer=stranger) == []
     monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
-    assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
+    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found], "more than few are no ids"
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
 

@@ -31,7 +31,7 @@ def filled(library, monkeypatch):
 
 
 def _found(library, where, weight, top_k, viewer=None):
-    query = search.Query("wing layer flow", top_k=top_k, where=where, **hybrid(weight))
+    query = search.Query("wing layer flow", top_k=top_k, document_filter=where, **hybrid(weight))
     found = search.run_search(
         library.db, library.scope, query, viewer=viewer, embedder=FixedEmbedder(), vectors=library.store
     )
@@ -59,7 +59,7 @@ def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, wei
             (5, 5),
         ):
             monkeypatch.setattr(selectivity, "limit_exact", lambda *_, limit=limit: limit)
-            monkeypatch.setattr(search, "CHECKED", checked)
+            monkeypatch.setattr(search, "MAX_FILTERED_CHUNKS", checked)
             for _ in range(2):  # the second one knows what the first met
                 found = _found(filled, where, weight, top_k)
                 assert [one[2] for one in found] == pytest.approx([one[2] for one in expected])
