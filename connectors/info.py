@@ -1,7 +1,4 @@
-"""Description of a content service; its contract, flows, deployments and forms are made from it.
-
-`connectors/sources/<name>/__init__.py` has it as `INFO`. The API reads it when it starts, so it imports no SDK.
-"""
+"""Description of a content service, source of its contract, flows, deployments and forms."""
 
 from __future__ import annotations
 
@@ -57,39 +54,41 @@ class Part(Struct, rename="camel", omit_defaults=True):
 
 
 class Choice(Struct, frozen=True):
-    """Choice of parts of an account: `part` describes an entry of `include`, whose description is `about`, `without`
-    one of `exclude`, `scope` all of it."""
+    """Wire types of `include` and `exclude` entries, with descriptions."""
 
+    # Entries of `include`; `without` are entries of `exclude`.
     part: type[Part] = Part
     without: type[Part] = Part
     about: str = "Which files and folders to read, by id, path or type; all of them without it."
+    # Description of the whole selection.
     scope: str = "All that the connection gives access to, or what `include` and `exclude` leave of it."
 
 
 class ConnectorInfo(Struct, frozen=True, kw_only=True):
-    """A content service in the words that people read. ValueError where a secret of the app would not be sealed."""
+    """Content service in the words of users. ValueError for an unsealed secret of the app."""
 
+    # `connectors/sources/<name>/__init__.py` exports it as `INFO`; the API imports it at startup, so no SDK is imported
+    # there.
+    # Also in the title of the page in docs/connectors/.
     title: str
-    """Its name for people; its page in docs/connectors/ bears it."""
+    # Ingested account or folder, with article.
     account: str
-    """What is ingested, with its article."""
     documents: str
-    """What its documents are."""
+    # Site for app registration, if different from `title`.
     vendor: str = ""
-    """Where apps are registered, if that is not `title`."""
+    # Config of the app; subclasses add fields, optional ones UNSET.
     app: type[ConnectorApp] = ConnectorApp
-    """What the namespace's config of the app holds: a subclass with more fields, optional ones UNSET."""
+    # Descriptions of additional fields by wire name.
     fields: Mapping[str, str] = {}
-    """What those fields mean, by their names in the contract; `apiKey` is known."""
     choice: Choice = Choice()
+    # URL of a connection without app.
     example: str = ""
-    """URL of a connection without an app."""
+    # Possible credentials of such a connection.
     credentials: frozenset[str] = frozenset()
-    """Names of the credentials that such a connection may need."""
+    # Such a connection can read access lists.
     shares: bool = False
-    """Whether such a connection can read access lists."""
+    # Apps accept `http://localhost` as redirect URI, but not `http://127.0.0.1`.
     localhost: bool = False
-    """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
 
     def __post_init__(self) -> None:
         for field in structs.fields(self.app):

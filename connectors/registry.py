@@ -1,4 +1,4 @@
-"""From a namespace's configuration to its connectors: modules are imported on first use, instances are kept."""
+"""Create a namespace's connectors; modules are imported on first use, and instances are cached."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from retrieval.security.secrets import KeyRing
 
+# embeddingModelConfig.provider: `make(config, settings) -> Embedder`.
 EMBEDDERS = {
     "LOCAL": "connectors.embedders.local:make",
     "OPENAI": "connectors.embedders.openai:make",
@@ -49,59 +50,57 @@ EMBEDDERS = {
     "JINA": "connectors.embedders.jina:make",
     "ENDPOINT": "connectors.embedders.endpoint:make",
 }
-"""embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
+# rerankConfig.provider: `make(config, settings) -> Reranker`.
 RERANKERS = {
     "COHERE": "connectors.rerankers.cohere:make",
     "JINA": "connectors.rerankers.jina:make",
     "ENDPOINT": "connectors.rerankers.endpoint:make",
     "LOCAL": "connectors.rerankers.local:make",
 }
-"""rerankConfig.provider to `make(config, settings) -> Reranker`."""
 
+# parserConfig.provider: `make(config, settings) -> ExternalParser`.
 PARSERS = {"ENDPOINT": "connectors.parsers.endpoint:make"}
-"""parserConfig.provider to `make(config, settings) -> ExternalParser`."""
 
+# vectorStorageConfig.provider: `make(config, db, namespace_id, dimensions) -> VectorStore`.
 VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone.store:make"}
-"""vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
 
+# fileStorageConfig.type: `make(config, settings) -> FileStore`.
 FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3.store:make"}
-"""fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
+# webScraperConfig.provider: `make(config, settings) -> Scraper`.
 SCRAPERS: dict[str, str] = {
     "BUILTIN": "connectors.web.builtin.scraper:make",
     "FIRECRAWL": "connectors.web.firecrawl.scraper:make",
     "JINA": "connectors.web.jina:make",
     "SCRAPINGBEE": "connectors.web.scrapingbee:make",
 }
-"""webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
+# Ingestion source: `make(scraper, file_store, db) -> Source`.
 SOURCES: dict[str, str] = {
     "URLS_LIST": "connectors.web.crawl.sitemap:make_url_list",
     "SITEMAP": "connectors.web.crawl.sitemap:make",
     "WEBSITE": "connectors.web.crawl.website:make",
 }
-"""Ingestion source, such as WEBSITE, to `make(scraper, file_store, db) -> Source`."""
 
+# Source and scraper with a crawler of the vendor's own.
 CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
-"""Source and scraper to another `make` of that kind: the service walks websites itself."""
 
 _DESCRIBED = "connectors.sources.described.connector"
+# Content service: `make(app, settings) -> Connector`; described services take their name.
 CONNECTORS: dict[str, str] = {
     name: f"{_DESCRIBED}:make_described"
     if name in sources.DESCRIBED
     else f"connectors.sources.{name.lower()}.connector:make"
     for name in sources.CONNECTED
 }
-"""Content service to `make(app, settings) -> Connector`; `app` is the namespace's config of it. A described one takes
-its name instead."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
 
 
 def make_embedder(config: NamespaceConfig) -> Embedder:
-    """The namespace's embedding model. Fatal if the provider is not part of this installation."""
+    """Return the embedding model. Raises Fatal for an unavailable provider."""
     model = config.embedding_model
     _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
@@ -109,13 +108,15 @@ def make_embedder(config: NamespaceConfig) -> Embedder:
 
 
 def with_learned(config: NamespaceConfig) -> NamespaceConfig:
-    """The namespace with the form and limits of its model server, once that was checked in this process."""
-    learned = getattr(make_embedder(config), LEARNED, None)
-    return replace(config, embedding_model={**config.embedding_model, LEARNED: learned}) if learned else config
+    """Add the learned form and limits of the model server, if known in this process."""
+    learned_model = getattr(make_embedder(config), LEARNED, None)
+    return (
+        replace(config, embedding_model={**config.embedding_model, LEARNED: learned_model}) if learned_model else config
+    )
 
 
 def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
-    """A process, not started yet, that runs the local model for all flow runs of a worker."""
+    """Create the process of the local model for all flow runs of a worker."""
     from connectors.embedders import local
     from connectors.embedders.embedding_process import EmbeddingProcess
 
@@ -123,14 +124,14 @@ def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
 
 
 def use_embedding_process(address: str | None) -> None:
-    """Let this process ask the one at this socket; None: it runs the local model itself."""
+    """Use the embedding process at this socket; None runs the local model in this process."""
     from connectors.embedders import embedding_process
 
     embedding_process.use_process(address)
 
 
 def import_local() -> None:
-    """Import the connectors that run on this machine, with their tables, for processes forked from this one."""
+    """Import the local connectors and their tables before forks."""
     for target in (EMBEDDERS["LOCAL"], VECTOR_STORES["PGVECTOR"], FILE_STORES["LOCAL"]):
         importlib.import_module(target.partition(":")[0])
     importlib.import_module("connectors.parsers.parser")
@@ -138,17 +139,16 @@ def import_local() -> None:
 
 
 def make_reranker(config: NamespaceConfig) -> Reranker:
-    """Reranker of the namespace. Fatal if there is none, or none such in this installation."""
-    chosen = config.reranker
-    if chosen is None:
+    """Return the reranker. Raises Fatal without one."""
+    reranker_config = config.reranker
+    if reranker_config is None:
         raise Fatal("The namespace has no reranker; set its rerankConfig.")
-    _require_unmoved("rerankConfig", chosen, config)
-    make = _load(RERANKERS, chosen["provider"], "rerankConfig.provider")
-    return cast("Reranker", _once("reranker", chosen, lambda: make(chosen, settings.load_settings())))
+    _require_unmoved("rerankConfig", reranker_config, config)
+    make = _load(RERANKERS, reranker_config["provider"], "rerankConfig.provider")
+    return cast("Reranker", _once("reranker", reranker_config, lambda: make(reranker_config, settings.load_settings())))
 
 
 def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
-    """The namespace's vector store."""
     storage = config.vector_storage
     make = _load(VECTOR_STORES, storage["provider"], "vectorStorageConfig.provider")
     dimensions = config.dimensions or make_embedder(config).dimensions
@@ -157,7 +157,7 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
 
 
 def prepare_vector_store(config: NamespaceConfig) -> None:
-    """Import the modules of the namespace's vector store; nothing is created or requested."""
+    """Import the modules of the vector store, without requests."""
     provider = config.vector_storage["provider"]
     _load(VECTOR_STORES, provider, "vectorStorageConfig.provider")
     module = importlib.import_module(VECTOR_STORES[provider].partition(":")[0])
@@ -165,44 +165,44 @@ def prepare_vector_store(config: NamespaceConfig) -> None:
 
 
 def file_store(config: NamespaceConfig) -> FileStore:
-    """The namespace's file storage."""
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
     return cast("FileStore", _once("files", _placed(storage), lambda: make(storage, settings.load_settings())))
 
 
 def local_files() -> FileStore:
-    """The folder of LOCAL file storage, whichever namespaces use it."""
+    """Return the folder of LOCAL file storage, shared by namespaces."""
     make = _load(FILE_STORES, "LOCAL", "fileStorageConfig.type")
     return cast("FileStore", _once("files", _placed({"type": "LOCAL"}), lambda: make({}, settings.load_settings())))
 
 
 def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Identity of a file store; the location of a folder on this machine comes from the settings alone."""
+    """Return the identity of a file store."""
+    # The folder on this machine comes from the settings, not from the namespace.
     return {**storage, "folder": str(settings.load_settings().files)} if storage["type"] == "LOCAL" else storage
 
 
 def make_scraper(config: NamespaceConfig) -> Scraper:
-    """Scraper of the namespace's web pages. Fatal if there is none, or none such in this installation."""
-    chosen = config.web_scraper
-    if chosen is None:
+    """Return the web scraper. Raises Fatal without one."""
+    scraper_config = config.web_scraper
+    if scraper_config is None:
         raise Fatal("The namespace no longer has a web scraper; set its webScraperConfig.")
-    _require_unmoved("webScraperConfig", chosen, config)
-    make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
-    return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load_settings())))
+    _require_unmoved("webScraperConfig", scraper_config, config)
+    make = _load(SCRAPERS, scraper_config["provider"], "webScraperConfig.provider")
+    return cast("Scraper", _once("scraper", scraper_config, lambda: make(scraper_config, settings.load_settings())))
 
 
 def is_selector(text: str) -> bool:
-    """Tell whether this is a CSS selector that pages can be read with."""
+    """Check for a valid CSS selector."""
     return bool(importlib.import_module("connectors.http.html").is_selector(text))
 
 
 def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
-    """Source of the documents of an ingestion. Fatal if the namespace has nothing to fetch them with."""
+    """Create the source of an ingestion. Raises Fatal without app or scraper."""
     if name in CONNECTORS:
         try:
             app = connections.usable_app(config, name, settings.load_settings())
-        except ServiceError as error:  # taken away since the request
+        except ServiceError as error:  # removed since the request
             raise Fatal(str(error)) from error
         return Connected(db, ring, make_connector(name, app, settings.load_settings()))
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
@@ -212,32 +212,32 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
 
 @lru_cache(maxsize=1)
 def make_parser() -> Parser:
-    """The parser of every kind of file."""
+    """Return the parser for all files."""
     return cast("Parser", importlib.import_module("connectors.parsers.parser").document_parser())
 
 
 def require_ocr_languages(languages: Sequence[str]) -> None:
-    """Raise WrongSetting for languages of scans that the installed tesseract does not read."""
+    """Raise WrongSetting for languages missing in tesseract."""
     importlib.import_module("connectors.parsers.ocr").require_languages(languages)
 
 
 def close_parser() -> None:
-    """End the processes that read files for this one, where it has any."""
+    """End the parser processes of this process."""
     if module := sys.modules.get("connectors.parsers.parser"):
         module.close_parser()
 
 
 def external_parser(config: NamespaceConfig) -> ExternalParser | None:
-    """The namespace's own parser, for what the service cannot read; None if it has none."""
+    """Return the namespace's own parser, if any."""
     if config.parser is None:
         return None
-    chosen = config.parser
-    make = _load(PARSERS, chosen["provider"], "parserConfig.provider")
-    return cast("ExternalParser", _once("parser", chosen, lambda: make(chosen, settings.load_settings())))
+    parser_config = config.parser
+    make = _load(PARSERS, parser_config["provider"], "parserConfig.provider")
+    return cast("ExternalParser", _once("parser", parser_config, lambda: make(parser_config, settings.load_settings())))
 
 
 def parser_of(config: NamespaceConfig) -> Parser:
-    """The parser of every kind of file, with the namespace's own behind it."""
+    """Return the parser for all files, with the namespace's own as fallback."""
     external = external_parser(config)
     if external is None:
         return make_parser()
@@ -247,25 +247,24 @@ def parser_of(config: NamespaceConfig) -> Parser:
 
 
 def parser_warnings() -> list[str]:
-    """Protection of parser processes that this machine does not offer, a sentence each."""
+    """Return a sentence per missing protection of parser processes."""
     confinement = importlib.import_module("connectors.parsers.confinement")
     return [] if confinement.landlock_version() else [confinement.MISSING]
 
 
 def page_drawer() -> PageRenderer:
-    """Renderer of PDF pages."""
     return cast("PageRenderer", importlib.import_module("connectors.parsers.parser").page_drawer())
 
 
 @lru_cache(maxsize=1)
 def connector_infos() -> Mapping[str, ConnectorInfo]:
-    """Descriptions of the content services with an app, in the order of `retrieval.sources.CONNECTORS`."""
+    """Return the descriptions of services with an app, in the order of `retrieval.sources.CONNECTORS`."""
     return {name: info for name, info in source_infos().items() if name in sources.APPS}
 
 
 @lru_cache(maxsize=1)
 def source_infos() -> Mapping[str, ConnectorInfo]:
-    """Descriptions of all sources that are read through a connection; loads no SDK."""
+    """Return the descriptions of all sources with connections, without SDKs."""
     described = importlib.import_module("connectors.sources.described.description")
     infos = {
         name: described.read_info(name)
@@ -277,7 +276,7 @@ def source_infos() -> Mapping[str, ConnectorInfo]:
 
 
 def read_config(name: str, config: Mapping[str, Any], options: settings.Settings) -> Tokens:
-    """The `config` of a connection, checked, as what is stored of it. ValueError with the field and what is wrong."""
+    """Check a connection's `config` and return the tokens to store. ValueError with the field and the problem."""
     if name in sources.DESCRIBED:
         return cast("Tokens", importlib.import_module(_DESCRIBED).read_config(name, config, options))
     module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
@@ -285,7 +284,7 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
 
 
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
-    """A content service, spoken to as the app of a namespace."""
+    """Create the client of a content service for a namespace's app."""
     make = _load(CONNECTORS, name, "connector")
     return cast("Connector", make(name if name in sources.DESCRIBED else app, options))
 
@@ -293,7 +292,7 @@ def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings
 def make_authorizer(
     name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False
 ) -> Authorizer:
-    """OAuth2 client of a content service. `sharing`: with the scopes needed to read item permissions."""
+    """Return the OAuth2 client of a service; `sharing` adds scopes to read permissions."""
     base_authorizer = make_connector(name, app, options).authorizer
     with_sharing = getattr(base_authorizer, "with_sharing", None)
     return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer
@@ -307,7 +306,7 @@ def _load(table: Mapping[str, str], value: str, field: str) -> Any:
 
 
 def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceConfig) -> None:
-    """Fatal where the config's secrets were stored for another address than the settings name now."""
+    """Raise Fatal if the secrets belong to another address than the settings have."""
     try:
         destinations.require_unmoved(settings.load_settings(), area, config, namespace.sent_to)
     except ServiceError as error:
@@ -315,7 +314,7 @@ def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceC
 
 
 def _without_secret(error: KeyError) -> Exception:
-    """A namespace that was imported has no secrets until a client sends them."""
+    """Return Fatal for a missing secret, as after an import of a namespace."""
     name = str(error.args[0]) if error.args else ""
     if name not in SECRET_FIELDS and name != "credentials":
         return error
@@ -325,7 +324,8 @@ def _without_secret(error: KeyError) -> Exception:
 
 
 def _once(kind: str, config: Mapping[str, Any], make: Any) -> Any:
-    """One client per configuration: making them is slow, and not all are safe to make from two threads."""
+    """Create one client per configuration."""
+    # Creation is slow, and not every client can be created by two threads.
     text = json.dumps([kind, dict(config)], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()
     with _lock:
