@@ -304,7 +304,9 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
     where = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
     assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing())] == [2024] * 10
     shaped = Shape(per_document=10)
-    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing(), shape=shaped)] == [2024] * 10
+    assert [hit.metadata["year"] for hit in find(document_filter=where, vectors=FiltersNothing(), shape=shaped)] == [
+        2024
+    ] * 10
     viewer = Viewer("bob", ("u:bob",), library.partition)
     library.db.rows(
         "update documents set access = '{}' where partition_id = %(p)s and metadata @> '{\"year\": 2020}'",
@@ -338,7 +340,9 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
     assert find(document_filter=DocumentFilter(**where), viewer=stranger) == []
     monkeypatch.setattr(memberships, "MAX_VISIBLE_IDS", 0)
-    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found], "more than few are no ids"
+    assert [hit.document_id for hit in find(document_filter=DocumentFilter(**where))] == [found], (
+        "more than few are no ids"
+    )
     assert asked == [(found,), (found,), ("-",), (found,), ()]
 
 
