@@ -29,6 +29,8 @@ ABSENT = frozenset({b"", b"undefined", b"null"})
 """Values that form libraries send for an unset JSON field."""
 _PIECE = 256 * 1024
 _FIELD_BYTES = 64 * 1024
+_HEADER_BYTES = 64 * 1024
+"""Bytes of a header of a part, which holds the file's name in up to three forms."""
 _PARTS = 50
 _OVERHEAD = 1024 * 1024
 """What a request may take beside its file: the other fields and the boundaries."""
@@ -138,6 +140,7 @@ class _Reader:
                     "on_part_end": self._end,
                     "on_end": self._on_end,
                 },
+                max_header_size=_HEADER_BYTES,
             )
         except FormParserError as error:
             raise broken_upload() from error

@@ -256,18 +256,26 @@ async def _take_uploads(services: Services, scope: Scope, config: files_wire.Fil
     """Return the files of the request. Raises INVALID_INGEST_CONFIG for one that is not there, or is named twice."""
     stored = await job_uploads.take_uploads(services.db, scope, [file.upload_id for file in config.files])
     files: list[NewFile] = []
-    external_ids: set[str] = set()
+    upload_ids: set[str] = set()
+    identities: set[str] = set()
     for index, file in enumerate(config.files):
         field = f"ingestConfig.config.files[{index}]"
-        upload = stored.pop(file.upload_id, None)
+        if file.upload_id in upload_ids:
+            message = f"The request names the upload {file.upload_id} twice: upload the file again for each document."
+            raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="repeated")
+        upload_ids.add(file.upload_id)
+        upload = stored.get(file.upload_id)
         if upload is None:
-            message = f"There is no upload {file.upload_id} to ingest: it was ingested, or is older than a day."
+            message = (
+                f"There is no upload {file.upload_id} to ingest: it was ingested, is older than a day,"
+                " or is in another namespace or tenant. Upload the file again."
+            )
             raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="no_such_upload")
         external_id = file.external_id or upload.name or upload.sha256.hex()
-        if external_id in external_ids:
+        if external_id in identities:
             message = f"{external_id} is the identity of two files: give each an externalId of its own."
             raise ServiceError(INVALID, message, field=f"{field}.externalId", reason="repeated")
-        external_ids.add(external_id)
+        identities.add(external_id)
         name = upload.name or file.external_id or f"{uploads.FILE} {external_id[:12]}"
         content = upload.media_type, upload.size, upload.sha256
         files.append(NewFile(external_id, name, *content, config.metadata or {}, upload.upload))

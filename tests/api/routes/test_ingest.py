@@ -296,7 +296,25 @@ def test_an_upload_is_ingested_once_and_only_in_its_namespace_and_tenant(org):
     assert ingest_files(org, space, [file], headers=key).json() == answer.json()
     refused = assert_error(ingest_files(org, space, [file]), 400, "INVALID_INGEST_CONFIG")
     assert "it was ingested" in refused["message"]
+    assert "another namespace or tenant" in refused["message"]
     assert len(list_runs(org, space)) == 1
+
+
+def test_an_upload_that_is_named_twice_is_refused_as_such_and_stays(org):
+    space = org.namespace()
+    (file,) = uploaded(org, space, "a.txt")
+    answer = ingest_files(org, space, [file | {"externalId": "a"}, file | {"externalId": "b"}])
+    refused = assert_error(answer, 400, "INVALID_INGEST_CONFIG")
+    assert refused["error"]["details"] == {"reason": "repeated", "field": "ingestConfig.config.files[1].uploadId"}
+    assert "twice" in refused["message"]
+    assert ingest_files(org, space, [file]).status_code == 200
+
+
+def test_a_file_name_of_many_characters_is_shortened(org):
+    space = org.namespace()
+    answer = store(org, space, "n" * 5000 + ".txt")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["name"] == "n" * 251 + ".txt"
 
 
 def test_an_upload_that_garbage_collection_has_begun_to_delete_is_refused(org):
