@@ -23,7 +23,7 @@ from api.wire import ingest_files as files_wire
 from api.wire.access import Access
 from api.wire.common import Answer
 from connectors import registry
-from retrieval.documents import metadata
+from retrieval.documents import external_ids, metadata
 from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
 from retrieval.ingestion import convert
 from retrieval.ingestion.convert import Converted
@@ -137,6 +137,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     async with uploads.read_form(request, services) as form:
         fields = _fields(form, wire.FileForm)
         scope = request.scope_of(fields.namespace_id)
+        external_ids.check_external_id(fields.external_id or "", "externalId")
         if fields.metadata is not None:
             fields.metadata = metadata.accept_metadata(fields.metadata, services.settings, INVALID, "metadata")
         options = wire.as_ingestion(
@@ -266,12 +267,11 @@ async def _take_uploads(services: Services, scope: Scope, config: files_wire.Fil
         upload_ids.add(file.upload_id)
         upload = stored.get(file.upload_id)
         if upload is None:
-            message = (
-                f"There is no upload {file.upload_id} to ingest: it was ingested, is older than a day,"
-                " or is in another namespace or tenant. Upload the file again."
-            )
+            cause = "it was ingested, is older than a day, or is in another namespace or tenant"
+            message = f"There is no upload {file.upload_id} to ingest: {cause}. Upload the file again."
             raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="no_such_upload")
         external_id = file.external_id or upload.name or upload.sha256.hex()
+        external_ids.check_external_id(external_id, f"{field}.externalId")
         if external_id in identities:
             message = f"{external_id} is the identity of two files: give each an externalId of its own."
             raise ServiceError(INVALID, message, field=f"{field}.externalId", reason="repeated")
@@ -290,6 +290,8 @@ def _describe(file: NewFile) -> dict[str, Any]:
 
 def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
     config, field = ingest_config.config, "ingestConfig.config"
+    identity = "externalId" if config.external_id else "name"
+    external_ids.check_external_id(config.external_id or config.name or "", f"{field}.{identity}")
     if not config.text.strip():
         raise ServiceError(INVALID, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
     allowed = services.settings.max_text_bytes
@@ -393,10 +395,4 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-HANDLERS = (
-    ingest_text,
-    ingest_file,
-    create_upload,
-    ingest_files,
-    convert_file,
-)
+HANDLERS = (ingest_text, ingest_file, create_upload, ingest_files, convert_file)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from retrieval.documents import external_ids
 from retrieval.ports import RawContent, SourceItem
 
 LONGEST_NAME: Final = 500
@@ -19,9 +20,11 @@ _UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2
 
 
 def sanitize_item(said: SourceItem) -> SourceItem:
-    """Nameless, it goes by its id. A deleted one needs no name."""
+    """Nameless, it goes by its id. A deleted one needs no name. One whose id is too long to be stored has an error."""
+    too_long = f"Its id at the source takes more than {external_ids.MAX_BYTES:,} bytes. Shorten its path there."
     return replace(
         said,
+        error=said.error or (too_long if external_ids.is_too_long(said.external_id) else ""),
         name=sanitize_name(said.name) or said.external_id,
         media_type=sanitize_text(said.media_type),
         version=sanitize_text(said.version),

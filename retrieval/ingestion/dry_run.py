@@ -26,7 +26,7 @@ from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.dry_run_report import Report
 from retrieval.ingestion.items import Item, is_page
 from retrieval.ingestion.listed_content import LISTED
-from retrieval.ingestion.unpack import DEPTH
+from retrieval.ingestion.unpack import DEPTH, path_reason
 from retrieval.job_config import Ingestion
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.ports import (
@@ -200,9 +200,10 @@ class Estimator:
 
     def _members(self, document: _Read, report: Report) -> Iterator[tuple[str, RawContent, Path, int]]:
         for member in document.parsed.members if document.parsed is not None else ():
-            if member.reason or document.depth >= DEPTH:
+            reason = member.reason or path_reason(document.external_id, member.path)
+            if reason or document.depth >= DEPTH:
                 report.failed += 1
-                report.plan(f"{document.external_id}/{member.path}", "FAILED", member.reason or None)
+                report.plan(f"{document.external_id}/{member.path}", "FAILED", reason)
                 continue
             name = PurePosixPath(member.path).name
             raw = RawContent(member.file, name, member.media_type, member.size)

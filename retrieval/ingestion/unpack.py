@@ -12,7 +12,7 @@ from retrieval import ids, settings
 from retrieval.access.queries import lists
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.documents import file_keys
+from retrieval.documents import external_ids, file_keys
 from retrieval.documents.queries import archive_members, deletion
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
@@ -74,7 +74,7 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
     """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
-    stored = _within_quotas(connection, item, stored)
+    stored = _within_quotas(connection, item, _refuse_long_paths(connection, item, stored))
     first = members_queries.count_documents(connection, item.key.job_run_id)
     members = [member for member in stored if not member.member.reason]
     values = {
@@ -98,6 +98,26 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
     }
     members_queries.record_members(connection, values)
     _refuse(connection, item, [member.member for member in stored if member.member.reason], first + len(members))
+
+
+def path_reason(archive_external_id: str, path: str) -> str | None:
+    """Return why a member with this path cannot be a document, None if it can."""
+    if external_ids.is_too_long(f"{archive_external_id}/{path}"):
+        limit = f"{external_ids.MAX_BYTES:,} bytes"
+        return f"Its path, with the external id of its archive, takes more than {limit}. Shorten one of them."
+    return None
+
+
+def _refuse_long_paths(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:
+    """Mark members whose external id is too long with the reason; their files are left to garbage collection."""
+    external_id = members_queries.read_external_id(connection, item.key.document_id)
+    reasons = [entry.member.reason or path_reason(external_id, entry.member.path) for entry in stored]
+    refused = [reason is not None and not entry.member.reason for entry, reason in zip(stored, reasons, strict=True)]
+    discard_files(connection, item, [entry for entry, is_refused in zip(stored, refused, strict=True) if is_refused])
+    return [
+        replace(entry, member=replace(entry.member, reason=reason or ""))
+        for entry, reason in zip(stored, reasons, strict=True)
+    ]
 
 
 def _within_quotas(connection: ThreadConnection, item: Item, stored: Sequence[Stored]) -> list[Stored]:

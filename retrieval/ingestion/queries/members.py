@@ -89,6 +89,11 @@ def record_members(connection: Executor, values: Params) -> None:
     connection.execute(_UNUSED, values)
 
 
+def read_external_id(db: Executor, document_id: str) -> str:
+    """Return the external id of a document, "" if it is gone."""
+    return db.fetch_one(str, "select external_id from documents where id = %(id)s", {"id": document_id}) or ""
+
+
 def discard_files(connection: Executor, job_run_id: str, keys: Sequence[str]) -> None:
     """Let garbage collection delete those of the files that are not used."""
     connection.execute(_UNUSED, {"run": job_run_id, "keys": list(keys)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 
 import httpx
 import pytest
@@ -308,6 +309,35 @@ def test_an_upload_that_is_named_twice_is_refused_as_such_and_stays(org):
     assert refused["error"]["details"] == {"reason": "repeated", "field": "ingestConfig.config.files[1].uploadId"}
     assert "twice" in refused["message"]
     assert ingest_files(org, space, [file]).status_code == 200
+
+
+def test_an_external_id_of_too_many_bytes_is_refused_and_the_longest_is_kept(org):
+    space = org.namespace()
+    # PostgreSQL compresses index entries, so only characters without a pattern reach its limit.
+    longest = "".join(map(chr, random.Random(7).choices(range(0x20000, 0x2A000), k=650)))
+    longer = longest + "a"
+    (file,) = uploaded(org, space, "a.txt")
+    config = "ingestConfig.config"
+
+    def send_text(**config):
+        body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A seal.", **config}}}
+        return org.client.post("/v1/ingest/text", json=body)
+
+    sent = {
+        f"{config}.externalId": send_text(externalId=longer),
+        f"{config}.name": send_text(name=longer),
+        "externalId": upload(org, space, externalId=longer),
+        f"{config}.files[0].externalId": ingest_files(org, space, [file | {"externalId": longer}]),
+    }
+    for field, answer in sent.items():
+        refused = assert_error(answer, 400, "INVALID_INGEST_CONFIG")
+        assert refused["error"]["details"] == {"reason": "too_long", "field": field}
+        assert "2,600 bytes" in refused["message"]
+    assert list_runs(org, space) == []
+    assert send_text(externalId=longest).status_code == 200
+    assert send_text(externalId="short", name=longer).status_code == 200
+    assert upload(org, space, externalId=longest).status_code == 200
+    assert ingest_files(org, space, [file | {"externalId": longest}]).status_code == 200
 
 
 def test_a_file_name_of_many_characters_is_shortened(org):

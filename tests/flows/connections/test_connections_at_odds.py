@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -100,6 +101,17 @@ def test_any_name_may_be_listed(space, account, listing, name):
         assert 0 < len(row["name"]) <= 500
         assert row["name"].isprintable()
     assert len(space.search("odd words", top_k=2)) == 2
+
+
+def test_an_item_whose_id_is_too_long_fails_alone(space, account, listing):
+    # PostgreSQL compresses index entries, so only characters without a pattern reach its limit.
+    long = "".join(map(chr, random.Random(7).choices(range(0x20000, 0x2A000), k=700)))
+    one = account.put("one.txt", "odd words here")
+    listing([item(long), item(one)])
+    run = space.ingest()
+    assert len(run.completed) == 1, run.failed
+    assert ["2,600 bytes" in entry.error for entry in run.failed] == [True]
+    assert set(rows(space)) == {one}
 
 
 def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, account, monkeypatch):

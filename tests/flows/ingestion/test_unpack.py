@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import os
+import random
 import zipfile
 from email.message import EmailMessage
 
@@ -110,6 +111,18 @@ def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(hous
     assert member["metadata"] == {"team": "north", "archivePath": "docs/tides.txt"}
     assert member["properties"]["archivePath"] == "docs/tides.txt"
     assert found["boat.zip"]["metadata"] == {"team": "north"}
+
+
+def test_a_member_whose_external_id_is_too_long_fails_alone(house):
+    # PostgreSQL compresses index entries, so only characters without a pattern reach its limit.
+    wide = "".join(map(chr, random.Random(7).choices(range(0x20000, 0x2A000), k=640)))
+    long = wide[-50:] + ".txt"
+    ended = ingest(house, wide, packed([("tides.txt", TIDES), (long, TIDES)]))
+    assert {status for name, (status, _, _) in ended.items() if not name.endswith(long)} == {"SUCCESS"}
+    ((_, (status, _, error)),) = [entry for entry in ended.items() if entry[0].endswith(long)]
+    assert status == "FAILED"
+    assert "2,600 bytes" in error
+    assert set(rows(house)) == {wide, f"{wide}/tides.txt"}
 
 
 def test_attachments_of_a_mail_are_documents_beside_it(house):
