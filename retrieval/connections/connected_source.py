@@ -11,6 +11,7 @@ items that it ingested already are recognized by their version.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,8 @@ class SourceCursor:
     step: Literal["unfinished", "listing", "departures"]
     at: str | None
     whole: bool = False
+    whole_pattern: str = ""
+    # Regular expression of the external ids that were listed in full, where not all were.
     moved: bool = False
     """The connection speaks for another account than before: nothing leaves before a person says so."""
     known_ids: Sequence[str] = ()
@@ -69,6 +72,10 @@ class SourceCursor:
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
+
+    def is_listed_whole(self, external_id: str) -> bool:
+        """Tell if an item that was not listed is missing."""
+        return self.whole or bool(self.whole_pattern and re.fullmatch(self.whole_pattern, external_id))
 
     def add_known(self, items: Iterable[SourceItem], removed: Collection[str]) -> Sequence[str]:
         """Return the last MAX_KNOWN_ITEMS named items, those of the next page included."""
@@ -113,7 +120,7 @@ class Connected:
         tokens.token()
         if choice and isinstance(self._connector, Choosing):
             self._connector = self._connector.choosing(choice)
-        position, news, seen_ids, whole = self._begin(request), _News(), set[str](), False
+        position, news, seen_ids, last = self._begin(request), _News(), set[str](), SourceCursor("listing", None)
         known_ids: Sequence[str] = ()
         if position.step == "unfinished":
             yield Page([_again(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False)
@@ -121,7 +128,7 @@ class Connected:
             news.judge(page)
             items = list({item.external_id: item for item in page.items}.values())
             seen_ids.update(item.external_id for item in items)
-            whole = page.whole
+            last = SourceCursor("departures", None, whole=page.whole, whole_pattern=page.whole_pattern)
             left_ids = {item.external_id for item in items if not _is_taken(choice, item)}
             known_ids = SourceCursor("listing", None, known_ids=known_ids).add_known(
                 (item for item in items if item.external_id not in left_ids), left_ids
@@ -139,11 +146,11 @@ class Connected:
                 "",
                 done=False,
             )
-        missing = (
-            [listed_item for listed_item in queries_sync.list_held(self._db, request) if listed_item not in seen_ids]
-            if whole
-            else []
-        )
+        missing = [
+            listed_item
+            for listed_item in queries_sync.list_held(self._db, request)
+            if listed_item not in seen_ids and last.is_listed_whole(listed_item)
+        ]
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             are_gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
             lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
@@ -217,7 +224,14 @@ class Connected:
             unshared_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
             is_whole, known_ids = page.whole and not picks, place.add_known(chosen_items, removed_ids)
-            next_cursor = SourceCursor(step, page.cursor, whole=is_whole, moved=place.moved, known_ids=known_ids)
+            next_cursor = SourceCursor(
+                step,
+                page.cursor,
+                whole=is_whole,
+                whole_pattern="" if picks else page.whole_pattern,
+                moved=place.moved,
+                known_ids=known_ids,
+            )
             listed_ids = [item.external_id for item in chosen_items]
             fetched_ids = [item.external_id for item in chosen_items if not item.error]
             noted = partial(
@@ -286,13 +300,19 @@ class Connected:
             yield Page([], str(place), done=True)
             return
         has_shares = queries_sync.read_state(self._db, _connection(request)).shares
-        missing = queries_sync.list_missing(self._db, request) if place.whole or has_shares else []
+        can_miss = place.whole or bool(place.whole_pattern)
+        missing = queries_sync.list_missing(self._db, request) if can_miss or has_shares else []
+        if not has_shares:
+            missing = [external_id for external_id in missing if place.is_listed_whole(external_id)]
         is_checked = False
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
-                are_gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
-                departed_ids = [external_id for external_id, is_gone in zip(part, are_gone, strict=False) if is_gone]
+                asked_ids = [external_id for external_id in part if place.is_listed_whole(external_id)]
+                are_gone = pool.map(lambda one: self._connector.gone(tokens, one), asked_ids)
+                departed_ids = [
+                    external_id for external_id, is_gone in zip(asked_ids, are_gone, strict=True) if is_gone
+                ]
                 if departed_ids and not is_checked:
                     require_endpoint(place.known_ids, lambda known_id: self._connector.gone(tokens, known_id))
                     is_checked = True

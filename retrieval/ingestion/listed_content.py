@@ -14,6 +14,7 @@ from retrieval.documents import file_keys
 from retrieval.errors import Fatal
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import FileStore, RawContent, SourceItem
+from retrieval.sources import CONNECTED
 
 PIECE = 256 * 1024
 LISTED = "listedVersion"
@@ -34,10 +35,14 @@ def store_content(
     documents = _known(db, lease, [item.external_id for item in brought])
     keys = {}
     for item in brought:
-        document = documents.get(item.external_id) or ids.document_id()
+        document, version = documents.get(item.external_id) or (ids.document_id(), None)
+        if version and version == item.version and lease.source in CONNECTED:
+            continue  # the stored file serves again
         keys[item.external_id] = (document, file_keys.of_document(lease.scope, document, number, file_keys.RAW))
     _remember(db, lease, [key for _, key in keys.values()])
-    return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
+    return {
+        item.external_id: _put(item, *keys[item.external_id], files) for item in brought if item.external_id in keys
+    }
 
 
 def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str | None]) -> None:
@@ -80,10 +85,13 @@ def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[st
     return {"document": document, **content_columns(raw, key, size, digest.digest(), properties)}
 
 
-def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str]:
+def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, tuple[str, str | None]]:
+    """Id and listed version of the documents, by external id; no version where the stored file is not known."""
     documents = db.fetch(
         _Document,
-        "select d.external_id, d.id from documents d join partitions p on p.id = d.partition_id"
+        "select d.external_id, d.id, case when exists (select from run_documents e where e.document_id = d.id"
+        " and e.raw_key = d.raw_key and e.raw_hash is not null) then d.properties ->> 'listedVersion' end as version"
+        " from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s and d.source = %(source)s"
         " and d.external_id = any(%(ids)s) and d.deleted_at is null",
         {
@@ -93,12 +101,13 @@ def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str
             "ids": external_ids,
         },
     )
-    return dict(documents)
+    return {document.external_id: (document.id, document.version) for document in documents}
 
 
 class _Document(NamedTuple):
     external_id: str
     id: str
+    version: str | None
 
 
 def _remember(db: Database, lease: Lease, keys: list[str]) -> None:

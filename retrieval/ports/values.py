@@ -211,6 +211,8 @@ class Page(Generic[T]):
     save: Callable[[Any], None] | None = None
     # On the last page of a full listing: unlisted items are deleted.
     whole: bool = False
+    # On the last page of another listing: regular expression of the external ids that were listed in full.
+    whole_pattern: str = ""
 
 
 class Parser(Protocol):

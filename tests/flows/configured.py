@@ -106,6 +106,10 @@ class Configured:
 
     def search(self, query, *, viewer=None, **fields):
         """Names of the documents that are found, best first."""
+        return [hit.name for hit in self.find_hits(query, viewer=viewer, **fields)]
+
+    def find_hits(self, query, *, viewer=None, **fields):
+        """The hits of a search, best first."""
         config = self.config
         result = search.run_search(
             self.db,
@@ -115,7 +119,7 @@ class Configured:
             embedder=registry.make_embedder(config),
             vectors=registry.vector_store(config, self.db),
         )
-        return [hit.name for hit in result.hits]
+        return result.hits
 
     def delete(self, *document_ids):
         gone = self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))

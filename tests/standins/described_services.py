@@ -9,97 +9,18 @@ import base64
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from retrieval.setting_values import Endpoint
-from retrieval.settings import Settings
-from tests.standins.account import Served
+from tests.standins import slack
 from tests.standins.account import serving as served
+from tests.standins.described_base import START, DescribedService
 
 if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 RETIRED = "com.atlassian.confluence.api.service.exceptions.GoneException: This deprecated endpoint has been removed."
-_START = datetime.now(UTC) - timedelta(days=30)
-
-
-@dataclass
-class Item:
-    title: str
-    text: str
-    created: datetime
-    updated: datetime
-
-
-class DescribedService(Served):
-    """A place with items by key. `circular`: each page of a list leads to itself; `changes`: whether a change of an
-    item is listed at once; `lists_changes`: whether there is a list of changes; `hosted`: whether the URL of a
-    connection names the server itself."""
-
-    config_url = ""
-    hosted: ClassVar[bool] = False
-    changes: ClassVar[bool] = True
-    lists_changes: ClassVar[bool] = True
-    names: ClassVar[tuple[str, ...]] = ("token",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.items: dict[str, Item] = {}
-        self.circular = False
-        self._count = 0
-        self._token = self.token()
-
-    @property
-    def settings(self) -> Settings:
-        if self.hosted:
-            return Settings(_env_file=None, fetch_allow="127.0.0.0/8")
-        return Settings(_env_file=None, endpoints={self.connector: Endpoint(base_url=self.base + self.prefix)})
-
-    prefix: ClassVar[str] = ""
-
-    @property
-    def config(self) -> dict[str, Any]:
-        credentials = {"user": "ann@example.com", "token": self._token}
-        url = self.config_url.format(base=self.base)
-        return {"url": url, "credentials": {name: credentials[name] for name in self.names}}
-
-    def put(self, title: str, text: str) -> str:
-        self._count += 1
-        moment = _START + timedelta(minutes=self._count)
-        self.items[key := self.make_key(self._count)] = Item(title, text, moment, moment)
-        return key
-
-    def make_key(self, number: int) -> str:
-        return str(number)
-
-    def change(self, key: str, text: str) -> None:
-        self.items[key].text, self.items[key].updated = text, datetime.now(UTC)
-
-    def rename(self, key: str, title: str) -> None:
-        self.items[key].title, self.items[key].updated = title, datetime.now(UTC)
-
-    def delete(self, key: str) -> None:
-        del self.items[key]
-
-    def locate(self, key: str) -> str:
-        raise NotImplementedError
-
-    def cut(self, entries: list[Any], start: int, size: int) -> tuple[list[Any], int | None]:
-        """A page of entries and where the next begins."""
-        size = min(size, self.page)
-        if self.circular:
-            return entries[:size], start
-        following = start + size
-        return entries[start:following], following if following < len(entries) else None
-
-    def _bearer(self, handler: Handler) -> str:
-        sent = handler.headers.get("authorization") or ""
-        if sent.startswith("Basic "):
-            return base64.b64decode(sent.removeprefix("Basic ")).decode().rpartition(":")[2]
-        return handler.headers.get("api-key") or super()._bearer(handler)
 
 
 class Jira(DescribedService):
@@ -150,7 +71,7 @@ class Jira(DescribedService):
     def _search(self, query: dict[str, str]) -> dict[str, Any]:
         assert 'project = "HAND"' in query["jql"]
         minutes = re.search(r'updated >= "-(\d+)m"', query["jql"])
-        since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else _START
+        since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else START
         keys = [key for key, item in self.items.items() if item.updated >= since]
         position = "startAt" if self.hosted else "nextPageToken"
         start = int(query.get(position, 0))
@@ -236,7 +157,7 @@ class Confluence(DescribedService):
         if key == "search":
             assert 'space = "HAND"' in query["cql"]
             minutes = re.search(r'lastmodified >= now\("-(\d+)m"\)', query["cql"])
-            since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else _START
+            since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else START
             types = re.search(r"type (?:= |in \()([\w, ]+?)(?:\)| )", query["cql"])[1]
             keys = [key for key, item in self.items.items() if item.updated >= since and self._type(key) in types]
             part, following = self.cut(keys, int(query.get("start", 0)), int(query["limit"]))
@@ -491,87 +412,6 @@ class WordPress(DescribedService):
         return {**about, "content": {"rendered": f"<p>{item.text}</p>"}, "date_gmt": _stamp(item.created)[:-1]}
 
 
-class Slack(DescribedService):
-    """https://docs.slack.dev/reference/methods/conversations.history (oldest, next_cursor, errors in answers of 200)
-    and https://docs.slack.dev/reference/methods/conversations.replies
-
-    Of permissions: https://docs.slack.dev/reference/methods/conversations.info, conversations.members and users.info
-    (profile.email with the scope users:read.email). `members`: addresses; one that is hidden has none.
-    """
-
-    connector, config_url = "SLACK", "https://acme.slack.com/archives/C0123456789"
-    changes = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.members: list[str] = ["ada@example.com"]
-        self.is_private = True
-        self.may_read_members = True
-        self.hidden_addresses: set[str] = set()
-        self.deactivated: set[str] = set()
-
-    def show_to(self, key: str, *users: str) -> None:
-        self.members = list(users)
-
-    def make_key(self, number: int) -> str:
-        return f"{int(_START.timestamp())}.{number:06}"
-
-    def locate(self, key: str) -> str:
-        return f"{self.config_url}/p{key}"
-
-    def put(self, title: str, text: str) -> str:
-        key = super().put(title, text)
-        if title == "new":
-            self.items[new := f"{datetime.now(UTC).timestamp():.6f}"] = self.items.pop(key)
-            return new
-        return key
-
-    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
-        if path == "/users.info":
-            return handler.reply(200, {"ok": True, "user": self._user(query["user"])})
-        if query["channel"] != "C0123456789":
-            return handler.reply(200, {"ok": False, "error": "channel_not_found"})
-        if path == "/conversations.replies":
-            if query["ts"] not in self.items:
-                return handler.reply(200, {"ok": False, "error": "thread_not_found"})
-            messages = [self._describe(query["ts"]), {"type": "message", "text": "A reply."}]
-            return handler.reply(200, {"ok": True, "messages": messages})
-        if path in {"/conversations.info", "/conversations.members"}:
-            return self._answer_access(handler, path, query)
-        keys = [key for key in self.items if _is_within(float(key), query)]
-        part, following = self.cut(keys, int(query.get("cursor", 0)), int(query["limit"]))
-        messages = [self._describe(key) for key in part] + [{"type": "message", "subtype": "channel_join", "ts": "1.0"}]
-        cursor = "" if following is None else str(following)
-        paging = {"has_more": following is not None, "response_metadata": {"next_cursor": cursor}}
-        return handler.reply(200, {"ok": True, "messages": messages, **paging})
-
-    def _answer_access(self, handler: Handler, path: str, query: dict[str, str]) -> None:
-        if path == "/conversations.info":
-            channel = {"id": "C0123456789", "is_channel": True, "is_private": self.is_private}
-            return handler.reply(200, {"ok": True, "channel": channel})
-        if not self.may_read_members:
-            return handler.reply(200, {"ok": False, "error": "missing_scope", "needed": "groups:read"})
-        part, following = self.cut(self.members, int(query.get("cursor", 0)), int(query["limit"]))
-        cursor = "" if following is None else str(following)
-        members = [f"U-{name}" for name in part]
-        return handler.reply(200, {"ok": True, "members": members, "response_metadata": {"next_cursor": cursor}})
-
-    def _user(self, user: str) -> dict[str, Any]:
-        name = user.removeprefix("U-")
-        profile = {} if name in self.hidden_addresses else {"email": name}
-        return {"id": user, "deleted": name in self.deactivated, "profile": {"real_name": "Ann", **profile}}
-
-    def handle(self, handler: Handler, method: str) -> None:
-        if self._bearer(handler) in self.good:
-            return super().handle(handler, method)
-        self.requests.append(f"{method} {handler.path}")
-        return handler.reply(200, {"ok": False, "error": "invalid_auth"})
-
-    def _describe(self, key: str) -> dict[str, Any]:
-        item = self.items[key]
-        return {"type": "message", "ts": key, "text": f"{item.title} {item.text}", "user": "U1"}
-
-
 class Freshdesk(DescribedService):
     """https://developers.freshdesk.com/api/#list_all_tickets (updated_since, Link), #view_a_ticket (`deleted` is there
     only of a ticket in the trash), #conversations, #authentication (the key as the user name, any password)"""
@@ -652,14 +492,9 @@ SERVICES = {
     "ZENDESK": Zendesk,
     "DISCOURSE": Discourse,
     "WORDPRESS": WordPress,
-    "SLACK": Slack,
+    "SLACK": slack.Slack,
+    "SLACK_CHANNEL": slack.SlackChannel,
 }
-
-
-def _is_within(moment: float, query: dict[str, str]) -> bool:
-    """Whether a message is in the range of `oldest` and `latest`, whose ends belong to it if it is `inclusive`."""
-    oldest, latest = float(query.get("oldest", 0)), float(query.get("latest", "inf"))
-    return oldest <= moment <= latest if "inclusive" in query else oldest < moment < latest
 
 
 def _stamp(moment: datetime) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from connectors.info import ConnectorInfo
+from connectors.sources.described.permission_layers import Paging, Permissions
 
-_FIELD = re.compile(r"\{(\w+)(?::(all|digits))?\}")
+_FIELD = re.compile(r"\{(\w+)(?::(all|digits|start|end))?\}")
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,27 +59,14 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return set[str]().union(*map(find_names, (self.basic, *self.headers.values())))
 
 
-class Paging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The next page: by the header `Link`, by the address in a field or its `parameter`, or by the query parameter
-    `parameter`, which takes the `cursor` of a field, else the page's number or, as `offset`, the number of entries
-    before it. `first`: the value of the first page; `continues`: field that is empty on the last page; `total`: field
-    with the number of pages or entries. Without both, the last page is one without entries."""
-
-    link: bool = False
-    address: str = ""
-    cursor: str = ""
-    parameter: str = ""
-    offset: bool = False
-    first: int = 0
-    continues: str = ""
-    total: str = ""
-
-
 class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List of comments below the body: in the answer itself, or in that of `get`, which is not sent where the field
-    `count` is 0."""
+    `count` is 0. `text`: template of one of them; without it the field `body` below the field `author`. `listed`:
+    field of the item with the first of them; `get` is sent only where `count` is larger."""
 
-    body: str
+    body: str = ""
+    text: str = ""
+    listed: str = ""
     items: str = ""
     author: str = ""
     get: str = ""
@@ -88,10 +78,18 @@ class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the content of an item: the field `body` of its JSON below the heading `title`, or all of it, which
     then has pages up to an empty one, where `pages` names their query parameter. `keep`: fields of JSON that is taken,
-    as in the list."""
+    as in the list.
+
+    `text`: template of the text above the comments, over the fields of the item; `entry`: field with the item in the
+    answer, `entries` with those of a group; `in_list`: the list has all that the text needs.
+    """
 
     get: str
     media_type: str
+    text: str = ""
+    entry: str = ""
+    entries: str = ""
+    in_list: bool = False
     body: str = ""
     title: str = ""
     accept: str = ""
@@ -101,94 +99,83 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the existence of an item: its answer has the fields `keep`, and the version as in the list."""
+    """Request for the existence of an item: its answer, or the field `entry` of it, has the fields `keep`, and the
+    version as in the list."""
 
     get: str
+    entry: str = ""
     keep: Mapping[str, str] = {}
 
 
-class Principals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Users or groups in an answer: the entries of the list `items` that have the fields `keep`. `id`: their field, ""
-    for entries that are ids; `address`: field with the e-mail address. With `look_up` the address is one of its answer,
-    which has to have the fields `active`."""
+class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """List of the parents of items, such as channels, read anew by each run. `fields`: names in templates and their
+    fields of a parent, the first of which is its id; `path`: template of its path in a choice; `left_out`: the reason
+    that is counted for those without the fields `keep`."""
 
-    items: str = ""
-    id: str = ""
-    keep: Mapping[str, str] = {}
-    address: str = ""
-    look_up: str = ""
-    active: Mapping[str, str] = {}
-
-
-class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request whose answer has the fields `when` if everybody passes, or everybody in the `group` if it has a name."""
-
-    get: str
-    when: Mapping[str, str]
-    group: str = ""
-
-
-class Above(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the parents of an item, each of which is a limit: the layer's request with the parent's `fields`.
-
-    A parent in the list `items` without the fields `keep` limits the item in a way that the service does not report:
-    the access is then unknown, for the reason `why`.
-    """
-
-    get: str
-    items: str
-    keep: Mapping[str, str]
+    list: str
     fields: Mapping[str, str]
-    why: str
-
-
-class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for the `users` and `groups` that a layer of an item's permissions admits.
-
-    `within`: fields whose objects, one or a list, are a limit each, "" for the answer itself; `above`: limits that the
-    answer does not have; `optional`: an empty limit limits nothing; `fields`: names for the requests of further layers,
-    and their fields of the answer.
-    """
-
-    get: str
+    path: str
+    query: Mapping[str, str] = {}
+    items: str = ""
     paging: Paging = Paging()
-    open: Open | None = None
-    within: tuple[str, ...] = ("",)
-    above: Above | None = None
-    users: Principals | None = None
-    groups: Principals | None = None
-    optional: bool = False
-    fields: Mapping[str, str] = {}
+    keep: Mapping[str, str] = {}
+    left_out: str = ""
 
 
-class Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Access of an item: the users and groups that all `layers` admit.
+class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names by id, as the filter of templates that has the look-up's name. `list`: all of them, in `items` by `key`;
+    `get`: one that the list does not have, by its {id}, in the field `entry`; `value`: expression of a name."""
 
-    `members`: request for the members of a group, by its {id}; `needs`: what the credentials need to read permissions.
-    """
+    value: str
+    list: str = ""
+    items: str = ""
+    key: str = "id"
+    paging: Paging = Paging()
+    get: str = ""
+    entry: str = ""
 
-    needs: str
-    layers: tuple[Layer, ...]
-    members: Layer | None = None
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Entries that follow each other and have the same value of the expression `by` are one item, whose fields are the
+    first one's; `newest_first`: the list is, and the text is not."""
+
+    by: str
+    newest_first: bool = False
 
 
-class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Items whose content is read by each run, since nothing in the list changes with it: those whose field `time` is
+    within these `days`, and `full_days` once a day."""
+
+    time: str
+    days: float
+    full_days: float
+
+
+class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """List of items. `edition`: the one that has it, "" for all; `items`: field of the list in the answer; `since`:
     query of a list of changes, with {time}, {unix} or {minutes} of the listing before; `newest`: field with the time of
     the last change of a list that begins with the newest; `incomplete`: field that is true where items are left out;
     `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields of items
     that are taken; `relist`: list of one item alone, whose version it reads again, if `exists` does not have that;
     `fields`: names in templates, and their fields of an item; `version`: field that changes with the content, all of
-    the entry without it; `link`: address that people open, if it is not the `id`."""
+    the entry without it; `link`: address that people open, if it is not the `id`.
+
+    `parents`: the parents that have a list each; `within`: the stream whose lists hold these items as well; `group`:
+    entries that are one item. A field with `|` is an expression of templates, as is `item_name`."""
 
     name: str
-    list: str
     id: str
     fields: Mapping[str, str]
     item_name: str
     path: str
     content: Content
     exists: Exists
+    list: str = ""
+    parents: str = ""
+    within: str = ""
+    group: Group | None = None
+    recent: Recent | None = None
     version: str = ""
     link: str = ""
     edition: str = ""
@@ -205,21 +192,34 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permissions: Permissions | None = None
     relist: str = ""
 
+    @property
+    def is_whole(self) -> bool:
+        """Tell if every run lists all items."""
+        return not (self.since or self.newest)
+
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a field of the id that an item lacks, or that is no name; None if it has all."""
         for name in find_names(self.id) & self.fields.keys():
-            if (value := read_field(entry, self.fields[name])) == "" or not isinstance(value, str | int):
+            if (value := read_value(entry, self.fields[name])) == "" or not isinstance(value, str | int):
                 return self.fields[name]
         return None
 
-    def parse_id(self, external_id: str, location: Mapping[str, str]) -> dict[str, str] | None:
-        """Return the values of an item's template fields; None for the id of another stream or location."""
+    def id_pattern(self, location: Mapping[str, str]) -> str:
+        """Return the pattern of external ids, whose groups are the names that the location does not have."""
         pieces = _FIELD.split(self.id)
         pattern = re.escape(pieces[0])
         for name, tail in zip(pieces[1::3], pieces[3::3], strict=True):
             value = re.escape(_quote(name, location[name])) if name in location else f"(?P<{name}>.+)"
             pattern += value + re.escape(tail)
-        parsed = re.fullmatch(pattern, external_id)
+        return pattern
+
+    def find_ids(self, location: Mapping[str, str]) -> str:
+        """Return the pattern of external ids, without groups."""
+        return re.sub(r"\(\?P<\w+>", "(?:", self.id_pattern(location))
+
+    def parse_id(self, external_id: str, location: Mapping[str, str]) -> dict[str, str] | None:
+        """Return the values of an item's template fields; None for the id of another stream or location."""
+        parsed = re.fullmatch(self.id_pattern(location), external_id)
         values = {name: unquote(value) for name, value in parsed.groupdict().items()} if parsed else {}
         return {**location, **values} if parsed else None
 
@@ -236,7 +236,8 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection."""
+    """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection; `remedies`: the
+    sentence that follows an error, by the error's name or status."""
 
     title: str
     account: str
@@ -248,6 +249,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = Rate()
     errors: Errors | None = None
     missing: tuple[int, ...] = (404, 410)
+    parents: Mapping[str, Parents] = {}
+    look_ups: Mapping[str, LookUp] = {}
+    remedies: Mapping[str, str] = {}
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
         """Return the edition of a connection's URL with the values of its groups."""
@@ -285,6 +289,8 @@ def _check_names(about: Description, stream: Stream) -> None:
     templates += [text.get for layer in layers for text in (layer, layer.open, layer.above) if text]
     names = set[str]().union(*map(find_names, (*templates, stream.list)))
     names -= {name for layer in layers for name in layer.fields}
+    if stream.parents:
+        names -= about.parents[stream.parents].fields.keys()
     for edition in about.editions:
         if stream.edition in {"", edition.name}:
             unknown = names - stream.fields.keys() - re.compile(edition.url).groupindex.keys() - {"url"}
@@ -311,8 +317,8 @@ def find_names(template: str) -> set[str]:
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template of a URL: values are quoted; slashes stay, except in {name:all}; of
-    {name:digits} the digits alone are taken."""
+    """Fill a template of a URL: values are quoted; slashes stay, except in {name:all}; of {name:digits} only the digits
+    are taken, of a day {name:start} and {name:end} as Unix time."""
     return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], found[2] or ""), template)
 
 
@@ -329,6 +335,15 @@ def read_field(item: Any, name: str) -> Any:
         else:
             item = item.get(part) if isinstance(item, Mapping) else None
     return "" if item is None else item
+
+
+def read_value(item: Any, field: str) -> Any:
+    """Return a field by its dotted name, or the value of an expression over the fields of the item."""
+    if "|" not in field:
+        return read_field(item, field)
+    from connectors.sources.described import templates
+
+    return templates.evaluate(field, item)
 
 
 def has_field(item: Any, name: str) -> bool:
@@ -353,5 +368,9 @@ def _quote(name: str, value: str, part: str = "") -> str:
     """Quote a value of a URL, or its digits; addresses stay as they are."""
     if part == "digits":
         return re.sub(r"\D", "", value)
+    if part in {"start", "end"}:
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(value).replace(tzinfo=UTC) + timedelta(days=part == "end")
+            return str(int(moment.timestamp()))
     is_address = name in {"url", "site"} and not part
     return value if is_address else quote(value, "" if part == "all" else "/")

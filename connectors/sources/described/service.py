@@ -18,13 +18,13 @@ from connectors.sources.described.description import (
     Description,
     Edition,
     Limit,
-    Paging,
     Rate,
     fill_address,
     fill_text,
     read_field,
 )
 from connectors.sources.described.paging import next_address
+from connectors.sources.described.permission_layers import Paging
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import bounded_answers, fetch_guard
 
@@ -125,6 +125,9 @@ class Service:
         title, status = self.about.title, answer.status_code
         words = _read_words(answer)
         reason = f" It says: {words}" if status == 410 and words else ""
+        if remedy := self.about.remedies.get(words) or self.about.remedies.get(str(status)):
+            message = f"{title} refuses the request: {words or status}. {remedy}"
+            return Refused(message, title=title, status=status, words=words)
         message = f"{title} answers {status}: the address does not exist, or the credentials may not read it.{reason}"
         return Refused(message, title=title, status=status, words=words)
 
@@ -139,6 +142,14 @@ class Service:
         except (ValueError, RecursionError):
             raise self.unreadable() from None
         return document
+
+    def read_list(self, answer: httpx.Response, name: str) -> list[Any]:
+        """Return the objects in a field of the answer, or the answer. Retryable if it is no list of objects."""
+        document = self.read_json(answer)
+        entries = read_field(document, name) if name else document
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise self.unreadable()
+        return entries
 
     def next_page(self, paging: Paging, site: Site, answer: httpx.Response, entries: Sequence[Any]) -> str:
         """Return the URL of the next page, "" on the last one. Credentials are sent to the service's address alone."""
@@ -195,9 +206,10 @@ class Service:
         if error in names.retired:
             raise Refused("", title=title, status=answer.status_code, words=error).retire()
         if error in names.missing:
-            return httpx.Response(404, request=answer.request)
+            return httpx.Response(404, request=answer.request, json={"error": error})
         reason = error if error.isidentifier() else "it names no reason"
-        raise Refused(f"{title} refuses the request: {reason}.", title=title)
+        message = f"{title} refuses the request: {reason}. {self.about.remedies.get(error, '')}".rstrip()
+        raise Refused(message, title=title, words=error)
 
     def _check(self, answer: httpx.Response, passing: frozenset[int]) -> None:
         status = answer.status_code

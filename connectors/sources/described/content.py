@@ -1,0 +1,167 @@
+"""Text of an item: its template or fields, with comments below, from its own answer or that of a list."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http.responses import Cursors
+from connectors.sources.described import templates
+from connectors.sources.described.description import (
+    Comments,
+    Content,
+    Stream,
+    fill_address,
+    has_field,
+    is_kept,
+    read_field,
+    read_value,
+)
+from connectors.sources.described.names import NameReader
+from retrieval.errors import Skippable
+
+if TYPE_CHECKING:
+    import httpx
+
+COMMENT_PAGES: Final = 100
+"""Pages of comments that one document may have."""
+MISSING: Final = "It is no longer there, or may not be read with these credentials."
+
+
+@dataclass(frozen=True, slots=True)
+class ContentReader:
+    """Reads texts in the name of a connection."""
+
+    names: NameReader
+
+    def read_answer(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> bytes:
+        """Return the text of an item from the answer to its own request. Skippable if it is not there."""
+        content, service = stream.content, self.names.service
+        if content.pages:
+            return b"".join(self._read_pages(answer, content.pages))
+        if not (content.text or content.body or content.comments or content.keep):
+            return answer.content
+        document = service.read_json(answer)
+        if content.keep and not is_kept(document, content.keep, values):
+            raise Skippable("It is no longer one of the items that are listed.")
+        if stream.group:
+            entries = list(self.list_group(stream, values, answer))
+            return self.read_entries(stream, values, entries)
+        if not (content.text or content.body or content.comments):
+            return answer.content
+        entry = read_field(document, content.entry)
+        if content.entry and not isinstance(entry, Mapping):
+            raise Skippable(MISSING)
+        return self._join(stream, values, entry, answer)
+
+    def read_entries(self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any]) -> bytes:
+        """Return the text of an item from its entries in a list. Skippable without entries."""
+        if not entries:
+            raise Skippable(MISSING)
+        if not stream.group:
+            return self._join(stream, values, entries[0], None)
+        ordered = list(reversed(entries)) if stream.group.newest_first else entries
+        template = stream.content.comments.text if stream.content.comments else ""
+        parts = [self.render(template, entry, values) for entry in ordered]
+        return "\n\n".join(filter(None, [self.render(stream.content.text, ordered[0], values), *parts])).encode()
+
+    def list_group(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> Iterator[Any]:
+        """Yield the entries of a group from the answer to its own request, and the pages behind it."""
+        service, pages = self.names.service, Cursors(f"{self.names.service.about.title}'s list")
+        for _ in range(COMMENT_PAGES):
+            entries = service.read_list(answer, stream.content.entries)
+            yield from (entry for entry in entries if is_kept(entry, stream.keep, values))
+            following = service.next_page(stream.paging, self.names.site, answer, entries)
+            if not following:
+                return
+            pages.follow(following, brought=bool(entries))
+            answer = service.get(self.names.tokens, following)
+
+    def _read_pages(self, first: httpx.Response, parameter: str) -> Iterator[bytes]:
+        """Yield the pages of a text up to an empty one."""
+        service = self.names.service
+        yield first.content
+        for number in range(2, COMMENT_PAGES):
+            url = str(first.url.copy_set_param(parameter, str(number)))
+            answer = service.get(self.names.tokens, url, passing=service.about.missing)
+            if answer.status_code != 200 or not answer.content:
+                return
+            yield answer.content
+
+    def _join(self, stream: Stream, values: Mapping[str, str], entry: Any, answer: httpx.Response | None) -> bytes:
+        return "\n\n".join(filter(None, self._texts(stream.content, values, entry, answer))).encode()
+
+    def _texts(
+        self, content: Content, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
+    ) -> Iterator[str]:
+        """Yield title, body and comments, each below its author."""
+        is_html, comments = content.media_type == "text/html", content.comments
+        if content.title:
+            if not has_field(entry, content.title):
+                raise self.names.service.unreadable()
+            if not content.text:
+                yield _heading(1, str(read_field(entry, content.title)), is_html=is_html)
+        if content.text:
+            yield self.render(content.text, entry, values)
+        elif content.body:
+            yield str(read_field(entry, content.body))
+        for comment in self._comments(comments, values, entry, answer) if comments else ():
+            if comments and comments.text:
+                yield self.render(comments.text, comment, values)
+                continue
+            if comments and comments.author:
+                yield _heading(2, str(read_field(comment, comments.author)), is_html=is_html)
+            yield str(read_field(comment, comments.body if comments else ""))
+
+    def _comments(
+        self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the comments that the item has, that follow it in its answer, or have a list of their own."""
+        service = self.names.service
+        count = read_field(entry, comments.count) if comments.count else None
+        if comments.count and not count:
+            return
+        first = read_field(entry, comments.listed) if comments.listed else None
+        if isinstance(first, list) and (not isinstance(count, int) or count <= len(first)):
+            yield from (comment for comment in first if is_kept(comment, comments.keep, values))
+            return
+        if comments.get:
+            answer = service.get(self.names.tokens, self.names.site.base + fill_address(comments.get, values))
+        pages = Cursors(f"{service.about.title}'s list of comments")
+        for _ in range(COMMENT_PAGES):
+            if answer is None:
+                return
+            document = service.read_json(answer)
+            entries = read_field(document, comments.items) if comments.items else document
+            for comment in entries or ():
+                if is_kept(comment, comments.keep, values):
+                    yield comment
+            following = service.next_page(comments.paging, self.names.site, answer, entries)
+            if not following:
+                return
+            pages.follow(following, brought=True)
+            answer = service.get(self.names.tokens, following)
+
+    def render(self, text: str, entry: Any, values: Mapping[str, str]) -> str:
+        """Fill a template with the fields of an entry, and `item` with the values of the stream."""
+        look_ups = tuple(self.names.service.about.look_ups)
+        fields = {**entry, "item": values} if isinstance(entry, Mapping) else {"item": values}
+        try:
+            return templates.render(text, fields, self.names.find_name, look_ups)
+        except templates.TemplateFault as error:
+            raise self.names.service.unreadable() from error
+
+
+def split_groups(stream: Stream, entries: Sequence[Any]) -> list[list[Any]]:
+    """Split entries into items: each its own, or those in a row with the same value of the group."""
+    if stream.group is None:
+        return [[entry] for entry in entries]
+    by = stream.group.by
+    return [list(group) for _, group in groupby(entries, lambda entry: read_value(entry, by))]
+
+
+def _heading(level: int, text: str, *, is_html: bool) -> str:
+    return f"<h{level}>{html.escape(html.unescape(text))}</h{level}>" if is_html else f"{'#' * level} {text}"

@@ -1,0 +1,353 @@
+"""Listing of a connection: the lists of all streams, one for each parent, page by page from a cursor."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http.responses import Cursors
+from connectors.sources.described import templates
+from connectors.sources.described.content import ContentReader, split_groups
+from connectors.sources.described.description import (
+    Stream,
+    fill_address,
+    fill_known,
+    fill_text,
+    is_kept,
+    read_field,
+    read_value,
+)
+from connectors.sources.described.position import Position, Target
+from connectors.sources.described.service import Site
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import Page, RawContent, SourceItem
+from retrieval.sync_filter import Choice, Subject
+
+if TYPE_CHECKING:
+    import httpx
+
+    from connectors.sources.described.names import NameReader
+
+MAX_NAME_LENGTH: Final = 200
+
+
+class ExpiredPage(Exception):
+    """The service no longer has the page at which a listing was to continue."""
+
+
+@dataclass(slots=True)
+class PendingGroup:
+    """Group whose end is on the next page. `url`: the page on which it begins; `key`: its value."""
+
+    entries: list[Any] = field(default_factory=list)
+    url: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Lists in the name of a connection. `streams`: of its edition; `chosen`: those that a choice does not leave out;
+    `folder`: of files with listed contents."""
+
+    names: NameReader
+    content: ContentReader
+    streams: Sequence[Stream]
+    chosen: Sequence[Stream]
+    choice: Choice
+    folder: Path | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """Edition of the connection."""
+        return self.names.site
+
+    def iter_pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """List pages from a cursor on; everything where the page of the cursor has expired."""
+        position = Position.read_cursor(cursor, self.site.location["url"], len(self.streams)).begin()
+        try:
+            yield from self._iter_pages(position)
+        except ExpiredPage:
+            yield from self._iter_pages(Position(position.url).begin())
+
+    def find_targets(self) -> list[Target]:
+        """Return the lists of the chosen streams: one for each chosen parent, in the order of their ids."""
+        self.left_out.clear()
+        return [
+            target
+            for number, stream in enumerate(self.streams)
+            if not stream.within and not self._companions(stream).isdisjoint(item.name for item in self.chosen)
+            for target in self._find_targets(number, stream)
+        ]
+
+    def find_list(self, stream: Stream, values: Mapping[str, str]) -> Target | None:
+        """Return the list of an item with these values; None if its parent is not chosen, or is no more."""
+        parents = self.names.service.about.parents.get(stream.parents)
+        key = values[next(iter(parents.fields))] if parents else ""
+        head = stream.within or stream.name
+        targets = (target for target in self.find_targets() if target.stream.name == head and target.parent == key)
+        return next(targets, None)
+
+    def list_page(self, target: Target, url: str = "") -> tuple[list[SourceItem], str]:
+        """Return the items on a page of a list, the first one without `url`, and the address of the next page."""
+        stream = target.stream
+        answer = self._request(stream, url or self.list_url(target, None))
+        entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+        items = [
+            self.make_item(part, target.values, group)
+            for part in self._parts(stream)
+            for group in split_groups(part, self._kept(part, target, entries))
+        ]
+        return items, self.names.service.next_page(stream.paging, self.site, answer, entries)
+
+    def list_url(self, target: Target, changed_after: datetime | None) -> str:
+        """Return the address of the first page of a list, of its changes after a time."""
+        import httpx
+
+        stream, moment = target.stream, dict[str, str]()
+        query = dict(stream.query)
+        if changed_after is not None:
+            query |= stream.since
+            minutes = (datetime.now(UTC) - changed_after) // timedelta(minutes=1) + 1
+            time, unix = changed_after.strftime("%Y-%m-%dT%H:%M:%SZ"), str(int(changed_after.timestamp()))
+            moment = {"time": time, "unix": unix, "minutes": str(minutes)}
+        values = {name: fill_known(text, {**target.values, **moment}) for name, text in query.items()}
+        return str(httpx.URL(self.site.base + fill_address(stream.list, target.values), params=values or None))
+
+    def make_item(
+        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], *, full: bool = False
+    ) -> SourceItem:
+        """Return the item of an entry, or of a group's entries, with the content that the list has."""
+        entry, location = _first(stream, entries), values
+        name = self._name(stream, values, entry)
+        if (unnamed := stream.find_unnamed(entry)) is not None:
+            listed_id = f"{values['url']}#{stream.name}-{digest(entry)[:16]}"
+            reason = f"The service lists it without its {unnamed}, so it cannot be fetched."
+            return SourceItem(listed_id, name[:MAX_NAME_LENGTH] or stream.name, error=reason)
+        values = {**values, **{name: str(read_value(entry, path)) for name, path in stream.fields.items()}}
+        external_id, path = fill_address(stream.id, values), fill_text(stream.path, values)
+        about = {key: value for key, source in stream.properties.items() if (value := read_value(entry, source))}
+        name = " ".join(name.split())
+        name = name.rpartition("/")[2] if name == path else name
+        media_type = stream.content.media_type
+        name = (html.unescape(name) if media_type == "text/html" else name)[:MAX_NAME_LENGTH] or path
+        properties = {"url": fill_address(stream.link, values) or external_id, "path": path, **about}
+        item = SourceItem(external_id, name, media_type, properties=properties, above=self._above(stream, location))
+        return self._add_content(stream, values, entries, item, full=full)
+
+    def _name(self, stream: Stream, values: Mapping[str, str], entry: Any) -> str:
+        if "{{" in stream.item_name:
+            return self.content.render(stream.item_name, entry, values)
+        return str(read_value(entry, stream.item_name))
+
+    def _above(self, stream: Stream, values: Mapping[str, str]) -> tuple[str, ...]:
+        parents = self.names.service.about.parents.get(stream.parents)
+        return (stream.name, *([values[next(iter(parents.fields))]] if parents else []))
+
+    def _add_content(
+        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], item: SourceItem, *, full: bool
+    ) -> SourceItem:
+        """Return the item with its version, and its content where the list has it or nothing in the list changes."""
+        entry, data = _first(stream, entries), None
+        version = _version(stream, entry)
+        try:
+            if stream.content.in_list:
+                data = self.content.read_entries(stream, values, entries)
+            elif stream.recent and _is_recent(stream, entry, full=full):
+                url = self.site.base + fill_address(stream.content.get, values)
+                data = self.content.read_answer(stream, values, self._request(stream, url))
+        except Skippable as error:
+            return replace(item, error=str(error))
+        if data is None or self.folder is None:
+            return replace(item, version=version if data is None or stream.version else digest(data.decode()))
+        if not stream.version or stream.recent:
+            version = digest(data.decode())
+        file = self.folder / digest(item.external_id)
+        file.write_bytes(data)
+        raw = RawContent(file, item.name, stream.content.media_type, len(data))
+        return replace(item, version=version, content=raw)
+
+    def _iter_pages(self, position: Position) -> Iterator[Page[SourceItem]]:
+        targets = self.find_targets()
+        heads = {target.stream.name for target in targets}
+        marks = sorted({target.mark for target in targets if target.parent and not target.stream.is_whole})
+        if not position.full and not set(position.parents) <= set(marks):
+            position = replace(position, full=True, full_at=position.began)  # items of a lost parent are removed
+        remaining = [
+            target for target in targets if (target.number, target.parent) >= (position.stream, position.parent)
+        ]
+        end, skipped = str(position.end(marks)), dict(self.left_out)
+        whole = position.full or all(target.stream.is_whole for target in targets)
+        whole_streams = [
+            part for stream in self.streams if stream.name in heads and stream.is_whole for part in self._parts(stream)
+        ]
+        pattern = "" if whole else "|".join(stream.find_ids(self.site.location) for stream in whole_streams)
+        for target, following in zip(remaining, [*remaining[1:], None], strict=False):
+            resumed = position if (target.number, target.parent) == (position.stream, position.parent) else None
+            position = replace(position, stream=target.number, parent=target.parent)
+            was_listed = not target.parent or target.stream.is_whole or target.mark in position.parents
+            changed_after = position.changed_after if was_listed else None
+            for items, cursor in self._iter_list(target, position, resumed, changed_after):
+                done = following is None and cursor is None
+                at = cursor or replace(
+                    position,
+                    stream=following.number if following else 0,
+                    parent=following.parent if following else "",
+                    next="",
+                    skip="",
+                )
+                yield Page(
+                    items,
+                    end if done else str(at),
+                    done=done,
+                    whole=done and whole,
+                    whole_pattern=pattern if done else "",
+                    skipped=skipped if done else {},
+                )
+                self._remove_files(items)
+        if not remaining:
+            yield Page([], end, done=True, whole=whole, whole_pattern=pattern, skipped=skipped)
+
+    def _iter_list(
+        self, target: Target, position: Position, resumed: Position | None, changed_after: datetime | None
+    ) -> Iterator[tuple[list[SourceItem], Position | None]]:
+        """Yield the items of each page of a list, with the position of the next one; None on the last."""
+        stream, service, ids = target.stream, self.names.service, set[str]()
+        url = (resumed and resumed.next) or self.list_url(target, changed_after)
+        skip = resumed.skip if resumed else ""
+        expired = stream.expired if resumed and resumed.next else ()
+        pages, pending = Cursors(f"{service.about.title}'s list"), PendingGroup()
+        while True:
+            answer = self._request(stream, url, expired)
+            if answer.status_code in expired and answer.status_code not in stream.empty:
+                raise ExpiredPage
+            expired = ()
+            entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
+            following = service.next_page(stream.paging, self.site, answer, entries)
+            if _ends_before(stream, entries, changed_after):
+                following = ""
+            items = []
+            for part in self._parts(stream):
+                part_entries = self._kept(part, target, entries)
+                if part.group:
+                    groups = self._cut_groups(part, part_entries, pending, url, skip, is_last=not following)
+                    skip = ""
+                else:
+                    groups = split_groups(part, part_entries)
+                items += [self.make_item(part, target.values, group, full=position.full) for group in groups]
+            if not following:
+                yield items, None
+                return
+            pages.follow(following, brought=not ids.issuperset(item.external_id for item in items))
+            ids.update(item.external_id for item in items)
+            yield items, replace(position, next=pending.url or following, skip=pending.key)
+            url = following
+
+    def _cut_groups(
+        self, stream: Stream, kept: list[Any], pending: PendingGroup, url: str, skip: str, *, is_last: bool
+    ) -> list[list[Any]]:
+        """Return the groups that end on this page; the one that may go on is `pending`."""
+        by = stream.group.by if stream.group else ""
+        groups = split_groups(stream, [*pending.entries, *kept])
+        while skip and groups and str(read_value(groups[0][0], by)) != skip:
+            groups.pop(0)
+        if not groups or is_last:
+            pending.entries, pending.url, pending.key = [], "", ""
+            return groups
+        is_same = len(groups) == 1 and pending.entries
+        pending.entries = groups.pop()
+        if not is_same:
+            pending.url, pending.key = url, str(read_value(pending.entries[0], by))
+        return groups
+
+    def _find_targets(self, number: int, stream: Stream) -> Iterator[Target]:
+        location, about = self.site.location, self.names.service.about
+        if not stream.parents:
+            yield Target(number, stream, location)
+            return
+        parents, targets = about.parents[stream.parents], list[Target]()
+        import httpx
+
+        query = {name: fill_known(text, location) for name, text in parents.query.items()}
+        url = str(httpx.URL(self.site.base + fill_address(parents.list, location), params=query or None))
+        for entry in self.names.list_entries(url, parents.items, parents.paging):
+            if not is_kept(entry, parents.keep, location):
+                if parents.left_out:
+                    self.left_out[parents.left_out] = self.left_out.get(parents.left_out, 0) + 1
+                continue
+            values = {**location, **{name: str(read_value(entry, path)) for name, path in parents.fields.items()}}
+            key = values[next(iter(parents.fields))]
+            targets.append(Target(number, stream, values, key, fill_text(parents.path, values)))
+        known_ids = {target.parent for target in targets} | {item.name for item in self.streams}
+        has_other_ids = not {entry["id"] for entry in self.choice.include if "id" in entry} <= known_ids
+        for target in sorted(targets, key=lambda target: target.parent):
+            subject = Subject(target.parent, target.path, above=(stream.name,))
+            if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
+                yield target
+
+    def _companions(self, stream: Stream) -> set[str]:
+        return {stream.name, *(item.name for item in self.streams if item.within == stream.name)}
+
+    def _parts(self, stream: Stream) -> list[Stream]:
+        """Return the chosen streams whose items a stream's lists hold."""
+        names = self._companions(stream)
+        return [item for item in self.chosen if item.name in names]
+
+    def _kept(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
+        return [entry for entry in entries if is_kept(entry, stream.keep, target.values)]
+
+    def _request(self, stream: Stream, url: str, expired: Sequence[int] = ()) -> httpx.Response:
+        try:
+            return self.names.service.get(self.names.tokens, url, passing=(*stream.empty, *expired))
+        except Skippable as error:
+            raise Fatal(f'{error} To leave out the whole list: "exclude": [{{"id": "{stream.name}"}}].') from error
+
+    def _entries(self, stream: Stream, answer: httpx.Response) -> list[Any]:
+        service = self.names.service
+        if stream.incomplete and read_field(service.read_json(answer), stream.incomplete):
+            raise Fatal(f"{service.about.title} does not list all {stream.name}: there are too many.")
+        return service.read_list(answer, stream.items)
+
+    def _remove_files(self, items: Sequence[SourceItem]) -> None:
+        for item in items:
+            if item.content:
+                item.content.path.unlink(missing_ok=True)
+
+
+def _first(stream: Stream, entries: Sequence[Any]) -> Any:
+    """Return the oldest entry of a group."""
+    return entries[-1 if stream.group and stream.group.newest_first else 0]
+
+
+def digest(entry: Any) -> str:
+    """Return the hash of a value of JSON."""
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
+
+
+def _version(stream: Stream, entry: Any) -> str:
+    if "{{" in stream.version:
+        return digest(templates.render(stream.version, entry))
+    return str(read_value(entry, stream.version)) if stream.version else digest(entry)
+
+
+def _is_recent(stream: Stream, entry: Any, *, full: bool) -> bool:
+    recent = stream.recent
+    moment = templates.read_moment(read_value(entry, recent.time)) if recent else None
+    if recent is None or moment is None:
+        return False
+    return moment > datetime.now(UTC) - timedelta(days=recent.full_days if full else recent.days)
+
+
+def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:
+    """Tell if a list that begins with the newest item has reached items of the last listing; times that cannot be
+    read do not count."""
+    if not stream.newest or changed_after is None or not entries:
+        return False
+    times = [templates.read_moment(read_field(entry, stream.newest)) for entry in entries]
+    return all(time is not None and time < changed_after for time in times)

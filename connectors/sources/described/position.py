@@ -1,0 +1,91 @@
+"""Places of a listing: the cursor between its pages, and the lists that it requests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from connectors.sources.described.description import Stream
+
+OVERLAP: Final = timedelta(minutes=5)
+"""Changes are listed from this long before the last listing began: clocks differ, and lists lag behind."""
+FULL_LISTING: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Edition in a listing. `since`: start of the listing before; `full_at`: start of the last full one, this one if it
+    is `full`; `began`: start of this one, "" between listings; `stream`, `parent`, `next`: its page; `skip`: group with
+    which that page begins; `parents`: marks of the parents that were listed before; `url`: of the connection."""
+
+    url: str
+    since: str = ""
+    full_at: str = ""
+    began: str = ""
+    full: bool = True
+    stream: int = 0
+    parent: str = ""
+    next: str = ""
+    skip: str = ""
+    parents: tuple[str, ...] = ()
+
+    @classmethod
+    def read_cursor(cls, cursor: str | None, url: str, streams: int) -> Position:
+        """Return the place that a cursor names, the start for that of another address or version."""
+        try:
+            position = msgspec.json.decode(cursor or "{}", type=Position)
+        except msgspec.DecodeError:
+            return cls(url)
+        return position if position.url == url and position.stream < streams and position.is_valid else cls(url)
+
+    def begin(self) -> Position:
+        """Return the start of the next listing, or this place of one that has begun."""
+        if self.began:
+            return self
+        began = datetime.now(UTC).isoformat()
+        full = not self.full_at or datetime.fromisoformat(self.full_at) < datetime.now(UTC) - FULL_LISTING
+        return replace(self, began=began, full_at=began if full else self.full_at, stream=0, next="", full=full)
+
+    def end(self, parents: Sequence[str]) -> Position:
+        """Return the start of the next listing behind this one."""
+        return Position(self.url, since=self.began, full_at=self.full_at, parents=tuple(parents))
+
+    @property
+    def is_valid(self) -> bool:
+        """Tell if a listing can continue from this cursor."""
+        try:
+            times = [datetime.fromisoformat(time) for time in (self.since, self.full_at, self.began) if time]
+        except ValueError:
+            return False
+        return all(time.tzinfo for time in times) and self.stream >= 0 and bool(self.since or self.full)
+
+    @property
+    def changed_after(self) -> datetime | None:
+        """Time from which on changes are listed; None where everything is."""
+        return None if self.full else datetime.fromisoformat(self.since) - OVERLAP
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """List to request: that of the stream with this number, for a parent. `values`: of templates, with the parent's
+    fields; `path`: of the parent in a choice."""
+
+    number: int
+    stream: Stream
+    values: Mapping[str, str]
+    parent: str = ""
+    path: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Mark of the list in a cursor."""
+        return hashlib.sha256(f"{self.stream.name}/{self.parent}".encode()).hexdigest()[:10]
