@@ -25,6 +25,8 @@ _STRUCK_TEXT = re.compile(r"\x12([^\x12\x13]*)\x13")
 _JOINTS = re.compile(r"\x0f\x0e|\x11\x10|\x15\x14|\x13([ \t\xa0]*)\x12")
 _ORDINAL = re.compile(r"st|nd|rd|th|er|re|[eè]re|[eè]me|i[eè]me|nde?", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d\.?[\x12\x13]*\Z")
+_CONTEXT = 32
+"""Characters before a script that decide how it is written."""
 _TRADE_MARKS = {"TM": "™", "SM": "℠"}
 _BRACKETED = re.compile(r"[\[(].*[\])]", re.DOTALL)
 
@@ -124,7 +126,7 @@ def _is_one_group(text: str) -> bool:
 def _scripted(sign: str, bare: str, match: re.Match[str]) -> str:
     inner = match[1]
     words = _MARKED.sub("", inner).strip()
-    preceding = match.string[: match.start()]
+    preceding = match.string[max(match.start() - _CONTEXT, 0) : match.start()]
     is_bracketed = preceding[-1:] in ("(", "[") and match.string[match.end() :][:1] in (")", "]")
     if not any(map(str.isalnum, words)) or words == bare or is_bracketed:
         return inner

@@ -14,9 +14,9 @@ from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import html_text
 from connectors.parsers.messages import Task
 
-_TERMINAL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_TERMINAL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _EMBEDDED: Final = re.compile(
-    r"!\[([^\]\n]*)\]\((?:attachment:[^)\n]*|data:[^)\n]*)\)|data:[\w.+-]+/[\w.+-]+;base64,[\w+/=%]*"
+    r"!\[([^\]\n]{0,500}+)\]\((?:attachment|data):[^)\[\n]*\)|data:[\w.+-]+/[\w.+-]+;base64,[\w+/=%]*"
 )
 _TABLE: Final = re.compile(r"<table\b", re.IGNORECASE)
 _TEXT_TYPES: Final = ("text/markdown", "text/html", "text/plain", "text/latex", "application/json")
@@ -29,7 +29,7 @@ def read_document(kind: Kind, path: Path, task: Task) -> Document:
         reader = _Reader(_language(notebook))
         text = "\n\n".join(part for cell in _cells(notebook) for part in reader.parts(cell))
         title = str(notebook.get("metadata", {}).get("title") or "")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise document.damaged_file(kind) from error
     notices = (f"Not read: pictures and programs among the outputs ({reader.skipped:,}).",) if reader.skipped else ()
     return Document(strip_invisible(f"{text}\n"), title=title, warnings=notices)
@@ -57,7 +57,7 @@ class _Reader:
         source = _joined(cell.get("source", cell.get("input", ""))).strip("\n")
         kind = cell.get("cell_type")
         if kind == "heading":
-            source = f"{'#' * int(cell.get('level', 1))} {source}"
+            source = f"{'#' * min(int(cell.get('level', 1)), 6)} {source}"
         if kind != "code":
             words = _EMBEDDED.sub(lambda match: match[1] or "", source)
             self.skipped += len(_EMBEDDED.findall(source))

@@ -15,10 +15,12 @@ from connectors.parsers.messages import Task
 
 _TIME: Final = r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}"
 _CUE: Final = re.compile(
-    rf"[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME.replace('(', '(?:').replace('(?:?:', '(?:')}[^\n]*"
+    rf"^[ \t]*{_TIME}[ \t]*(?:-->|,)[ \t]*{_TIME.replace('(', '(?:').replace('(?:?:', '(?:')}[^\n]*", re.MULTILINE
 )
-_DIALOGUE: Final = re.compile(rf"Dialogue:[^,]*,{_TIME},(?:[^,]*,){{2}}([^,]*),(?:[^,]*,){{4}}([^\n]*)")
-_VOICE: Final = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
+_DIALOGUE: Final = re.compile(
+    rf"^Dialogue:[^,\n]*,{_TIME},(?:[^,\n]*,){{2}}([^,\n]*),(?:[^,\n]*,){{4}}([^\n]*)", re.MULTILINE
+)
+_VOICE: Final = re.compile(r"<v(?:\.[^\s<>]{0,200})?\s{1,20}([^<>]{1,200})>")
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]{0,200}>|<[\d:.]+>|\{\\[^{}]{0,200}\}")
 _SILENT_BLOCKS: Final = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
 _SENTENCE_END: Final = re.compile(r"""[.!?…。！？:]["'”’»)\]]*$""")  # noqa: RUF001 - signs of East Asian sentences
@@ -48,7 +50,7 @@ def _cues(source: str) -> Iterator[_Cue]:
         if (
             following is not None
             and len(lines) > 1
-            and source[:end].endswith(f"\n{lines[-1]}\n")
+            and source.endswith(f"\n{lines[-1]}\n", 0, end)
             and lines[-1].isdigit()
         ):
             lines.pop()  # the number of the next cue, which no blank line separates
@@ -81,24 +83,25 @@ def _seconds(match: re.Match[str]) -> int:
 
 def _paragraphs(cues: list[_Cue]) -> Iterator[str]:
     """Sentences of a minute, each paragraph with the time of its first words; a new speaker begins a line."""
-    start, speaker, words = cues[0].seconds, "", ""
-    previous: list[str] = []
+    start, speaker = cues[0].seconds, ""
+    words: list[str] = []
+    previous: frozenset[str] = frozenset()
     for cue in cues:
         passed = cue.seconds - start
-        if words and (passed >= _LONGEST_SECONDS or (passed >= _PARAGRAPH_SECONDS and _SENTENCE_END.search(words))):
-            yield f"[{_clock(start)}] {words}"
-            start, speaker, words = cue.seconds, "", ""
+        if words and (passed >= _LONGEST_SECONDS or (passed >= _PARAGRAPH_SECONDS and _SENTENCE_END.search(words[-1]))):
+            yield f"[{_clock(start)}] {''.join(words)}"
+            start, speaker, words = cue.seconds, "", []
         # Captions that roll repeat the lines before.
         lines = cue.text.split("\n")
         text = " ".join(line for line in lines if line not in previous)
-        previous = lines
+        previous = frozenset(lines)
         if text and cue.speaker and cue.speaker != speaker:
-            words += f"{chr(10) if words else ''}{cue.speaker}: {text}"
+            words += ["\n"] * bool(words) + [f"{cue.speaker}: {text}"]
             speaker = cue.speaker
-        else:
-            words = f"{words} {text}".strip()
+        elif text:
+            words += [" "] * bool(words) + [text]
     if words:
-        yield f"[{_clock(start)}] {words}"
+        yield f"[{_clock(start)}] {''.join(words)}"
 
 
 def _clock(seconds: int) -> str:

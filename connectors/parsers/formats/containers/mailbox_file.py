@@ -14,7 +14,8 @@ from connectors.parsers.formats.containers.ledger import Part
 # A line of the mailbox after a blank one, with a date or before headers; programs quote such lines of the mails.
 _START: Final = re.compile(
     rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From "
-    rb"(?:[^\n]*\d\d:\d\d[^\n]*\d{4}[^\n]*\n|[^\n]*\n(?=>?[A-Za-z][A-Za-z0-9-]*(?::|[ ][^\n]*\n)))"
+    rb"(?:(?=[^\n]{0,400}\d\d:\d\d[^\n]{0,40}\d{4})[^\n]*\n"
+    rb"|[^\n]*\n(?=>?[A-Za-z][A-Za-z0-9-]*(?::|[ ][^\n]*\n)))"
 )
 _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 

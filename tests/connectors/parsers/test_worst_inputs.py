@@ -1,0 +1,55 @@
+"""Files that are made to exhaust a reader are read, or refused with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from retrieval.errors import Skippable
+from retrieval.ports import Parsed
+
+pytestmark = pytest.mark.service
+
+Read = Callable[[str, bytes], Parsed]
+COUNT = 500_000
+
+
+def notebook(kind: str, source: str) -> bytes:
+    return json.dumps({"cells": [{"cell_type": kind, "source": source}], "nbformat": 4}).encode()
+
+
+CUE = b"WEBVTT\n\n00:01.000 --> 00:02.000\nCanaryone"
+MAIL = b"From a Mon Nov 23 10:00:00 2026\nSubject: Tides\n\nCanaryone\n\nFrom "
+REPEATED = {
+    "spaces.vtt": CUE + b" " * COUNT,
+    "speaker.vtt": CUE + b"<v " + b" " * COUNT,
+    "speakers.vtt": CUE + b"<v " * COUNT,
+    "lines.ass": b"[Script Info]\n\nDialogue: 0,0:00:01.00,0:00:02.00,A,B,0,0,0,,Canaryone\n" + b"Dialogue:" * COUNT,
+    "alt.ipynb": notebook("markdown", "Canaryone" + "![" * COUNT),
+    "link.ipynb": notebook("markdown", "Canaryone" + "![](data:" * COUNT),
+    "title.ipynb": notebook("code", "Canaryone" + "\x1b]" * COUNT),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_repeated_characters_do_not_slow_a_reader(read: Read, name: str) -> None:
+    assert "Canaryone" in read(name, REPEATED[name]).text
+
+
+@pytest.mark.parametrize("line", [b"11:11 " * COUNT, b"11:11 1111 " * 20_000])
+def test_a_long_line_does_not_slow_the_reader_of_mailboxes(read: Read, line: bytes) -> None:
+    assert "Tides.eml" in read("a.mbox", MAIL + line).text
+
+
+HEADING = '{"cells": [{"cell_type": "heading", "level": %s, "source": "Canaryone"}], "nbformat": 3}'
+
+
+def test_a_heading_of_any_level_is_read(read: Read) -> None:
+    assert read("a.ipynb", (HEADING % 10**9).encode()).text == "###### Canaryone\n"
+
+
+def test_a_heading_of_an_infinite_level_is_damaged(read: Read) -> None:
+    with pytest.raises(Skippable, match="The Jupyter notebook file is damaged"):
+        read("a.ipynb", (HEADING % "1e999").encode())
