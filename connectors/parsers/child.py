@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from connectors.parsers import confinement, messages, verdicts
+from connectors.parsers import confinement, messages, verdicts, xml
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Retryable, Skippable
 
@@ -64,14 +64,18 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
         return read(task)
     except Skippable as error:
         cause = error.__cause__
+        if xml.is_out_of_memory(cause):
+            os._exit(messages.OUT_OF_MEMORY)
         description = f"{type(cause).__name__}: {cause}" if cause else ""
-        return Reply(refusal=str(error), detail=description[:500], spent=any(sign in description for sign in _UNSOUND))
+        refusal = messages.TOO_DEEP if xml.is_too_deep(cause) else str(error)
+        return Reply(refusal=refusal, detail=description[:500], spent=any(sign in description for sign in _UNSOUND))
     except Retryable as error:
         return Reply(again=str(error))
     except MemoryError:
         os._exit(messages.OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception; this is the outermost handler
-        return Reply(refusal=messages.CRASHED, detail=f"{type(error).__name__}: {error}"[:500], spent=True)
+        refusal = messages.TOO_DEEP if xml.is_too_deep(error) else messages.CRASHED
+        return Reply(refusal=refusal, detail=f"{type(error).__name__}: {error}"[:500], spent=True)
 
 
 def _leave_with_parent(requests: int) -> None:

@@ -21,6 +21,11 @@ CRASHED = (
     "Save it again from the program that made it and upload that."
 )
 
+TOO_DEEP = (
+    "The parts of the file lie too deep within each other to be read. "
+    "Save it in a simpler form, such as PDF or plain text, and upload that."
+)
+
 
 class Page(msgspec.Struct, frozen=True):
     """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""

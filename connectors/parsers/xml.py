@@ -27,6 +27,16 @@ BROKEN = (
 )
 
 
+def is_too_deep(error: BaseException | None) -> bool:
+    """Tell whether a file was not read because its elements lie too deep within each other."""
+    return isinstance(error, RecursionError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_RESOURCE_LIMIT
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Tell whether a file was not read because memory ran out."""
+    return isinstance(error, MemoryError) or getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY
+
+
 class _NoEntities(TreeBuilder):
     """A tree of XML that may not declare anything."""
 

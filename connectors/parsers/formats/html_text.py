@@ -134,9 +134,12 @@ def page_body(source: str) -> str:
 
 
 def _parsed(source: str) -> LexborHTMLParser:
-    from selectolax.lexbor import LexborHTMLParser
+    from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-    return LexborHTMLParser(source)
+    try:
+        return LexborHTMLParser(source)
+    except SelectolaxError as error:  # any text is HTML; only memory can be missing
+        raise MemoryError from error
 
 
 def html_markdown(root: LexborNode) -> str:

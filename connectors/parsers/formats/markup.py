@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lxml import etree
 
-from connectors.parsers import detect, document, inline_forms
+from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import blocks, grids, html_text
@@ -19,12 +19,13 @@ from connectors.parsers.messages import Task
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 _LABELLED_CHARACTERS: Final = 200
 """A leaf's text up to this length has the name of its element before it; a longer one is prose."""
-_MAX_DEPTH: Final = 150
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}\s*")
+_MAX_DEPTH: Final = 100
+"""Elements within each other whose structure is read; those within are read as plain text."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n\t ]{80,}={0,2}")
 _ENCODED_SIGNS: Final = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
 _BASE64_LINE: Final = 40
-_HTML: Final = re.compile(
-    r"<(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6])\b[^<>]*>.*</\1>|<br\s*/?>", re.IGNORECASE | re.DOTALL
+_HTML_TAG: Final = re.compile(
+    r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
 
 
@@ -69,8 +70,10 @@ _BLOCKS: Final = (
 _SILENT: Final = _words(
     "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
 )
+_STRUCTURAL: Final = _SILENT | _TABLES | _ALL_LISTS | _VERBATIM | _TITLES | {"label"}
 _PAGES: Final = _words("description content encoded summary body abstract")
 """Elements of feeds and maps whose text may be a page of HTML."""
+_UNLABELLED: Final = _PROSE | _PAGES
 _DRAWINGS: Final = _words("svg")
 _RAISED, _LOWERED = (inline_forms.RAISED,), (inline_forms.LOWERED,)
 _SCRIPTS: Final = {
@@ -78,6 +81,8 @@ _SCRIPTS: Final = {
     "msubsup": _LOWERED + _RAISED, "mfrac": (), "msqrt": (),
 }  # fmt: skip
 _SHOWN: Final = str.maketrans({"\0": "\n", "\x01": "  "})
+_EXCEL: Final = "{urn:schemas-microsoft-com:office:spreadsheet}"
+_EXCEL_COLUMNS: Final = 16_384
 _BREAKS: Final = _words("br break lb linebreak")
 
 
@@ -91,8 +96,11 @@ def read_xml(kind: Kind, path: Path, task: Task) -> Document:
         root = etree.fromstring(_DECLARATION.sub("", source).encode(), parser)
     except etree.XMLSyntaxError as error:
         raise document.damaged_file(kind) from error
-    if root is None:
-        raise document.damaged_file(kind)
+    # A parser that recovers keeps what it has read by then and drops the rest.
+    errors = (etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column) for entry in parser.error_log)
+    lost = next((error for error in errors if xml.is_out_of_memory(error) or xml.is_too_deep(error)), None)
+    if root is None or lost:
+        raise document.damaged_file(kind) from lost
     return _Writer(root).document()
 
 
@@ -106,6 +114,7 @@ class _Writer:
         self._lines: list[str] = []
         self._skipped: list[str] = []
         self._label = ""
+        self._depth = 0
 
     def document(self) -> Document:
         self._document_title = title = self._title()
@@ -120,13 +129,7 @@ class _Writer:
 
     def _title(self) -> str:
         """The title that belongs to the root or its front matter, not to a section or record of it."""
-        titles = (
-            part
-            for part in self._root.iter(etree.Element)
-            if _name(part) in _TITLES
-            and all(above is self._root or _name(above) in _FRONT_MATTER for above in part.iterancestors())
-        )
-        return next((line for part in titles if (line := detect.one_line(self._inline(part)))), "")
+        return next((line for part in _front_titles(self._root) if (line := detect.one_line(self._inline(part)))), "")
 
     def _warnings(self) -> tuple[str, ...]:
         if not self._skipped:
@@ -137,7 +140,17 @@ class _Writer:
     def _write(self, node: Any, depth: int) -> None:
         """Write an element that holds blocks. `depth`: of its titles."""
         for part in node:
-            name = _name(part)
+            name, spelled = _names(part.tag)
+            if name not in _STRUCTURAL and len(part):
+                self._nested(part, name, depth)
+                continue
+            if name not in _STRUCTURAL:
+                text = part.text
+                if text is not None and len(text) < _BASE64_LINE and name not in _UNLABELLED and not self._label:
+                    self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
+                else:
+                    self._leaf(part, name)
+                continue
             if name in _SILENT:
                 continue
             if name in _TABLES and (rows := _rows(part, self)):
@@ -151,17 +164,24 @@ class _Writer:
                 self._label = " ".join((part.text or "").split())
             elif name in _TITLES and (name != "head" or _is_paragraph(part) or not len(part)):
                 self._heading(part, depth)
-            elif len(part) and not _is_paragraph(part) and depth < _MAX_DEPTH and name != "caption":
-                self._container(part, name, depth)
             else:
-                self._leaf(part, name)
+                self._nested(part, name, depth)
+
+    def _nested(self, part: Any, name: str, depth: int) -> None:
+        if len(part) and not _is_paragraph(part) and self._depth < _MAX_DEPTH and name != "caption":
+            self._container(part, name, depth)
+        else:
+            self._leaf(part, name)
 
     def _container(self, part: Any, name: str, depth: int) -> None:
         start = len(self._lines)
-        has_title = any(_name(child) in _TITLES for child in part)
+        has_title = not _TITLES.isdisjoint(map(_name, part))
         sheet = next((value for key, value in part.items() if key.endswith("}Name")), "") if name == "worksheet" else ""
-        self._paragraphs([f"## {detect.one_line(sheet)}"] if sheet else [])
+        if sheet:
+            self._paragraphs([f"## {detect.one_line(sheet)}"])
+        self._depth += 1
         self._write(part, depth + has_title)
+        self._depth -= 1
         if name in _NOTES and len(self._lines) > start:
             note = " ".join(filter(None, self._lines[start:]))
             self._lines[start:] = [f"Footnote: {note}", ""]
@@ -177,19 +197,21 @@ class _Writer:
         self._write_notes()
 
     def _leaf(self, part: Any, name: str) -> None:
-        if self._is_binary(part):
+        text = self._inline(part) if len(part) else " ".join((part.text or "").split())
+        if len(text) >= _BASE64_LINE and self._is_binary(part):
             return
-        text = self._inline(part)
         if not text:
             return
-        is_page = name in _PAGES and not len(part) and _HTML.search(text)
+        is_page = name in _PAGES and not len(part) and _is_html(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
+        text = f"{label} {text}" if label else text
         if name in _PROSE or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
-            self._paragraphs([f"{label} {text}".strip()])
+            self._paragraphs([text])
         else:
-            self._lines.append(f"{_spelled(part)}: {f'{label} {text}'.strip()}")
-        self._write_notes()
+            self._lines.append(f"{_spelled(part)}: {text}")
+        if self._notes:
+            self._write_notes()
 
     def _write_notes(self) -> None:
         notes, self._notes = self._notes, []
@@ -208,7 +230,7 @@ class _Writer:
     def _is_binary(self, part: Any) -> bool:
         """Base64 of a file, which is left out and reported."""
         text = part.text or ""
-        if len(part) or not _BASE64.fullmatch(text) or not all(sign.search(text) for sign in _ENCODED_SIGNS):
+        if len(part) or not _BASE64.fullmatch(text.strip()) or not all(sign.search(text) for sign in _ENCODED_SIGNS):
             return False
         if min(map(len, text.split()[:-1]), default=_BASE64_LINE) < _BASE64_LINE:
             return False  # words
@@ -220,19 +242,23 @@ class _Writer:
         """The text of a paragraph; blocks within it are separated by line ends."""
         if not len(node):
             return " ".join((node.text or "").split())
-        text = "".join(self._pieces(node, 0))
+        if self._depth >= _MAX_DEPTH:
+            return " ".join(" ".join(node.itertext()).split())
+        self._depth += 1
+        text = "".join(self._pieces(node))
+        self._depth -= 1
         lines = (" ".join(line.split()) for line in text.split("\n"))
         return inline_forms.write_forms("\n".join(filter(None, lines))).translate(_SHOWN)
 
-    def _pieces(self, node: Any, depth: int) -> Iterator[str]:
+    def _pieces(self, node: Any) -> Iterator[str]:
         yield _spaced(node.text)
         joint = " " if _holds_values(node) else ""
         for part in node:
-            yield from self._piece(part, _name(part), depth)
+            yield from self._piece(part, _name(part))
             yield joint
             yield _spaced(part.tail)
 
-    def _piece(self, part: Any, name: str, depth: int) -> Iterator[str]:
+    def _piece(self, part: Any, name: str) -> Iterator[str]:
         if name in _TABLES and (rows := _rows(part, self)):
             yield f"\n{_protected(grids.grid_markdown(rows))}\n"
         elif name in _ALL_LISTS:
@@ -240,26 +266,34 @@ class _Writer:
         elif name in _BREAKS:
             yield "\n"
         elif name in _SCRIPTS and (len(part) or (part.text or "").strip()):
-            yield from self._script(part, name, depth)
+            yield from self._script(part, name)
         elif name in _NOTES:
             if words := " ".join(self._inline(part).split()):
                 self._notes.append(f"Footnote: {words}")
         elif name not in _SILENT and not self._is_binary(part):
             edge = "\n" if name in _BLOCKS else ""
             yield edge
-            yield from self._pieces(part, depth + 1) if depth < _MAX_DEPTH else part.itertext()
+            yield from self._nested_pieces(part)
             yield edge
 
-    def _script(self, part: Any, name: str, depth: int) -> Iterator[str]:
+    def _nested_pieces(self, part: Any) -> Iterator[str]:
+        if self._depth >= _MAX_DEPTH:
+            yield " ".join(part.itertext())
+            return
+        self._depth += 1
+        yield from self._pieces(part)
+        self._depth -= 1
+
+    def _script(self, part: Any, name: str) -> Iterator[str]:
         """Superscripts, subscripts and fractions, as they are typed."""
-        texts = ["".join(self._pieces(child, depth + 1)).strip() for child in part] if name.startswith("m") else []
+        texts = ["".join(self._nested_pieces(child)).strip() for child in part] if name.startswith("m") else []
         if name == "mfrac" and len(texts) == 2:
             yield inline_forms.fraction(*texts)
         elif len(texts) > 1:
             yield texts[0]
             yield from (form.mark(text) for form, text in zip(_SCRIPTS[name], texts[1:], strict=False))
         else:
-            words = "".join(self._pieces(part, depth + 1)).strip()
+            words = "".join(self._nested_pieces(part)).strip()
             yield f"√({words})" if name == "msqrt" else _SCRIPTS[name][0].mark(words) if _SCRIPTS[name] else words
 
     def _items(self, node: Any, level: int) -> Iterator[str]:
@@ -273,14 +307,16 @@ class _Writer:
             inner = [child for child in part.iter(etree.Element) if child is not part and _is_list(child)]
             nested = [child for child in inner if not any(_is_list(above) for above in _between(child, part))]
             for child in nested:
-                child.getparent().remove(child)
+                _detach(child)
             if words := " ".join(self._inline(part).split()):
                 number += 1
                 mark = f"{number}." if is_ordered else "-"
                 lines.append(f"{'  ' * level}{mark} {words}")
-            if level < _MAX_DEPTH:
-                for child in nested:
-                    lines += list(self._items(child, level + 1))
+            self._depth += 1
+            for child in nested:
+                is_shown = self._depth < _MAX_DEPTH
+                lines += self._items(child, level + 1) if is_shown else [" ".join(" ".join(child.itertext()).split())]
+            self._depth -= 1
         yield from ["\n".join(lines)] if lines else []
 
     def _table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
@@ -294,6 +330,17 @@ class _Writer:
         return " ".join(self._inline(node).split())
 
 
+def _is_html(text: str) -> bool:
+    """Tell by an element that begins and ends, or by a line break."""
+    starts: set[str] = set()
+    for match in _HTML_TAG.finditer(text):
+        name = match[2].lower()
+        if name == "br" or (match[1] and name in starts):
+            return True
+        starts |= {name} if not match[1] else set()
+    return False
+
+
 def _spaced(text: str | None) -> str:
     return text.replace("\n", " ") if text else ""
 
@@ -301,6 +348,21 @@ def _spaced(text: str | None) -> str:
 def _protected(markdown: str) -> str:
     """Lines whose ends and indents stay as they are when the white space of a paragraph is collapsed."""
     return markdown.replace("\n", "\0").replace("  ", "\x01")
+
+
+def _front_titles(root: Any) -> Iterator[Any]:
+    """Yield the titles that lie in the root, or in front matter of it, and in nothing else."""
+    if _name(root) in _TITLES:
+        yield root
+    levels = [iter(root)]
+    while levels:
+        part = next(levels[-1], None)
+        if part is None:
+            levels.pop()
+        elif _name(part) in _TITLES:
+            yield part
+        elif _name(part) in _FRONT_MATTER:
+            levels.append(iter(part))
 
 
 def _name(node: Any) -> str:
@@ -322,7 +384,17 @@ def _is_paragraph(node: Any) -> bool:
     """Text stands next to its elements, or it is a paragraph by its name."""
     if not len(node) or (_name(node) in _PROSE and not _has_blocks(node)):
         return True
-    return bool((node.text or "").strip()) or any((part.tail or "").strip() for part in node)
+    return _has_own_text(node)
+
+
+def _has_own_text(node: Any) -> bool:
+    """Text stands before, between or after its elements."""
+    if (text := node.text) and not text.isspace():
+        return True
+    for part in node:  # noqa: SIM110 - a generator takes twice as long
+        if (tail := part.tail) and not tail.isspace():
+            return True
+    return False
 
 
 def _has_blocks(node: Any) -> bool:
@@ -331,9 +403,16 @@ def _has_blocks(node: Any) -> bool:
 
 def _holds_values(node: Any) -> bool:
     """Its elements are values next to each other, not parts of one word or sentence."""
-    if len(node) < 2 or (node.text or "").strip() or any((part.tail or "").strip() for part in node):
+    if len(node) < 2 or _has_own_text(node):
         return False
     return not all(_name(part) in _FORMATTING or _name(part).startswith("m") for part in node)
+
+
+def _detach(node: Any) -> None:
+    """Remove an element; the text after it stays."""
+    end = etree.Element("br")
+    end.tail, node.tail = node.tail, None
+    node.getparent().replace(node, end)
 
 
 def _is_list(node: Any) -> bool:
@@ -353,10 +432,26 @@ def _rows(table: Any, writer: _Writer) -> list[list[grids.Cell]]:
     names: dict[str, int] = {}
     for number, column in enumerate((part for part in table.iter(etree.Element) if _name(part) == "colspec"), 1):
         names[column.get("colname", str(number))] = number
-    grid = []
+    grid: list[list[grids.Cell]] = []
+    covered: dict[int, int] = {}
+    # By column: number of the first row that no cell from above covers.
     for row in rows:
-        cells = [part for part in row if _name(part) in ("td", "th", "entry", "cell")]
-        grid.append([(writer.cell(part), _height(part), _width(part, names)) for part in cells])
+        cells: list[grids.Cell] = []
+        column, number = 0, len(grid)
+        for part in row:
+            if _name(part) not in ("td", "th", "entry", "cell"):
+                continue
+            start = _of_excel(part, "Index") - 1
+            blank = [at for at in range(column, min(start, _EXCEL_COLUMNS)) if covered.get(at, 0) <= number]
+            column = max(column, start)
+            while covered.get(column, 0) > number:
+                column += 1
+            height, width = _height(part), _width(part, names)
+            cells += [*([("", 1, 1)] * len(blank)), (writer.cell(part), height, width)]
+            if height > 1:
+                covered |= dict.fromkeys(range(column, column + min(width, _EXCEL_COLUMNS)), number + height)
+            column += width
+        grid.append(cells)
     return [row for row in grid if row]
 
 
@@ -365,12 +460,20 @@ def _table_of(row: Any) -> Any:
 
 
 def _height(cell: Any) -> int:
-    return blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
+    rows = blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
+    return rows + _of_excel(cell, "MergeDown")
 
 
 def _width(cell: Any, names: dict[str, int]) -> int:
     first, last = names.get(cell.get("namest", ""), 0), names.get(cell.get("nameend", ""), 0)
-    return last - first + 1 if 0 < first < last else blocks.whole_number(cell.get("colspan"), 1)
+    if 0 < first < last:
+        return last - first + 1
+    return blocks.whole_number(cell.get("colspan"), 1) + _of_excel(cell, "MergeAcross")
+
+
+def _of_excel(cell: Any, name: str) -> int:
+    """A number of a cell of Excel 2003; 0 without it."""
+    return blocks.whole_number(cell.get(f"{_EXCEL}{name}"))
 
 
 def _attribute_lines(root: Any) -> Iterator[str]:

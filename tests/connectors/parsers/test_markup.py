@@ -257,3 +257,26 @@ def test_a_workbook_of_excel_2003_is_a_table(read):
     )).text  # fmt: skip
     assert TABLE in text
     assert "Bars" in text
+
+
+def test_cells_of_excel_2003_keep_their_columns(read):
+    cell = "<Cell{}><Data>{}</Data></Cell>".format
+    rows = [
+        cell("", "Valve") + cell("", "Bar") + cell("", "Place"),
+        cell("", "V1") + cell(" ss:Index='3'", "Bay 1"),
+        cell(" ss:MergeAcross='1'", "V2") + cell("", "Bay 2"),
+        cell(" ss:MergeDown='1'", "V3") + cell("", 16) + cell("", "Bay 3"),
+        cell(" ss:Index='3'", "Bay 4"),
+    ]
+    space = "urn:schemas-microsoft-com:office:spreadsheet"
+    table = "".join(f"<Row>{row}</Row>" for row in rows)
+    text = read("bars.xml", xml(
+        f"<Workbook xmlns='{space}' xmlns:ss='{space}'><Worksheet ss:Name='Bars'><Table>{table}</Table></Worksheet></Workbook>"
+    )).text  # fmt: skip
+    lines = ["| Valve | Bar | Place |", "| --- | --- | --- |", "| V1 |  | Bay 1 |", "| V2 |  | Bay 2 |"]
+    assert "\n".join([*lines, "| V3 | 16 | Bay 3 |", "| V3 |  | Bay 4 |"]) in text
+
+
+def test_text_after_a_list_within_an_item_is_kept(read):
+    text = read("a.xml", xml("<a><ul><li>Close the valve<ul><li>by hand</li></ul>before noon.</li></ul></a>")).text
+    assert "- Close the valve before noon.\n  - by hand\n" in text

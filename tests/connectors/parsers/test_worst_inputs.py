@@ -9,6 +9,7 @@ import pytest
 
 from retrieval.errors import Skippable
 from retrieval.ports import Parsed
+from tests.connectors.parsers.test_word import word
 
 pytestmark = pytest.mark.service
 
@@ -30,6 +31,8 @@ REPEATED = {
     "alt.ipynb": notebook("markdown", "Canaryone" + "![" * COUNT),
     "link.ipynb": notebook("markdown", "Canaryone" + "![](data:" * COUNT),
     "title.ipynb": notebook("code", "Canaryone" + "\x1b]" * COUNT),
+    "space.xml": b"<a><b>Canaryone" + b"aA1" * 30 + b" " * COUNT + b".</b></a>",
+    "page.xml": b"<a><b>Canaryone</b><description><![CDATA[" + b"<p>" * COUNT + b"]]></description></a>",
 }
 
 
@@ -53,3 +56,38 @@ def test_a_heading_of_any_level_is_read(read: Read) -> None:
 def test_a_heading_of_an_infinite_level_is_damaged(read: Read) -> None:
     with pytest.raises(Skippable, match="The Jupyter notebook file is damaged"):
         read("a.ipynb", (HEADING % "1e999").encode())
+
+
+CELL = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p>"
+DEEP = {
+    "a.xml": b"<a>" * 10_000 + b"Canaryone" + b"</a>" * 10_000,
+    "a.docx": word(CELL * 10_000 + "</w:tc></w:tr></w:tbl>" * 10_000),
+    "a.ipynb": b'{"cells":' + b"[" * 100_000 + b"]" * 100_000 + b',"nbformat":4}',
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_file_that_is_nested_too_deep_is_refused_for_that(read: Read, name: str) -> None:
+    with pytest.raises(Skippable, match="lie too deep within each other"):
+        read(name, DEEP[name])
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("<b>", "</b>"),
+        ("<p>x<fn>y", "</fn></p>"),
+        ("<table><tr><td>", "</td></tr></table>"),
+        ("<p>x<sup>y", "</sup></p>"),
+        ("<ul><li>x", "</li></ul>"),
+    ],
+)
+def test_text_in_deeply_nested_elements_is_kept(read: Read, start: str, end: str) -> None:
+    assert "Canaryone" in read("a.xml", f"<a>{start * 600}Canaryone{end * 600}</a>".encode()).text
+
+
+@pytest.mark.parametrize("ending", ["xml", "html"])
+def test_a_table_of_millions_of_cells_is_refused_for_its_memory(read: Read, ending: str) -> None:
+    rows = f"<tr>{'<td>1</td>' * 100}</tr>" * 40_000
+    with pytest.raises(Skippable, match="MB of memory"):
+        read(f"a.{ending}", f"<html><table>{rows}</table></html>".encode())
