@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,8 @@ from lxml import etree
 from connectors.parsers import detect, document, inline_forms, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, strip_invisible
-from connectors.parsers.formats import blocks, grids, html_text
+from connectors.parsers.formats import grids, html_text, markup_tables
+from connectors.parsers.formats import markup_elements as elements
 from connectors.parsers.messages import Task
 
 _DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -27,63 +27,12 @@ _BASE64_LINE: Final = 40
 _HTML_TAG: Final = re.compile(
     r"<(/?)(p|div|a|b|i|em|strong|ul|ol|li|table|span|h[1-6]|br)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
-_PROSE: Final = _words(
-    "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
-    " def definition entry td th text tspan abstract seg subtitle remark"
-)
-_FORMATTING: Final = _words(
-    "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
-    " ext-link ulink link phrase literal sub sup subscript superscript strikethrough overline tspan mi mo mn mtext"
-)
-_FRONT_MATTER: Final = _words(
-    "front article-meta title-group title-info description info articleinfo bookinfo sectioninfo prolog header"
-    " teiheader filedesc titlestmt us-bibliographic-data-grant bibliographic-data"
-)
-_TITLES: Final = _words("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
-_LISTS: Final = _words("list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist")
-_ORDERED: Final = _words("orderedlist ol procedure steps")
-_ALL_LISTS: Final = _LISTS | _ORDERED
-_ITEMS: Final = _words("list-item listitem li item step member dlentry varlistentry def-item")
-_TABLES: Final = _words("table informaltable utable")
-_VERBATIM: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
-_NOTES: Final = _words("fn footnote")
-_BLOCKS: Final = (
-    _PROSE - _words("quote term text tspan seg")
-    | _TITLES - _words("title article-title book-title chapter-title")
-    | _LISTS
-    | _ORDERED
-    | _ITEMS
-    | _TABLES
-    | _VERBATIM
-    | _words(
-        "fig figure table-wrap disp-quote blockquote note warning tip caution important sec section caption example"
-    )
-    | _words("mediaobject tables table-wrap-foot boxed-text")
-)
-_SILENT: Final = _words(
-    "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
-)
-_STRUCTURAL: Final = _SILENT | _TABLES | _ALL_LISTS | _VERBATIM | _TITLES | {"label"}
-_PAGES: Final = _words("description content encoded summary body abstract")
-"""Elements of feeds and maps whose text may be a page of HTML."""
-_UNLABELLED: Final = _PROSE | _PAGES
-_DRAWINGS: Final = _words("svg")
 _RAISED, _LOWERED = (inline_forms.RAISED,), (inline_forms.LOWERED,)
 _SCRIPTS: Final = {
     "sup": _RAISED, "superscript": _RAISED, "msup": _RAISED, "sub": _LOWERED, "subscript": _LOWERED, "msub": _LOWERED,
     "msubsup": _LOWERED + _RAISED, "mfrac": (), "msqrt": (),
 }  # fmt: skip
 _SHOWN: Final = str.maketrans({"\0": "\n", "\x01": "  "})
-_EXCEL: Final = "{urn:schemas-microsoft-com:office:spreadsheet}"
-_EXCEL_COLUMNS: Final = 16_384
-_BREAKS: Final = _words("br break lb linebreak")
 
 
 def read_xml(kind: Kind, path: Path, task: Task) -> Document:
@@ -118,7 +67,7 @@ class _Writer:
 
     def document(self) -> Document:
         self._document_title = title = self._title()
-        self._lines = [f"# {title or _spelled(self._root)}", ""]
+        self._lines = [f"# {title or elements.spelled_name(self._root)}", ""]
         self._write(self._root, 1)
         if not any(map(str.isalnum, "".join(self._lines[2:]))):
             self._lines += _attribute_lines(self._root)
@@ -129,7 +78,10 @@ class _Writer:
 
     def _title(self) -> str:
         """The title that belongs to the root or its front matter, not to a section or record of it."""
-        return next((line for part in _front_titles(self._root) if (line := detect.one_line(self._inline(part)))), "")
+        return next(
+            (line for part in elements.front_titles(self._root) if (line := detect.one_line(self._inline(part)))),
+            "",
+        )
 
     def _warnings(self) -> tuple[str, ...]:
         if not self._skipped:
@@ -140,49 +92,54 @@ class _Writer:
     def _write(self, node: Any, depth: int) -> None:
         """Write an element that holds blocks. `depth`: of its titles."""
         for part in node:
-            name, spelled = _names(part.tag)
-            if name not in _STRUCTURAL and len(part):
+            name, spelled = elements.element_names(part.tag)
+            if name not in elements.STRUCTURAL_NAMES and len(part):
                 self._nested(part, name, depth)
                 continue
-            if name not in _STRUCTURAL:
+            if name not in elements.STRUCTURAL_NAMES:
                 text = part.text
-                if text is not None and len(text) < _BASE64_LINE and name not in _UNLABELLED and not self._label:
+                if (
+                    text is not None
+                    and len(text) < _BASE64_LINE
+                    and name not in elements.UNLABELLED_NAMES
+                    and not self._label
+                ):
                     self._lines += [f"{spelled}: {' '.join(text.split())}"] if not text.isspace() else []
                 else:
                     self._leaf(part, name)
                 continue
-            if name in _SILENT:
+            if name in elements.SKIPPED_NAMES:
                 continue
-            if name in _TABLES and (rows := _rows(part, self)):
+            if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
                 self._table(part, rows)
-            elif name in _ALL_LISTS:
+            elif name in elements.LIST_NAMES:
                 self._paragraphs(self._items(part, 0))
-            elif name in _VERBATIM:
+            elif name in elements.VERBATIM_NAMES:
                 text = "".join(part.itertext()).strip("\n")
                 self._paragraphs([f"```\n{text}\n```"] if text.strip() else [])
             elif name == "label" and not len(part) and part.getnext() is not None:
                 self._label = " ".join((part.text or "").split())
-            elif name in _TITLES and (name != "head" or _is_paragraph(part) or not len(part)):
+            elif name in elements.TITLE_NAMES and (name != "head" or elements.is_paragraph(part) or not len(part)):
                 self._heading(part, depth)
             else:
                 self._nested(part, name, depth)
 
     def _nested(self, part: Any, name: str, depth: int) -> None:
-        if len(part) and not _is_paragraph(part) and self._depth < _MAX_DEPTH and name != "caption":
+        if len(part) and not elements.is_paragraph(part) and self._depth < _MAX_DEPTH and name != "caption":
             self._container(part, name, depth)
         else:
             self._leaf(part, name)
 
     def _container(self, part: Any, name: str, depth: int) -> None:
         start = len(self._lines)
-        has_title = not _TITLES.isdisjoint(map(_name, part))
+        has_title = not elements.TITLE_NAMES.isdisjoint(map(elements.local_name, part))
         sheet = next((value for key, value in part.items() if key.endswith("}Name")), "") if name == "worksheet" else ""
         if sheet:
             self._paragraphs([f"## {detect.one_line(sheet)}"])
         self._depth += 1
         self._write(part, depth + has_title)
         self._depth -= 1
-        if name in _NOTES and len(self._lines) > start:
+        if name in elements.NOTE_NAMES and len(self._lines) > start:
             note = " ".join(filter(None, self._lines[start:]))
             self._lines[start:] = [f"Footnote: {note}", ""]
         if self._lines[-1]:
@@ -202,14 +159,14 @@ class _Writer:
             return
         if not text:
             return
-        is_page = name in _PAGES and not len(part) and _is_html(text)
+        is_page = name in elements.PAGE_NAMES and not len(part) and _is_html(text)
         text = html_text.page_body(text) if is_page else text
         label = self._pending_label()
         text = f"{label} {text}" if label else text
-        if name in _PROSE or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
+        if name in elements.PROSE_NAMES or is_page or len(part) or len(text) > _LABELLED_CHARACTERS or "\n" in text:
             self._paragraphs([text])
         else:
-            self._lines.append(f"{_spelled(part)}: {text}")
+            self._lines.append(f"{elements.spelled_name(part)}: {text}")
         if self._notes:
             self._write_notes()
 
@@ -235,7 +192,7 @@ class _Writer:
         if min(map(len, text.split()[:-1]), default=_BASE64_LINE) < _BASE64_LINE:
             return False  # words
         label = next((value for key, value in part.items() if key.rpartition("}")[2] in ("id", "name")), "")
-        self._skipped.append(detect.one_line(label or _spelled(part)))
+        self._skipped.append(detect.one_line(label or elements.spelled_name(part)))
         return True
 
     def _inline(self, node: Any) -> str:
@@ -252,26 +209,26 @@ class _Writer:
 
     def _pieces(self, node: Any) -> Iterator[str]:
         yield _spaced(node.text)
-        joint = " " if _holds_values(node) else ""
+        joint = " " if elements.holds_values(node) else ""
         for part in node:
-            yield from self._piece(part, _name(part))
+            yield from self._piece(part, elements.local_name(part))
             yield joint
             yield _spaced(part.tail)
 
     def _piece(self, part: Any, name: str) -> Iterator[str]:
-        if name in _TABLES and (rows := _rows(part, self)):
+        if name in elements.TABLE_NAMES and (rows := markup_tables.read_rows(part, self.cell)):
             yield f"\n{_protected(grids.grid_markdown(rows))}\n"
-        elif name in _ALL_LISTS:
+        elif name in elements.LIST_NAMES:
             yield "\n" + _protected("\n".join(self._items(part, 0))) + "\n"
-        elif name in _BREAKS:
+        elif name in elements.BREAK_NAMES:
             yield "\n"
         elif name in _SCRIPTS and (len(part) or (part.text or "").strip()):
             yield from self._script(part, name)
-        elif name in _NOTES:
+        elif name in elements.NOTE_NAMES:
             if words := " ".join(self._inline(part).split()):
                 self._notes.append(f"Footnote: {words}")
-        elif name not in _SILENT and not self._is_binary(part):
-            edge = "\n" if name in _BLOCKS else ""
+        elif name not in elements.SKIPPED_NAMES and not self._is_binary(part):
+            edge = "\n" if name in elements.BLOCK_NAMES else ""
             yield edge
             yield from self._nested_pieces(part)
             yield edge
@@ -297,17 +254,21 @@ class _Writer:
             yield f"√({words})" if name == "msqrt" else _SCRIPTS[name][0].mark(words) if _SCRIPTS[name] else words
 
     def _items(self, node: Any, level: int) -> Iterator[str]:
-        is_ordered = _name(node) in _ORDERED or node.get("list-type", "") == "order"
+        is_ordered = elements.local_name(node) in elements.ORDERED_LIST_NAMES or node.get("list-type", "") == "order"
         number = 0
         lines = []
         for part in node:
-            if _name(part) in _TITLES and (words := self._inline(part)):
+            if elements.local_name(part) in elements.TITLE_NAMES and (words := self._inline(part)):
                 lines.append(words)
                 continue
-            inner = [child for child in part.iter(etree.Element) if child is not part and _is_list(child)]
-            nested = [child for child in inner if not any(_is_list(above) for above in _between(child, part))]
+            inner = [child for child in part.iter(etree.Element) if child is not part and elements.is_list(child)]
+            nested = [
+                child
+                for child in inner
+                if not any(elements.is_list(above) for above in elements.ancestors_below(child, part))
+            ]
             for child in nested:
-                _detach(child)
+                elements.detach_element(child)
             if words := " ".join(self._inline(part).split()):
                 number += 1
                 mark = f"{number}." if is_ordered else "-"
@@ -320,7 +281,7 @@ class _Writer:
         yield from ["\n".join(lines)] if lines else []
 
     def _table(self, part: Any, rows: list[list[grids.Cell]]) -> None:
-        titles = (child for child in part if _name(child) in (*_TITLES, "caption"))
+        titles = (child for child in part if elements.local_name(child) in (*elements.TITLE_NAMES, "caption"))
         captions = [words for child in titles if (words := self._inline(child))]
         self._paragraphs([f"{self._pending_label()} {' '.join(captions)}".strip()] if captions else [])
         text = grids.grid_markdown(rows)
@@ -350,135 +311,9 @@ def _protected(markdown: str) -> str:
     return markdown.replace("\n", "\0").replace("  ", "\x01")
 
 
-def _front_titles(root: Any) -> Iterator[Any]:
-    """Yield the titles that lie in the root, or in front matter of it, and in nothing else."""
-    if _name(root) in _TITLES:
-        yield root
-    levels = [iter(root)]
-    while levels:
-        part = next(levels[-1], None)
-        if part is None:
-            levels.pop()
-        elif _name(part) in _TITLES:
-            yield part
-        elif _name(part) in _FRONT_MATTER:
-            levels.append(iter(part))
-
-
-def _name(node: Any) -> str:
-    """The name of an element in lower case, without its namespace; "" for what is no element."""
-    return _names(node.tag)[0]
-
-
-def _spelled(node: Any) -> str:
-    return _names(node.tag)[1]
-
-
-@lru_cache(maxsize=4096)
-def _names(tag: Any) -> tuple[str, str]:
-    name = tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
-    return name.lower(), name
-
-
-def _is_paragraph(node: Any) -> bool:
-    """Text stands next to its elements, or it is a paragraph by its name."""
-    if not len(node) or (_name(node) in _PROSE and not _has_blocks(node)):
-        return True
-    return _has_own_text(node)
-
-
-def _has_own_text(node: Any) -> bool:
-    """Text stands before, between or after its elements."""
-    if (text := node.text) and not text.isspace():
-        return True
-    for part in node:  # noqa: SIM110 - a generator takes twice as long
-        if (tail := part.tail) and not tail.isspace():
-            return True
-    return False
-
-
-def _has_blocks(node: Any) -> bool:
-    return any(_name(part) in _BLOCKS for part in node)
-
-
-def _holds_values(node: Any) -> bool:
-    """Its elements are values next to each other, not parts of one word or sentence."""
-    if len(node) < 2 or _has_own_text(node):
-        return False
-    return not all(_name(part) in _FORMATTING or _name(part).startswith("m") for part in node)
-
-
-def _detach(node: Any) -> None:
-    """Remove an element; the text after it stays."""
-    end = etree.Element("br")
-    end.tail, node.tail = node.tail, None
-    node.getparent().replace(node, end)
-
-
-def _is_list(node: Any) -> bool:
-    return _name(node) in _ALL_LISTS
-
-
-def _between(node: Any, above: Any) -> Iterator[Any]:
-    for parent in node.iterancestors():
-        if parent is above:
-            return
-        yield parent
-
-
-def _rows(table: Any, writer: _Writer) -> list[list[grids.Cell]]:
-    """The cells of a table of HTML or CALS; [] for an element that is none."""
-    rows = [row for row in table.iter(etree.Element) if _name(row) in ("tr", "row") and _table_of(row) is table]
-    names: dict[str, int] = {}
-    for number, column in enumerate((part for part in table.iter(etree.Element) if _name(part) == "colspec"), 1):
-        names[column.get("colname", str(number))] = number
-    grid: list[list[grids.Cell]] = []
-    covered: dict[int, int] = {}
-    # By column: number of the first row that no cell from above covers.
-    for row in rows:
-        cells: list[grids.Cell] = []
-        column, number = 0, len(grid)
-        for part in row:
-            if _name(part) not in ("td", "th", "entry", "cell"):
-                continue
-            start = _of_excel(part, "Index") - 1
-            blank = [at for at in range(column, min(start, _EXCEL_COLUMNS)) if covered.get(at, 0) <= number]
-            column = max(column, start)
-            while covered.get(column, 0) > number:
-                column += 1
-            height, width = _height(part), _width(part, names)
-            cells += [*([("", 1, 1)] * len(blank)), (writer.cell(part), height, width)]
-            if height > 1:
-                covered |= dict.fromkeys(range(column, column + min(width, _EXCEL_COLUMNS)), number + height)
-            column += width
-        grid.append(cells)
-    return [row for row in grid if row]
-
-
-def _table_of(row: Any) -> Any:
-    return next((above for above in row.iterancestors() if _name(above) in _TABLES), None)
-
-
-def _height(cell: Any) -> int:
-    rows = blocks.whole_number(cell.get("rowspan"), 1) + blocks.whole_number(cell.get("morerows"))
-    return rows + _of_excel(cell, "MergeDown")
-
-
-def _width(cell: Any, names: dict[str, int]) -> int:
-    first, last = names.get(cell.get("namest", ""), 0), names.get(cell.get("nameend", ""), 0)
-    if 0 < first < last:
-        return last - first + 1
-    return blocks.whole_number(cell.get("colspan"), 1) + _of_excel(cell, "MergeAcross")
-
-
-def _of_excel(cell: Any, name: str) -> int:
-    """A number of a cell of Excel 2003; 0 without it."""
-    return blocks.whole_number(cell.get(f"{_EXCEL}{name}"))
-
-
 def _attribute_lines(root: Any) -> Iterator[str]:
     """Values that are in attributes only, a line for each element; numbers of drawings are no text."""
-    for node in root.iter(etree.Element) if _name(root) not in _DRAWINGS else ():
+    for node in root.iter(etree.Element) if elements.local_name(root) not in elements.DRAWING_NAMES else ():
         values = [f"{key.rpartition('}')[2]}: {value}" for key, value in node.items() if value.strip()]
         if values:
-            yield f"{_spelled(node)}: {'; '.join(values)}"
+            yield f"{elements.spelled_name(node)}: {'; '.join(values)}"

@@ -1,0 +1,134 @@
+"""Names of elements of XML by their role in a document, and predicates on elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from lxml import etree
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Names of FictionBook, JATS, DocBook, DITA, TEI, XHTML and patents, in lower case.
+PROSE_NAMES: Final = _words(
+    "p para simpara formalpara v text-author ab lg l line verse quote shortdesc claim-text mixed-citation term dt"
+    " def definition entry td th text tspan abstract seg subtitle remark"
+)
+FORMATTING_NAMES: Final = _words(
+    "b i u s em strong italic bold underline strike emphasis style span hi sc monospace code tt small big font a xref"
+    " ext-link ulink link phrase literal sub sup subscript superscript strikethrough overline tspan mi mo mn mtext"
+)
+FRONT_MATTER_NAMES: Final = _words(
+    "front article-meta title-group title-info description info articleinfo bookinfo sectioninfo prolog header"
+    " teiheader filedesc titlestmt us-bibliographic-data-grant bibliographic-data"
+)
+TITLE_NAMES: Final = _words("title article-title book-title head h1 h2 h3 h4 h5 h6 chapter-title invention-title")
+UNORDERED_LIST_NAMES: Final = _words("list itemizedlist ul simplelist deflist def-list dl variablelist segmentedlist")
+ORDERED_LIST_NAMES: Final = _words("orderedlist ol procedure steps")
+LIST_NAMES: Final = UNORDERED_LIST_NAMES | ORDERED_LIST_NAMES
+ITEM_NAMES: Final = _words("list-item listitem li item step member dlentry varlistentry def-item")
+TABLE_NAMES: Final = _words("table informaltable utable")
+VERBATIM_NAMES: Final = _words("programlisting screen literallayout pre preformat codeblock synopsis")
+NOTE_NAMES: Final = _words("fn footnote")
+BLOCK_NAMES: Final = (
+    PROSE_NAMES - _words("quote term text tspan seg")
+    | TITLE_NAMES - _words("title article-title book-title chapter-title")
+    | UNORDERED_LIST_NAMES
+    | ORDERED_LIST_NAMES
+    | ITEM_NAMES
+    | TABLE_NAMES
+    | VERBATIM_NAMES
+    | _words(
+        "fig figure table-wrap disp-quote blockquote note warning tip caution important sec section caption example"
+    )
+    | _words("mediaobject tables table-wrap-foot boxed-text")
+)
+SKIPPED_NAMES: Final = _words(
+    "script stylesheet object-id indexterm excelworkbook worksheetoptions officedocumentsettings documentproperties"
+)
+STRUCTURAL_NAMES: Final = SKIPPED_NAMES | TABLE_NAMES | LIST_NAMES | VERBATIM_NAMES | TITLE_NAMES | {"label"}
+# Their text may be a page of HTML, in feeds and site maps.
+PAGE_NAMES: Final = _words("description content encoded summary body abstract")
+UNLABELLED_NAMES: Final = PROSE_NAMES | PAGE_NAMES
+DRAWING_NAMES: Final = _words("svg")
+BREAK_NAMES: Final = _words("br break lb linebreak")
+
+
+def front_titles(root: Any) -> Iterator[Any]:
+    """Yield the titles that lie in the root, or in front matter of it, and in nothing else."""
+    if local_name(root) in TITLE_NAMES:
+        yield root
+    levels = [iter(root)]
+    while levels:
+        part = next(levels[-1], None)
+        if part is None:
+            levels.pop()
+        elif local_name(part) in TITLE_NAMES:
+            yield part
+        elif local_name(part) in FRONT_MATTER_NAMES:
+            levels.append(iter(part))
+
+
+def local_name(node: Any) -> str:
+    """The name of an element in lower case, without its namespace; "" for what is no element."""
+    return element_names(node.tag)[0]
+
+
+def spelled_name(node: Any) -> str:
+    return element_names(node.tag)[1]
+
+
+@lru_cache(maxsize=4096)
+def element_names(tag: Any) -> tuple[str, str]:
+    name = tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
+    return name.lower(), name
+
+
+def is_paragraph(node: Any) -> bool:
+    """Text stands next to its elements, or it is a paragraph by its name."""
+    if not len(node) or (local_name(node) in PROSE_NAMES and not has_blocks(node)):
+        return True
+    return has_own_text(node)
+
+
+def has_own_text(node: Any) -> bool:
+    """Text stands before, between or after its elements."""
+    if (text := node.text) and not text.isspace():
+        return True
+    for part in node:  # noqa: SIM110 - a generator takes twice as long
+        if (tail := part.tail) and not tail.isspace():
+            return True
+    return False
+
+
+def has_blocks(node: Any) -> bool:
+    return any(local_name(part) in BLOCK_NAMES for part in node)
+
+
+def holds_values(node: Any) -> bool:
+    """Its elements are values next to each other, not parts of one word or sentence."""
+    if len(node) < 2 or has_own_text(node):
+        return False
+    return not all(local_name(part) in FORMATTING_NAMES or local_name(part).startswith("m") for part in node)
+
+
+def detach_element(node: Any) -> None:
+    """Remove an element; the text after it stays."""
+    end = etree.Element("br")
+    end.tail, node.tail = node.tail, None
+    node.getparent().replace(node, end)
+
+
+def is_list(node: Any) -> bool:
+    return local_name(node) in LIST_NAMES
+
+
+def ancestors_below(node: Any, above: Any) -> Iterator[Any]:
+    for parent in node.iterancestors():
+        if parent is above:
+            return
+        yield parent
