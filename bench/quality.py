@@ -65,7 +65,7 @@ class Given:
         self.inner, self.model, self.dimensions = model, name, model.dimensions
         self.max_tokens = model.max_tokens
         self.passage_prefix = model.passage_prefix
-        self.unrelated = getattr(model, "unrelated", 0.0)
+        self.unrelated = getattr(model, "unrelated_cosine", 0.0)
         self.known: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:

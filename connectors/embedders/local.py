@@ -196,7 +196,7 @@ class E5Small(_Transformer):
 
     model = E5
     passage_prefix = "passage: "
-    unrelated = 0.7
+    unrelated_cosine = 0.7
     max_tokens = _E5_POSITIONS - _SPECIALS - _E5_PREFIX
 
     def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:

@@ -156,7 +156,7 @@ class VendorEmbedder:
         prefix = self._prefixes.get(kind, "")
         return [prefix + (text if text.strip() else " ") for text in texts]
 
-    def requests(self, texts: Sequence[str]) -> int:
+    def count_requests(self, texts: Sequence[str]) -> int:
         """Number of requests that `embed` makes of these texts, estimated by their size."""
         sizes = estimate_tokens(self.provider, self.model, self._prefixed(texts, "document"))
         return len(self._packer.pack(sizes, self._server.texts))

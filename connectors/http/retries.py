@@ -308,11 +308,11 @@ class ServicePolicy:
         try:
             return request(token)
         except Unauthorized:
-            token = tokens.renewed(token)
+            token = tokens.renew(token)
         try:
             return request(token)
         except Unauthorized:
-            raise tokens.ended(
+            raise tokens.end_authorization(
                 f"{self.service} refuses the access, also after it was renewed: authorize the connection again.", token
             ) from None
 

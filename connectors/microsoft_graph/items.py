@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from connectors.microsoft_graph.client import MALWARE, Graph
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import Entry, Level, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, SourceItem, TokenSource
 
 Item = Mapping[str, Any]
 NOTEBOOK: Final = "OneNote notebook"
@@ -222,7 +222,7 @@ def _text(holder: Any, name: str) -> str:
 NOT_THERE: Final = "There is no such folder, or the account may not read it."
 
 
-def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | None, cursor: str | None) -> Level:
+def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | None, cursor: str | None) -> FolderPage:
     """The cursor: what of Graph's own link follows its address."""
     address = cursor or (f"{drive.at(parent)}/children" if parent else f"{drive.place}/root/children")
     answer = graph.get(tokens, address)
@@ -240,18 +240,18 @@ def list_folder(graph: Graph, tokens: TokenSource, drive: Drive, parent: str | N
     children = [item for item in values if isinstance(item, dict) and isinstance(item.get("id"), str)]
     link = answer.body.get("@odata.nextLink")
     entries = [_entry(item, folders) for item in children if not is_deleted(item) and _is_brought(item)]
-    return Level(entries, graph.path(link) if link else None)
+    return FolderPage(entries, graph.path(link) if link else None)
 
 
 def _is_brought(item: Item) -> bool:
     return is_file(item) or (isinstance(item.get("folder"), dict) and item.get("package") is None)
 
 
-def _entry(item: Item, folders: Folders) -> Entry:
+def _entry(item: Item, folders: Folders) -> FolderEntry:
     is_folder = not is_file(item)
     source_item = as_source_item(item, folders.path(item), folders.above(item))
     children = item["folder"].get("childCount") if is_folder else 0
-    return Entry(
+    return FolderEntry(
         item["id"],
         source_item.name,
         is_folder=is_folder,

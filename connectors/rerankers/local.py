@@ -56,7 +56,7 @@ class LateInteraction:
     """Compares the words of query and text in their contexts, whatever model embeds the namespace."""
 
     weight = 0.25
-    most = 20
+    max_texts = 20
 
     def __init__(self, model: MiniLM) -> None:
         self._model = model

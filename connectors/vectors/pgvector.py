@@ -152,14 +152,14 @@ class PgVectorStore:
             yield from names
             size, last_id = len(names), names[-1] if names else last_id
 
-    def misfits(self, scope: Scope) -> Iterator[str]:
+    def list_misfits(self, scope: Scope) -> Iterator[str]:
         """Ids of vectors that searches leave out, since they have other dimensions."""
         with self._connection() as connection:
             partition = self._found(connection, scope)
             params = {"partition": partition and partition.id, "dimensions": self._dimensions}
             return iter(connection.fetch(str, _MISFITS, params))
 
-    def unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
+    def list_unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
         """Return no ids: what is committed is visible."""
         return []
 

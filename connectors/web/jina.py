@@ -37,7 +37,7 @@ class Jina:
         self._service = service
         self.close = service.close
 
-    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
         """Fetch a page, see the port. PDF and Office files arrive as the Markdown that the Reader makes of them."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):

@@ -36,7 +36,7 @@ class ScrapingBee:
         self._key = key
         self.close = service.close
 
-    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
         """See the port."""
         address = require_allowed(url, self._service.guard, options)
         with self._service.turn(address):

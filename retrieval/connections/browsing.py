@@ -11,7 +11,7 @@ from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.job_config import JobConfig
-from retrieval.ports import Browsing, Connector, Entry
+from retrieval.ports import BrowsableConnector, Connector, FolderEntry
 from retrieval.principals import Access
 from retrieval.statuses import ConnectionStatus
 from retrieval.sync_filter import Choice, Subject, media_type
@@ -22,7 +22,7 @@ class Shown:
     """File or folder with its type as in a selection; `selected`: the newest request includes it (a folder: all below
     it, except for exclusions)."""
 
-    entry: Entry
+    entry: FolderEntry
     media_type: str
     selected: bool
 
@@ -64,7 +64,7 @@ def list_folder(
 
     `place`: of the page before, of this folder alone.
     """
-    if not isinstance(connector, Browsing):
+    if not isinstance(connector, BrowsableConnector):
         raise ServiceError(ErrorCode.INVALID_REQUEST, "This service cannot be browsed.", reason="not_browsable")
     try:
         tokens.token()
@@ -95,7 +95,7 @@ def _place(parent: str | None, place: str | None) -> str | None:
     return str(cursor)
 
 
-def _shown(entry: Entry, chosen: Choice | None) -> Shown:
+def _shown(entry: FolderEntry, chosen: Choice | None) -> Shown:
     subject = Subject(entry.id, entry.path, entry.media_type, entry.above)
     kind = "" if entry.is_folder else media_type(subject)
     if chosen is None:
@@ -104,5 +104,5 @@ def _shown(entry: Entry, chosen: Choice | None) -> Shown:
     return Shown(_named(entry), kind, selected)
 
 
-def _named(entry: Entry) -> Entry:
+def _named(entry: FolderEntry) -> FolderEntry:
     return replace(entry, name=sanitize.sanitize_name(entry.name) or entry.id)

@@ -31,13 +31,13 @@ from retrieval.ports import (
     Connector,
     DiscoveryRequest,
     Page,
+    PermissionConnector,
     RawContent,
-    Sharing,
     SourceAccess,
     SourceItem,
     TokenSource,
 )
-from retrieval.ports.sources import Choosing
+from retrieval.ports.sources import SelectiveConnector
 from retrieval.security.secrets import KeyRing
 from retrieval.sync_filter import Choice, Subject
 
@@ -95,8 +95,8 @@ class Connected:
         """List the items, page by page. Fatal with a reason if the connection may not be used any longer."""
         tokens = self._tokens(request)
         tokens.token()
-        if self._choice(request) and isinstance(self._connector, Choosing):
-            self._connector = self._connector.choosing(self._choice(request))
+        if self._choice(request) and isinstance(self._connector, SelectiveConnector):
+            self._connector = self._connector.with_choice(self._choice(request))
         if not cursor:
             queries_sync.delete_left_over(self._db, request)
         position = SourceCursor.of(cursor) if cursor else self._begin(request)
@@ -118,8 +118,8 @@ class Connected:
         """
         tokens, choice = self._tokens(request), self._choice(request)
         tokens.token()
-        if choice and isinstance(self._connector, Choosing):
-            self._connector = self._connector.choosing(choice)
+        if choice and isinstance(self._connector, SelectiveConnector):
+            self._connector = self._connector.with_choice(choice)
         position, news, seen_ids, last = self._begin(request), _News(), set[str](), SourceCursor("listing", None)
         known_ids: Sequence[str] = ()
         if position.step == "unfinished":
@@ -152,10 +152,10 @@ class Connected:
             if listed_item not in seen_ids and last.is_listed_whole(listed_item)
         ]
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
-            are_gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
+            are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), missing)
             lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
         if lost:
-            require_endpoint(known_ids, lambda known_id: self._connector.gone(tokens, known_id))
+            require_endpoint(known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
         yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
@@ -168,7 +168,7 @@ class Connected:
         try:
             raw = self._connector.fetch(tokens, item, to)
         except ItemMissing:
-            self._require_endpoint(request, item, lambda other_id: self._connector.gone(tokens, other_id))
+            self._require_endpoint(request, item, lambda other_id: self._connector.is_deleted(tokens, other_id))
             raise
         if raw is None:
             return None
@@ -309,12 +309,12 @@ class Connected:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
                 asked_ids = [external_id for external_id in part if place.is_listed_whole(external_id)]
-                are_gone = pool.map(lambda one: self._connector.gone(tokens, one), asked_ids)
+                are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), asked_ids)
                 departed_ids = [
                     external_id for external_id, is_gone in zip(asked_ids, are_gone, strict=True) if is_gone
                 ]
                 if departed_ids and not is_checked:
-                    require_endpoint(place.known_ids, lambda known_id: self._connector.gone(tokens, known_id))
+                    require_endpoint(place.known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
                     is_checked = True
                 noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
@@ -381,7 +381,7 @@ def _connection(request: DiscoveryRequest) -> str:
 def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
     """Read the access list of an item at its service. Unreadable permissions become `unknown`; transient errors are
     raised."""
-    if not isinstance(connector, Sharing):
+    if not isinstance(connector, PermissionConnector):
         return SourceAccess(unknown=NOT_TOLD)
     try:
         return connector.access(tokens, external_id)
@@ -391,7 +391,7 @@ def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> 
 
 def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
     """Read the version of an item at the service now; "" where it cannot be read."""
-    return connector.version(tokens, external_id) if isinstance(connector, Sharing) else ""
+    return connector.version(tokens, external_id) if isinstance(connector, PermissionConnector) else ""
 
 
 def _again(row: Unfinished) -> SourceItem:

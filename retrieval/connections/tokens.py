@@ -63,11 +63,11 @@ class ConnectionTokens:
         tokens = self._active(queries.get_credentials(self._db, self._id))
         return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
-    def renewed(self, refused: str) -> str:
+    def renew(self, refused: str) -> str:
         """Fetch another token after the service refused this one; concurrent callers share one refresh."""
         return self._refreshed(lambda tokens: tokens.access_token == refused)
 
-    def ended(self, reason: str, refused: str) -> StepError:
+    def end_authorization(self, reason: str, refused: str) -> StepError:
         """The error to raise where the service refuses a renewed token as well; the connection becomes FAILED.
 
         If it was authorized again since that token was issued, it stays as it is and the error is Retryable.

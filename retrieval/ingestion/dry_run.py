@@ -30,10 +30,10 @@ from retrieval.ingestion.unpack import DEPTH, path_reason
 from retrieval.job_config import Ingestion
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.ports import (
+    BatchingEmbedder,
     DiscoveryRequest,
     Embedder,
     FileStore,
-    Packing,
     Parsed,
     Parser,
     RawContent,
@@ -347,7 +347,9 @@ class Estimator:
         """Requests to the model: its calls hold so many texts (`embed`), and a vendor's requests so many tokens."""
         embedder = self.tools.embedder
         parts = [texts[start : start + embedder.batch_size] for start in range(0, len(texts), embedder.batch_size)]
-        return sum(embedder.requests(part) for part in parts) if isinstance(embedder, Packing) else len(parts)
+        if isinstance(embedder, BatchingEmbedder):
+            return sum(map(embedder.count_requests, parts))
+        return len(parts)
 
     def _known(self, external_ids: Sequence[str]) -> dict[str, _Stored]:
         values = {"partition": self.tools.partition, "source": self.tools.source, "ids": list(external_ids)}

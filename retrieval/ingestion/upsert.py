@@ -156,11 +156,11 @@ def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Labelled]:
 def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:
     """Until the store shows all of them; by generation, how many it lacks when the time is over."""
     end, pause = time.monotonic() + timeout, FIRST_PAUSE
-    missing = store.unsettled(scope, written) if written else []
+    missing = store.list_unsettled(scope, written) if written else []
     while missing and time.monotonic() < end:
         time.sleep(min(pause, max(0.0, end - time.monotonic())))
         pause = min(pause * 2, LONGEST_PAUSE)
-        missing = store.unsettled(scope, missing)
+        missing = store.list_unsettled(scope, missing)
     lacking: dict[str, int] = {}
     for missing_id in missing:
         generation = vector_prefix_of(missing_id)

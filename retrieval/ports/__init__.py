@@ -2,21 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from retrieval.ports.rerankers import Adding, Reranker
+from retrieval.ports.rerankers import AdditiveReranker, Reranker
 from retrieval.ports.sources import (
     Authorizer,
-    Browsing,
-    Choosing,
+    BrowsableConnector,
     Connector,
-    Entry,
-    Level,
-    Sharing,
+    FolderEntry,
+    FolderPage,
+    PermissionConnector,
+    SelectiveConnector,
     SourceAccess,
     Tokens,
     TokenSource,
 )
 from retrieval.ports.stores import Match, Vector, VectorStore
 from retrieval.ports.values import (
+    BatchingEmbedder,
     Chunk,
     DiscoveryRequest,
     Embedder,
@@ -24,14 +25,12 @@ from retrieval.ports.values import (
     FileStore,
     Member,
     OcrStrategy,
-    Packing,
     Page,
     PageMark,
     PageQuality,
     PageRenderer,
     Parsed,
     Parser,
-    Raised,
     RawContent,
     Scope,
     ScrapeOptions,
@@ -40,42 +39,42 @@ from retrieval.ports.values import (
     SourceItem,
     TextKind,
     Tokenizer,
+    UncalibratedEmbedder,
 )
 
 if TYPE_CHECKING:
     from retrieval.ports.values import Embeddings
 
 __all__ = [
-    "Adding",
+    "AdditiveReranker",
     "Authorizer",
-    "Browsing",
-    "Choosing",
+    "BatchingEmbedder",
+    "BrowsableConnector",
     "Chunk",
     "Connector",
     "DiscoveryRequest",
     "Embedder",
     "Embeddings",
-    "Entry",
     "ExternalParser",
     "FileStore",
-    "Level",
+    "FolderEntry",
+    "FolderPage",
     "Match",
     "Member",
     "OcrStrategy",
-    "Packing",
     "Page",
     "PageMark",
     "PageQuality",
     "PageRenderer",
     "Parsed",
     "Parser",
-    "Raised",
+    "PermissionConnector",
     "RawContent",
     "Reranker",
     "Scope",
     "ScrapeOptions",
     "Scraper",
-    "Sharing",
+    "SelectiveConnector",
     "Source",
     "SourceAccess",
     "SourceItem",
@@ -83,6 +82,7 @@ __all__ = [
     "TokenSource",
     "Tokenizer",
     "Tokens",
+    "UncalibratedEmbedder",
     "Vector",
     "VectorStore",
 ]

@@ -20,10 +20,10 @@ class Reranker(Protocol):
 
 
 @runtime_checkable
-class Adding(Protocol):
+class AdditiveReranker(Protocol):
     """Reranker with a score to add to the search score."""
 
     # Relative to 1 for the search score.
     weight: float
     # Limit of texts per query.
-    most: int
+    max_texts: int

@@ -38,7 +38,7 @@ class SourceAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """File or folder. `size` is in bytes, `modified_at` in ISO 8601."""
 
     id: str
@@ -53,10 +53,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class FolderPage:
     """Page of a folder's entries, with the cursor of the next page."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[FolderEntry]
     cursor: str | None = None
 
 
@@ -67,11 +67,11 @@ class TokenSource(Protocol):
 
     def token(self) -> str: ...
 
-    def renewed(self, refused: str) -> str:
+    def renew(self, refused: str) -> str:
         """Return another token after a refusal. Raises Fatal for an ended authorization."""
         ...
 
-    def ended(self, reason: str, refused: str) -> StepError:
+    def end_authorization(self, reason: str, refused: str) -> StepError:
         """Mark the connection FAILED after a second refusal and return the error."""
         # Retryable without a failure if another process renewed the tokens.
         ...
@@ -114,16 +114,16 @@ class Connector(Protocol):
         """Fetch content into a file; None if unchanged. Raises Skippable, or ItemMissing for a deleted item."""
         ...
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         """Return True for an item deleted, trashed or out of reach."""
         ...
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class SelectiveConnector(Protocol):
     """Connector with a selection of folders and files."""
 
-    def choosing(self, choice: Choice) -> Connector:
+    def with_choice(self, choice: Choice) -> Connector:
         """Return a connector with `path` in properties, and `above` for filters by id."""
         # A moved folder changes the selection, so its files are listed again. Folders without selected files count as
         # deleted.
@@ -131,16 +131,16 @@ class Choosing(Protocol):
 
 
 @runtime_checkable
-class Browsing(Protocol):
+class BrowsableConnector(Protocol):
     """Connector with folders to browse."""
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """List a page of a folder; None is the top level. Raises Skippable for an unreadable folder."""
         ...
 
 
 @runtime_checkable
-class Sharing(Protocol):
+class PermissionConnector(Protocol):
     """Connector with access lists."""
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:

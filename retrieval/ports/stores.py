@@ -44,7 +44,7 @@ class VectorStore(Protocol):
         scope: Scope,
         values: Sequence[float],
         top_k: int,
-        where: DocumentFilter | None = None,
+        document_filter: DocumentFilter | None = None,
         viewer: Viewer | None = None,
     ) -> list[Match]:
         """Return the `top_k` nearest, best first. Stores may filter only in part; callers filter again."""
@@ -56,11 +56,11 @@ class VectorStore(Protocol):
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
 
-    def misfits(self, scope: Scope) -> Iterator[str]:
+    def list_misfits(self, scope: Scope) -> Iterator[str]:
         """List ids of vectors with wrong dimensions."""
         ...
 
-    def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
+    def list_unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Return written ids not readable yet."""
         # Zero vectors have no direction: a store may omit them and never counts them.
         ...

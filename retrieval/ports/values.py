@@ -185,7 +185,7 @@ class Source(Protocol):
 class Scraper(Protocol):
     """Fetcher of a web page, local or hosted."""
 
-    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:
         """Fetch a page as HTML, Markdown or a file; None if unchanged. Raises Skippable, Retryable or Fatal."""
         # Hosted services apply the options and return Markdown; HTML is filtered by the parser.
         ...
@@ -195,14 +195,14 @@ class Scraper(Protocol):
         ...
 
 
-T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Generic[ItemT]):
     """Page of a listing with the cursor of the next page; `done` ends the listing."""
 
-    items: Sequence[T]
+    items: Sequence[ItemT]
     cursor: str
     done: bool
     # Counts of omitted items by reason.
@@ -291,19 +291,19 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Packing(Protocol):
+class BatchingEmbedder(Protocol):
     """Embedding model with a limit per vendor request."""
 
-    def requests(self, texts: Sequence[str]) -> int:
+    def count_requests(self, texts: Sequence[str]) -> int:
         """Return the number of vendor requests for a call."""
         ...
 
 
 @runtime_checkable
-class Raised(Protocol):
+class UncalibratedEmbedder(Protocol):
     """Embedding model with a cosine of unrelated texts above 0."""
 
-    unrelated: float
+    unrelated_cosine: float
 
 
 class FileStore(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from retrieval.errors import Skippable, StepError
-from retrieval.ports import Adding
+from retrieval.ports import AdditiveReranker
 from retrieval.search import diversity
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def rerank_hits(reranker: Reranker, query: Query, hits: Sequence[Hit], seconds: 
     """Return hits in the reranker's order; None if the reranker fails or is paused."""
     if RERANKER_BREAKERS.is_paused(reranker):
         return None
-    adding_reranker = reranker if isinstance(reranker, Adding) else None
-    texts_read = hits[: adding_reranker.most] if adding_reranker else hits
+    adding_reranker = reranker if isinstance(reranker, AdditiveReranker) else None
+    texts_read = hits[: adding_reranker.max_texts] if adding_reranker else hits
     try:
         rerank_scores = reranker.rerank(query.text, [hit.content for hit in texts_read], seconds=seconds)
     except Skippable as error:

@@ -23,7 +23,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.keywords import bm25_scorer
 from retrieval.keywords.bm25_scorer import QueryTerms, Ranking, ScoredChunk
 from retrieval.keywords.typos import Correction
-from retrieval.ports import Embedder, Raised, Scope, VectorStore
+from retrieval.ports import Embedder, Scope, UncalibratedEmbedder, VectorStore
 from retrieval.principals import Viewer
 from retrieval.search import queries, queries_filters, query_syntax, selectivity
 from retrieval.search.answerability import (
@@ -144,7 +144,7 @@ def run_search(
     if embedder is not None and values is None:
         with clock("embed_ms"):
             values = embed_query(embedder, scope, original_text)
-    unrelated = embedder.unrelated if isinstance(embedder, Raised) else 0.0
+    unrelated = embedder.unrelated_cosine if isinstance(embedder, UncalibratedEmbedder) else 0.0
     query = replace(query, document_filter=selectivity.restrict_to_ids(db, scope, query.document_filter))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
     return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))

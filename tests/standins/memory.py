@@ -18,7 +18,7 @@ from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized, retry_after
 from retrieval.errors import Fatal, ItemMissing, Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 from tests.standins.account import Served
 from tests.standins.account import serving as served
@@ -60,20 +60,20 @@ class Memory:
                 return
             place = after
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """Folders are names in paths here, and have the paths as their ids."""
-        above, found = f"{parent}/" if parent else "", dict[str, Entry]()
+        above, found = f"{parent}/" if parent else "", dict[str, FolderEntry]()
         for item in (item for page in self.iter_changes(tokens, None) for item in page.items if not item.deleted):
             path = str(item.properties["path"])
             name, below, _ = path.removeprefix(above).partition("/")
             if path.startswith(above) and below:
-                found[above + name] = Entry(above + name, name, True, above + name, has_children=True)
+                found[above + name] = FolderEntry(above + name, name, True, above + name, has_children=True)
             elif path.startswith(above):
                 changed = str(item.properties["modifiedAt"])
-                found[item.external_id] = Entry(item.external_id, name, False, path, "text/plain", None, changed)
+                found[item.external_id] = FolderEntry(item.external_id, name, False, path, "text/plain", None, changed)
         if parent and not found:
             raise Skippable("There is no such folder.")
-        return Level(list(found.values()))
+        return FolderPage(list(found.values()))
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         content = self._get(tokens, f"/items/{item.external_id}/content")
@@ -82,7 +82,7 @@ class Memory:
         to.write_bytes(content)
         return RawContent(to, item.name, "text/plain", len(content))
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         return self._get(tokens, f"/items/{external_id}") is None
 
     def _get(self, tokens: TokenSource, path: str, **query: Any) -> bytes | None:

@@ -85,13 +85,13 @@ class TestTokens:
     def token(self) -> str:
         return self._token
 
-    def renewed(self, refused: str) -> str:
+    def renew(self, refused: str) -> str:
         if refused == self._token:
             self.renewals += 1
             self._token = self.account.token()
         return self._token
 
-    def ended(self, reason: str, _refused: str) -> Fatal:
+    def end_authorization(self, reason: str, _refused: str) -> Fatal:
         self.failed = reason
         return Fatal(reason)
 

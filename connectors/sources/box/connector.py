@@ -14,14 +14,14 @@ from connectors.sources.box import INFO, files, sharing
 from connectors.sources.box.client import BoxItem, BoxSession, CursorExpired, Forbidden, NotFound
 from connectors.sources.box.listing import Walk
 from retrieval.errors import Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 ROOT: Final = "0"
 NOT_THERE: Final = "There is no such folder in Box, or the account may not read it."
 
 
-def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
     """The cursor is Box's marker."""
     if parent is not None and not (parent.isascii() and parent.isdigit()):
         raise Skippable(NOT_THERE)
@@ -30,14 +30,14 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
     except (NotFound, Forbidden, CursorExpired) as error:
         raise Skippable(NOT_THERE) from error
     entries = [_entry(item) for item in page.entries if item.type in {"file", "folder"} and not files.is_gone(item)]
-    return Level(entries, page.next_marker or None)
+    return FolderPage(entries, page.next_marker or None)
 
 
-def _entry(one: BoxItem) -> Entry:
+def _entry(one: BoxItem) -> FolderEntry:
     """Entry of an item. Box does not report whether a folder is empty."""
     is_folder = one.type == "folder"
     item = files.as_source_item(one)
-    return Entry(
+    return FolderEntry(
         one.id,
         one.name or one.id,
         is_folder=is_folder,
@@ -94,7 +94,7 @@ class Box:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         return Walk(self.client, tokens).pages(cursor)
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_folder(self.client, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
@@ -111,7 +111,7 @@ class Box:
         self.folders.clear()  # whom a file is shown is asked once more when it is there
         return raw
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:
             return files.is_gone(self.client.file(tokens, external_id))
         except (NotFound, Forbidden):

@@ -33,7 +33,7 @@ from connectors.sources.described.permissions import AccessReader, Answers, shar
 from connectors.sources.described.service import Service, Site, check_address, open_site
 from retrieval.errors import Fatal, Skippable
 from retrieval.network.service_urls import require_url
-from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
 from retrieval.sync_filter import EVERYTHING, Choice
 
 if TYPE_CHECKING:
@@ -88,24 +88,24 @@ class Described:
         with tempfile.TemporaryDirectory(prefix="listed-") as folder:
             yield from self._list(tokens, site, Path(folder)).iter_pages(cursor)
 
-    def choosing(self, choice: Choice) -> Described:
+    def with_choice(self, choice: Choice) -> Described:
         """Leave out lists that ids of the choice leave out; their items are out of reach then."""
         return replace(self, choice=choice)
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """List parents, such as channels, and lists without them as folders; then the items of one, by page."""
         listing = self._list(tokens, self.service.find_site(tokens.token()))
         targets = {target.parent or target.stream.name: target for target in listing.find_targets()}
         if parent is None:
             folders = [
-                Entry(key, target.path or key, is_folder=True, path=target.path or key, has_children=True)
+                FolderEntry(key, target.path or key, is_folder=True, path=target.path or key, has_children=True)
                 for key, target in targets.items()
             ]
-            return Level(folders)
+            return FolderPage(folders)
         if parent not in targets:
             raise Skippable("There is no such folder.")
         items, following = listing.list_page(targets[parent], cursor or "")
-        return Level([_entry(item) for item in items if not item.error], following or None)
+        return FolderPage([_entry(item) for item in items if not item.error], following or None)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         site, stream, values = self._find(tokens, item.external_id)
@@ -122,7 +122,7 @@ class Described:
         to.write_bytes(data)
         return RawContent(to, item.name, content.media_type, len(data))
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:
             site, stream, values = self._find(tokens, external_id)
         except Skippable:
@@ -221,10 +221,10 @@ class Described:
         raise Skippable("The connection names another place than the one that this document is from.")
 
 
-def _entry(item: SourceItem) -> Entry:
+def _entry(item: SourceItem) -> FolderEntry:
     path, modified = str(item.properties.get("path") or item.name), item.properties.get("modifiedAt")
     modified_at = str(modified) if modified else None
-    return Entry(
+    return FolderEntry(
         item.external_id,
         item.name,
         is_folder=False,

@@ -16,7 +16,7 @@ from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.dropbox import INFO, files, listing, sharing
 from connectors.sources.dropbox.client import DropboxSession
 from retrieval.errors import Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
 
@@ -24,7 +24,7 @@ PAGE: Final = 500
 NOT_THERE: Final = "There is no such folder in Dropbox, or the account may not read it."
 
 
-def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
     """The cursor is Dropbox's own."""
 
     def request(sdk: Any) -> Any:
@@ -40,21 +40,21 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
 
     answer = client.ask(tokens, request)
     entries = [entry for metadata in answer.entries if (entry := _entry(metadata)) is not None]
-    return Level(entries, answer.cursor if answer.has_more else None)
+    return FolderPage(entries, answer.cursor if answer.has_more else None)
 
 
-def _entry(found: Any) -> Entry | None:
+def _entry(found: Any) -> FolderEntry | None:
     """Entry of metadata; None for deleted or unsupported items. Dropbox does not report whether a folder is empty."""
     from dropbox.files import FileMetadata, FolderMetadata
 
     path = str(getattr(found, "path_display", None) or f"/{found.name}").lstrip("/")
     if isinstance(found, FolderMetadata):
-        return Entry(found.id, found.name, is_folder=True, path=path, has_children=True)
+        return FolderEntry(found.id, found.name, is_folder=True, path=path, has_children=True)
     item = files.as_source_item(found) if isinstance(found, FileMetadata) else ""
     if isinstance(item, str):
         return None
     changed = found.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-    return Entry(found.id, found.name, False, path, item.media_type, found.size, changed)  # noqa: FBT003
+    return FolderEntry(found.id, found.name, False, path, item.media_type, found.size, changed)  # noqa: FBT003
 
 
 def add_folders(
@@ -118,14 +118,14 @@ class Dropbox:
     most: int
     choice: Choice = EVERYTHING
 
-    def choosing(self, choice: Choice) -> Dropbox:
+    def with_choice(self, choice: Choice) -> Dropbox:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         pages = listing.list_changes(self.client, tokens, cursor)
         return add_folders(pages, self.client, tokens, self.choice.ids) if self.choice.ids else pages
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_folder(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
@@ -137,5 +137,5 @@ class Dropbox:
     def version(self, tokens: TokenSource, external_id: str) -> str:
         return files.current_version(self.client, tokens, external_id)
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         return files.is_gone(self.client, tokens, external_id)

@@ -20,7 +20,7 @@ from connectors.http.oauth import OAuth, Service
 from connectors.sources.google_drive import INFO, transport
 from connectors.sources.google_drive.client import Drive, iterate_pages
 from retrieval.errors import ItemMissing, Skippable
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class GoogleDrive:
 
         return DriveListing(self._drive(tokens)).pages(cursor)
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         from connectors.sources.google_drive import files
 
         return files.list_folder(self._drive(tokens), parent, cursor)
@@ -180,7 +180,7 @@ class GoogleDrive:
 
         return files.fetch_content(self._drive(tokens), item.external_id, to, self._settings.max_file_bytes)
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         from connectors.sources.google_drive.transport import NotFound
 
         try:

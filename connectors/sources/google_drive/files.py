@@ -12,7 +12,7 @@ from connectors.sources.google_drive import transport
 from connectors.sources.google_drive.client import Drive, iterate_pages
 from connectors.sources.google_drive.transport import TooLarge, Unsupported
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import Entry, Level, RawContent, SourceItem
+from retrieval.ports import FolderEntry, FolderPage, RawContent, SourceItem
 
 GOOGLES: Final = "application/vnd.google-apps."
 FOLDER: Final = GOOGLES + "folder"
@@ -258,7 +258,7 @@ _TOP: Final[Mapping[str, str]] = {
 }
 
 
-def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> Level:
+def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> FolderPage:
     """The cursor at the top: what is listed, and the vendor's page of it."""
     shared = drive.shared_drives()
     if parent is not None:
@@ -267,17 +267,20 @@ def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> Level:
     drives = (
         []
         if cursor
-        else [Entry(drive_id, name, is_folder=True, path=name, has_children=True) for drive_id, name in shared.items()]
+        else [
+            FolderEntry(drive_id, name, is_folder=True, path=name, has_children=True)
+            for drive_id, name in shared.items()
+        ]
     )
     answer = drive.files(_TOP[kind], "", page or None)
     entries = [*drives, *_entries(drive, shared, answer["files"])]
     following = answer.get("nextPageToken")
     if following or kind == MINE:
-        return Level(entries, f"{kind} {following}" if following else f"{SHARED} ")
-    return Level(entries)
+        return FolderPage(entries, f"{kind} {following}" if following else f"{SHARED} ")
+    return FolderPage(entries)
 
 
-def _listed_folder(drive: Drive, shared: Mapping[str, str], parent: str, cursor: str | None) -> Level:
+def _listed_folder(drive: Drive, shared: Mapping[str, str], parent: str, cursor: str | None) -> FolderPage:
     quoted = parent.replace("\\", "\\\\").replace("'", "\\'")
     log = parent if parent in shared else str(drive.file(parent, "id,driveId").get("driveId") or "")
     try:
@@ -286,10 +289,10 @@ def _listed_folder(drive: Drive, shared: Mapping[str, str], parent: str, cursor:
         )
     except (transport.CursorExpired, transport.Forbidden) as error:
         raise Skippable(NOT_THERE) from error
-    return Level(_entries(drive, shared, answer["files"]), answer.get("nextPageToken"))
+    return FolderPage(_entries(drive, shared, answer["files"]), answer.get("nextPageToken"))
 
 
-def _entries(drive: Drive, shared: Mapping[str, str], files: list[Mapping[str, Any]]) -> list[Entry]:
+def _entries(drive: Drive, shared: Mapping[str, str], files: list[Mapping[str, Any]]) -> list[FolderEntry]:
     folders = Folders(drive, shared)
     return [_entry(file, folders) for file in files if _is_shown(file)]
 
@@ -298,12 +301,12 @@ def _is_shown(file: Mapping[str, Any]) -> bool:
     return file["mimeType"] == FOLDER or (file["mimeType"] != SHORTCUT and not skip_reason(file))
 
 
-def _entry(file: Mapping[str, Any], folders: Folders) -> Entry:
+def _entry(file: Mapping[str, Any], folders: Folders) -> FolderEntry:
     """Entry of a file. Google Drive does not report whether a folder is empty."""
     is_folder = file["mimeType"] == FOLDER
     path, above = folders.place(file)
     size = str(file.get("size") or "")
-    return Entry(
+    return FolderEntry(
         file["id"],
         file["name"],
         is_folder=is_folder,

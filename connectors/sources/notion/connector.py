@@ -25,7 +25,7 @@ from connectors.sources.notion.listing import NotionCursor, NotionListing
 from connectors.sources.notion.pages import Paths, join_path
 from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
 from retrieval.errors import Fatal, ItemMissing, Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
 
@@ -35,7 +35,7 @@ _ID = re.compile("[0-9a-fA-F-]{32,36}")
 Ask = Callable[[Request], Answer]
 
 
-def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None) -> Level:
+def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None) -> FolderPage:
     """The cursor: Notion's own; of a database the number of the source, too."""
     if parent is not None and not _ID.fullmatch(parent):
         raise Skippable(NOT_THERE)
@@ -51,11 +51,11 @@ def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None
         raise Skippable(NOT_THERE) from error
 
 
-def _top(ask: Ask, paths: Paths, cursor: str | None) -> Level:
+def _top(ask: Ask, paths: Paths, cursor: str | None) -> FolderPage:
     """Return the items that no other shared item contains, and that no query of a parent lists. Notion's search has no
     levels: a page of it may hold none."""
     answer = ask(lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=cursor))
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FolderEntry] = {}
     for result in answer.get("results") or ():
         if not isinstance(result, Mapping) or pages.is_out(result):
             continue
@@ -67,7 +67,7 @@ def _top(ask: Ask, paths: Paths, cursor: str | None) -> Level:
             is_among_rows or not paths.lies_in(entry_object, ask)
         ):
             entries[str(entry_object["id"])] = _entry(entry_object, ask, paths)
-    return Level(list(entries.values()), _next(answer))
+    return FolderPage(list(entries.values()), _next(answer))
 
 
 def _database(ask: Ask, source: Answer) -> Answer | None:
@@ -78,7 +78,7 @@ def _database(ask: Ask, source: Answer) -> Answer | None:
         return None
 
 
-def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> Level:
+def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> FolderPage:
     page = ask(lambda client, token: client.pages.retrieve(parent, auth=token))
     path, above = paths.place(page, ask)
     above = (*join_path(str(page["id"])), *above)
@@ -90,14 +90,14 @@ def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> Level:
         for result in answer.get("results") or ()
         if isinstance(result, Mapping) and (entry := _file_entry(result, str(page["id"]), path, above)) is not None
     ]
-    return Level(entries, _next(answer))
+    return FolderPage(entries, _next(answer))
 
 
-def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> Level:
+def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> FolderPage:
     sources = [str(data_source["id"]) for data_source in database.get("data_sources") or ()]
     number, at = json.loads(cursor) if cursor else (0, None)
     if number >= len(sources):
-        return Level([])
+        return FolderPage([])
     answer = ask(
         lambda client, token: client.data_sources.query(sources[number], auth=token, page_size=PAGE, start_cursor=at)
     )
@@ -109,13 +109,13 @@ def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> Level
     entries = [_entry(data_source, ask, paths) for data_source in rows if data_source.get("object") == "page"]
     following = _next(answer)
     next_cursor = [number, following] if following else [number + 1, None]
-    return Level(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
+    return FolderPage(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
 
 
-def _entry(thing: Answer, ask: Ask, paths: Paths) -> Entry:
+def _entry(thing: Answer, ask: Ask, paths: Paths) -> FolderEntry:
     is_folder = thing.get("object") != "page"
     path, above = paths.place(thing, ask)
-    return Entry(
+    return FolderEntry(
         str(thing["id"]),
         pages.page_title(thing),
         is_folder=is_folder,
@@ -127,7 +127,7 @@ def _entry(thing: Answer, ask: Ask, paths: Paths) -> Entry:
     )
 
 
-def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> Entry | None:
+def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> FolderEntry | None:
     """A page, a database or a file among the blocks of a page; None for text."""
     its, kind, changed = str(block.get("id")), block.get("type"), block.get("last_edited_time")
     if kind in {"child_page", "child_database"}:
@@ -135,12 +135,21 @@ def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[
         is_folder = kind == "child_database"
         media = "" if is_folder else pages.MEDIA_TYPE
         location = (*join_path(its), *above)
-        return Entry(its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location)
+        return FolderEntry(
+            its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location
+        )
     item = blocks.named_file(block, page_id)
     if item is None:
         return None
-    return Entry(item[0], item[1], is_folder=False, path=f"{path}/{item[1]}", media_type=item[2], modified_at=changed,
-                 above=above)  # fmt: skip
+    return FolderEntry(
+        item[0],
+        item[1],
+        is_folder=False,
+        path=f"{path}/{item[1]}",
+        media_type=item[2],
+        modified_at=changed,
+        above=above,
+    )
 
 
 def _next(answer: Answer) -> str | None:
@@ -224,7 +233,7 @@ class Notion:
     choice: Choice = EVERYTHING
     people: dict[str, SourceAccess] = field(default_factory=dict)
 
-    def choosing(self, choice: Choice) -> Notion:
+    def with_choice(self, choice: Choice) -> Notion:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -233,7 +242,7 @@ class Notion:
             lambda request: self.wire.ask(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
         ).pages(NotionCursor.of(cursor))
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_children(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)
@@ -275,7 +284,7 @@ class Notion:
             raise Skippable(CLOSED) from error
         return self._written(page, rows, content, self.paths.of(page, ask), to)
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         """Tell whether a page is deleted. A page that Notion does not let us read may still exist.
 
         Files of an unchanged page exist: no request is needed. Those of a page outside of the selection count as

@@ -18,7 +18,7 @@ from connectors.http.retries import RateLimited, ServicePolicy, TransientError
 from connectors.sources.objects.location import Location, open_location, parse_location
 from connectors.sources.objects.storage import UNKNOWN, Batch, Storage, StoredObject
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, Tokens, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceItem, Tokens, TokenSource
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ class Objects:
             if batch.last is None:
                 return
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         """List a folder; ids of folders are their paths."""
         location, storage = self._open(tokens)
         folder = f"{location.prefix}{parent.strip('/')}/" if parent else location.prefix
         batch = _ask(tokens, lambda: storage.list_folder(folder, cursor or ""))
         if parent and not cursor and not batch.objects:
             raise Skippable("There is no such folder.")
-        return Level([_entry(location, stored) for stored in batch.objects], batch.last)
+        return FolderPage([_entry(location, stored) for stored in batch.objects], batch.last)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         location, storage = self._open(tokens)
@@ -99,7 +99,7 @@ class Objects:
             raise Skippable("The connection names another storage than the one that this file is from.")
         return _ask(tokens, lambda: _save(location, storage, key, to, self.settings.max_file_bytes))
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         location, storage = self._open(tokens)
         key = _key(location, external_id)
         return key is None or _ask(tokens, lambda: storage.find(key)) is None
@@ -192,14 +192,23 @@ def _item(location: Location, stored: StoredObject) -> SourceItem:
     return SourceItem(url, name, stored.media_type, stored.version, properties=properties, above=above)
 
 
-def _entry(location: Location, stored: StoredObject) -> Entry:
+def _entry(location: Location, stored: StoredObject) -> FolderEntry:
     path = _readable(stored.key.removeprefix(location.prefix).rstrip("/"))
     name = path.rpartition("/")[2]
     if stored.key.endswith("/"):
-        return Entry(path, name, is_folder=True, path=path, has_children=True)
+        return FolderEntry(path, name, is_folder=True, path=path, has_children=True)
     item = _item(location, stored)
     modified_at = stored.modified_at or None
-    return Entry(item.external_id, item.name, False, path, item.media_type, stored.size, modified_at, above=item.above)  # noqa: FBT003
+    return FolderEntry(
+        item.external_id,
+        item.name,
+        is_folder=False,
+        path=path,
+        media_type=item.media_type,
+        size=stored.size,
+        modified_at=modified_at,
+        above=item.above,
+    )
 
 
 def _key(location: Location, external_id: str) -> str | None:

@@ -12,7 +12,7 @@ from connectors.microsoft_graph import auth, changes, items, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive import INFO
-from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
 
@@ -39,7 +39,7 @@ class OneDrive:
     homes: dict[str, changes.Homes] = field(default_factory=dict)
     """By connection: where the items of its newest page belong."""
 
-    def choosing(self, choice: Choice) -> OneDrive:
+    def with_choice(self, choice: Choice) -> OneDrive:
         return replace(self, choice=choice, homes={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -47,7 +47,7 @@ class OneDrive:
         homes = self.homes[tokens.connection_id] = {}
         return changes.list_changes(self.graph, tokens, MINE, cursor, self.choice, homes)
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return items.list_folder(self.graph, tokens, MINE, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
@@ -62,5 +62,5 @@ class OneDrive:
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetch_item(here, MINE, item.external_id, to))
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         return changes.is_gone(self.graph, tokens, MINE, external_id)

@@ -15,21 +15,25 @@ from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint import INFO, sites
 from connectors.sources.sharepoint.sites import Libraries, Sites, path_of
 from retrieval.errors import Skippable
-from retrieval.ports import Entry, Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
+from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
 
 
-def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
     """The parent: nothing, a site's id (with commas), a library's drive, or an item as documents are called."""
     sites = Sites(graph, tokens)
     if parent is None:
-        return Level([_place(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.all_followed()])
+        return FolderPage(
+            [_place(str(site["id"]), str(site.get("webUrl") or ""), site) for site in sites.all_followed()]
+        )
     if "," in parent:
         libraries = sites.libraries(parent)
         if libraries is None:
             raise Skippable(items.NOT_THERE)
-        return Level([_place(str(site["id"]), str(site.get("webUrl") or ""), site, (parent,)) for site in libraries])
+        return FolderPage(
+            [_place(str(site["id"]), str(site.get("webUrl") or ""), site, (parent,)) for site in libraries]
+        )
     drive_id, _, item = parent.partition("/")
     library = sites.library(drive_id)
     if library is None:
@@ -39,14 +43,14 @@ def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: st
     return replace(level, entries=[_within(site, drive_id, above) for site in level.entries])
 
 
-def _place(its: str, address: str, said: object, above: tuple[str, ...] = ()) -> Entry:
+def _place(its: str, address: str, said: object, above: tuple[str, ...] = ()) -> FolderEntry:
     labels = said if isinstance(said, dict) else {}
     path = path_of(address)
     name = str(labels.get("displayName") or labels.get("name") or path)
-    return Entry(its, name, is_folder=True, path=path, has_children=True, above=above)
+    return FolderEntry(its, name, is_folder=True, path=path, has_children=True, above=above)
 
 
-def _within(one: Entry, drive: str, above: str) -> Entry:
+def _within(one: FolderEntry, drive: str, above: str) -> FolderEntry:
     folders = (*(f"{drive}/{folder}" for folder in one.above), drive)
     return replace(one, id=f"{drive}/{one.id}", path=f"{above}/{one.path}", above=folders)
 
@@ -77,7 +81,7 @@ class SharePoint:
     follows are."""
     _known: dict[str, Libraries] = field(default_factory=dict)
 
-    def choosing(self, choice: Choice) -> SharePoint:
+    def with_choice(self, choice: Choice) -> SharePoint:
         return replace(self, choice=choice, _known={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -88,7 +92,7 @@ class SharePoint:
             state, left_out = sites.begin_listing(state, libraries, chosen), libraries.left_out
         return sites.iter_pages(self.graph, tokens, state, left_out, self.choice)
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_level(self.graph, tokens, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
@@ -105,7 +109,7 @@ class SharePoint:
         properties = {name: value for name, value in raw.properties.items() if name != "path"}
         return replace(raw, properties=properties)  # the path is the listing's, which knows the library's own
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         """Tell whether a file is missing; also True for files in libraries that are not followed, or chosen, now."""
         drive, _, item_id = external_id.partition("/")
         if tokens.connection_id not in self._known:

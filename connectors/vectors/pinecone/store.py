@@ -202,11 +202,11 @@ class PineconeStore:
             cursors.follow(token, brought=bool(page_ids) and page_ids[-1] != latest)
             latest = page_ids[-1] if page_ids else latest
 
-    def misfits(self, _scope: Scope) -> Iterator[str]:
+    def list_misfits(self, _scope: Scope) -> Iterator[str]:
         """An index takes none."""
         return iter(())
 
-    def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
+    def list_unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those that the index does not list yet: it shows what was written after a while."""
         prefixes = list({vector_prefix_of(vector_id) for vector_id in ids})
         visible_ids = {

@@ -37,13 +37,13 @@ class Builtin:
         self._client = client
         self._robots = robots
 
-    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:
         """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
         applies."""
         delay = self._robots.delay(url) if self._robots else 0.0
         cookies = CookieJar() if options.cookies is None else options.cookies
-        request = FetchRequest(condition_headers(known), delay=delay, check=options.check, cookies=cookies)
-        version_url = version_address(known, url) if known else ""
+        request = FetchRequest(condition_headers(known_version), delay=delay, check=options.check, cookies=cookies)
+        version_url = version_address(known_version, url) if known_version else ""
         answer = self._get(url, to, request, version_url)
         leads = set[str]()
         while (lead := find_lead(answer, to)) and lead not in leads and len(leads) < MAX_LEADS:
@@ -55,7 +55,7 @@ class Builtin:
                 lead_file.unlink(missing_ok=True)
                 break
             lead_file.replace(to)
-        raw = make_content(answer, url, options, to, known=known)
+        raw = make_content(answer, url, options, to, known=known_version)
         robots_tag = answer.headers.get("x-robots-tag", "")
         return (
             replace(raw, robots=html.read_robots(robots_tag, self._client.user_agent.partition("/")[0]))

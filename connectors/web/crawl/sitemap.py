@@ -227,7 +227,7 @@ class Sitemap:
         if not rules.by_robots(item.external_id):
             raise Skippable(ROBOTS)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
-        return self._scraper.fetch(item.external_id, options, to, known=item.version)
+        return self._scraper.fetch(item.external_id, options, to, known_version=item.version)
 
     def iter_pages(self, start: str, rules: Rules) -> Iterator[str]:
         """Yield the addresses of pages; "" for a sitemap that exists and cannot be read."""
@@ -308,4 +308,4 @@ class UrlList:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """The page as it is now; None if it is still the item's version."""
-        return self._scraper.fetch(item.external_id, ScrapeOptions.of(request.config), to, known=item.version)
+        return self._scraper.fetch(item.external_id, ScrapeOptions.of(request.config), to, known_version=item.version)

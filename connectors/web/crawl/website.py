@@ -51,7 +51,7 @@ class PreviousVersions:
     def fetch(self, scraper: Scraper, url: str, options: ScrapeOptions, to: Path) -> tuple[RawContent | None, bool]:
         """The page, and whether it is the stored one: its links are read, whatever has changed."""
         stored = self._find(url)
-        raw = scraper.fetch(url, options, to, known=stored.version if stored else "")
+        raw = scraper.fetch(url, options, to, known_version=stored.version if stored else "")
         if raw is not None or stored is None:
             return raw, False
         try:
@@ -150,7 +150,7 @@ class Website:
         rules = Rules.of(request.config, self._robots)
         rules.widen(item.external_id)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
-        return self._scraper.fetch(item.external_id, options, to, known=item.version)
+        return self._scraper.fetch(item.external_id, options, to, known_version=item.version)
 
 
 @dataclass(frozen=True, slots=True)

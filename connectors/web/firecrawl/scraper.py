@@ -38,7 +38,7 @@ class Firecrawl:
         self.client = client
         self.close = client.service.close
 
-    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known_version: str = "") -> RawContent | None:  # noqa: ARG002
         """See the port."""
         service = self.client.service
         address = require_allowed(url, service.guard, options)

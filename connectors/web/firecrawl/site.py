@@ -108,7 +108,7 @@ class FirecrawlSite:
         rules = Rules.of(request.config, robots_files.shared_robots() if self._options.fetch_robots else None)
         rules.widen(item.external_id)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
-        return self._scraper.fetch(item.external_id, options, to, known=item.version)
+        return self._scraper.fetch(item.external_id, options, to, known_version=item.version)
 
     def _started(self, request: DiscoveryRequest) -> CrawlCursor:
         config, options = request.config, ScrapeOptions.of(request.config)

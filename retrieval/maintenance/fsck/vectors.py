@@ -48,10 +48,10 @@ def find_unfit(instance: Instance, place: Place) -> Iterator[Finding]:
     """Yield vectors of visible chunks with other dimensions; StepError if the store refuses the namespace's vectors."""
     store = instance.stores(place.scope.namespace).vectors
     store.check()
-    if not (misfits := set(store.misfits(place.scope))):
+    if not (misfits := set(store.list_misfits(place.scope))):
         return
     expected, excused = _expected(instance, place)
-    misfits &= set(instance.stores(place.scope.namespace).vectors.misfits(place.scope))
+    misfits &= set(instance.stores(place.scope.namespace).vectors.list_misfits(place.scope))
     yield from (
         _make_finding("WRONG_VECTOR", place, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
         for vector_id in sorted(misfits & expected)

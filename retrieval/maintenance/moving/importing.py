@@ -356,7 +356,7 @@ class _Import(TableImporter):
 
     def _read_back(self, store: VectorStore, scope: Scope, written: list[str]) -> None:
         deadline = time.monotonic() + _READ_BACK_SECONDS
-        while written := store.unsettled(scope, written) if written else []:
+        while written := store.list_unsettled(scope, written) if written else []:
             if time.monotonic() > deadline:
                 raise Retryable("The vector store accepted the vectors, but they cannot be read back.")
             time.sleep(0.5)

@@ -13,7 +13,7 @@ from bench import languages
 from connectors.embedders import e5, local
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import E5, e5_path, read_e5_file, tokenizer_for
-from retrieval.ports import Raised
+from retrieval.ports import UncalibratedEmbedder
 
 pytestmark = [
     pytest.mark.service,
@@ -83,9 +83,9 @@ def test_the_right_text_is_first_in_each_language(model, language):
 
 
 def test_the_model_says_where_its_cosines_begin(model, tmp_path):
-    assert isinstance(model, Raised)
-    assert model.unrelated == 0.7
-    assert not isinstance(local.MiniLM(tmp_path), Raised)
+    assert isinstance(model, UncalibratedEmbedder)
+    assert model.unrelated_cosine == 0.7
+    assert not isinstance(local.MiniLM(tmp_path), UncalibratedEmbedder)
 
 
 def test_changed_weights_are_refused(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from connectors.rerankers import cohere, endpoint, jina, local
 from retrieval.errors import Fatal, Retryable
-from retrieval.ports import Adding
+from retrieval.ports import AdditiveReranker
 from retrieval.search import reranking
 from retrieval.search.queries import Hit
 from retrieval.search.search import Query
@@ -94,7 +94,7 @@ def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
     texts = [f"text {number}" + (" open the cover" if number == 137 else "") for number in range(150)]
     scores = reranker.rerank(QUERY, texts, seconds=20)
     assert len(scores) == 150
-    assert isinstance(reranker, Adding) == isinstance(reranker, local.LateInteraction)
+    assert isinstance(reranker, AdditiveReranker) == isinstance(reranker, local.LateInteraction)
     assert max(range(150), key=lambda at: scores[at]) == 137
 
 

@@ -159,7 +159,7 @@ def test_a_folder_is_browsed_and_a_removal_is_seen(container, tmp_path):
     item = listed(container)[0]["plans/a.txt"]
     assert [entry.id for entry in connector.browse(tokens, "plans", None).entries] == [item.external_id]
     container.send("DELETE", "/files/plans/a.txt")
-    assert connector.gone(tokens, item.external_id)
+    assert connector.is_deleted(tokens, item.external_id)
     with pytest.raises(Skippable):
         fetched(container, item, tmp_path)
 
@@ -169,7 +169,7 @@ def test_a_refusal_is_no_empty_listing(container):
     item = listed(container)[0]["a.txt"]
     container.config["credentials"] = {"accountKey": base64.b64encode(b"wrong").decode()}
     connector, tokens = opened(container)
-    for request in (lambda: listed(container), lambda: connector.gone(tokens, item.external_id)):
+    for request in (lambda: listed(container), lambda: connector.is_deleted(tokens, item.external_id)):
         with pytest.raises(Fatal, match=r"does not accept|may not list"):
             request()
     container.config |= {"credentials": {"accountKey": KEY}, "url": f"azure://{ACCOUNT}/nowhere"}

@@ -65,7 +65,7 @@ def test_of_a_folder_in_the_trash_everything_below_is_gone(account, connector, t
     after, page = listed(connector, tokens, last.cursor)
     assert page.whole
     assert set(after) == {kept}
-    assert [connector.gone(tokens, one) for one in (*below, kept)] == [True, True, False]
+    assert [connector.is_deleted(tokens, one) for one in (*below, kept)] == [True, True, False]
 
 
 def test_a_folder_that_comes_back_brings_its_files_without_a_listing_of_everything(account, connector, tokens):
@@ -189,7 +189,7 @@ def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, 
         cursor = page.cursor
         have |= {its: item for its, item in seen.items() if not item.deleted}
         left = {its for its, item in seen.items() if item.deleted}
-        left |= {its for its in have if page.whole and its not in seen and connector.gone(tokens, its)}
+        left |= {its for its in have if page.whole and its not in seen and connector.is_deleted(tokens, its)}
         have = {its: item for its, item in have.items() if its not in left}
         there = {node.id: node for node in account.nodes.values() if node.kind == "file" and not node.is_gone}
         assert {its: item.properties["path"] for its, item in have.items()} == {
@@ -333,7 +333,7 @@ def test_an_app_without_the_scope_is_told_so(account, connector, tokens):
     with pytest.raises(Fatal, match="scope"):
         listed(connector, tokens)
     with pytest.raises(Fatal, match="scope"):
-        connector.gone(tokens, one)
+        connector.is_deleted(tokens, one)
 
 
 def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):

@@ -200,8 +200,8 @@ def test_what_was_deleted_is_said_or_known_to_be_gone(account, connector, tokens
     after, page = listed(connector, tokens, last.cursor)
     said = deleted in after and after[deleted].deleted
     assert said or (page.whole and deleted not in after)
-    assert connector.gone(tokens, deleted)
-    assert not connector.gone(tokens, kept)
+    assert connector.is_deleted(tokens, deleted)
+    assert not connector.is_deleted(tokens, kept)
 
 
 def test_a_cursor_that_is_too_old_starts_a_whole_listing(account, connector, tokens):
@@ -229,7 +229,7 @@ def test_an_empty_listing_is_not_believed(account, connector, tokens):
     account.lose()
     after, _ = listed(connector, tokens, last.cursor)
     assert not any(item.deleted for item in after.values())
-    assert not any(connector.gone(tokens, one) for one in ids)
+    assert not any(connector.is_deleted(tokens, one) for one in ids)
 
 
 def test_an_item_that_vanished_after_it_was_listed_is_left_out_alone(account, connector, tokens, tmp_path):

@@ -40,10 +40,10 @@ class Tokens:
     def token(self):
         return self._token
 
-    def renewed(self, refused):
+    def renew(self, refused):
         return refused
 
-    def ended(self, reason, _refused):
+    def end_authorization(self, reason, _refused):
         self.failed = reason
         return Fatal(reason)
 
@@ -236,7 +236,7 @@ def test_an_answer_that_is_too_large_fails_its_item_or_listing_and_is_not_tried_
     with pytest.raises(Skippable, match="split it") as refused:
         connector.fetch(tokens, issue, tmp_path / "a")
     assert "larger than 0.1 MiB" in str(refused.value)
-    assert not connector.gone(tokens, issue.external_id)
+    assert not connector.is_deleted(tokens, issue.external_id)
     with pytest.raises(Fatal, match=r'exclude.*"issues"'):
         list(connector.iter_changes(tokens, None))
     assert len(hub.requests) == 3
@@ -262,12 +262,12 @@ def test_a_list_that_is_left_out_is_not_asked_for(hub):
     connector, tokens = opened(hub)
     for choice in (Choice(exclude=({"id": "files"},)), Choice(include=({"id": "issues"},))):
         hub.requests.clear()
-        chosen = connector.choosing(choice)
+        chosen = connector.with_choice(choice)
         items = {item.external_id for page in chosen.iter_changes(tokens, None) for item in page.items}
         assert len(items) == 5
         assert not [request for request in hub.requests if "trees" in request]
-        assert chosen.gone(tokens, f"{SITE}/blob/HEAD/README.md")
-    by_path = connector.choosing(Choice(include=({"path": "docs/**"}, {"id": "issues"})))
+        assert chosen.is_deleted(tokens, f"{SITE}/blob/HEAD/README.md")
+    by_path = connector.with_choice(Choice(include=({"path": "docs/**"}, {"id": "issues"})))
     assert len([item for page in by_path.iter_changes(tokens, None) for item in page.items]) == 7
 
 

@@ -121,13 +121,13 @@ def test_a_deleted_item_is_confirmed_and_half_a_listing_removes_nothing(account,
     after, last = listed(account)
     assert (set(of_items(account, after)), last.whole) == (set(keys[:4]), True)
     connector, tokens = opened(account)
-    assert [connector.gone(tokens, account.locate(key)) for key in (keys[4], keys[0])] == [True, False]
+    assert [connector.is_deleted(tokens, account.locate(key)) for key in (keys[4], keys[0])] == [True, False]
     with pytest.raises(Skippable):
         connector.fetch(tokens, before[account.locate(keys[4])], tmp_path / "x")
     if account.connector in {"WORDPRESS", "ZENDESK", "JIRA", "CONFLUENCE"}:
         account.fault = lambda _request: lambda handler: handler.reply(200, {"error": "maintenance"}) or True
         with pytest.raises(Retryable):
-            connector.gone(tokens, account.locate(keys[0]))
+            connector.is_deleted(tokens, account.locate(keys[0]))
     account.page, requests = 2, []
 
     def fault(request):
@@ -160,7 +160,7 @@ def test_a_retired_endpoint_deletes_nothing_and_names_the_reason(account, tmp_pa
 
     def read(item):
         if name == "exists":
-            connector.gone(tokens, item.external_id)
+            connector.is_deleted(tokens, item.external_id)
         else:
             connector.fetch(tokens, item, tmp_path / "x")
 
@@ -169,7 +169,7 @@ def test_a_retired_endpoint_deletes_nothing_and_names_the_reason(account, tmp_pa
             read(item)
     account.fault = lambda _request: None
     connector.answers.forget(tokens.connection_id)
-    assert connector.gone(tokens, deleted.external_id)
+    assert connector.is_deleted(tokens, deleted.external_id)
     assert connector.fetch(tokens, kept, tmp_path / "x")
 
 
@@ -204,7 +204,11 @@ def test_blog_posts_of_confluence_cloud_are_read_and_confirmed_as_pages_are(tmp_
         text = connector.fetch(tokens, items[account.locate(post)], tmp_path / "post").path.read_text()
         assert "text of 1" in text
         account.delete(deleted)
-        assert [connector.gone(tokens, account.locate(key)) for key in (page, post, deleted)] == [False, False, True]
+        assert [connector.is_deleted(tokens, account.locate(key)) for key in (page, post, deleted)] == [
+            False,
+            False,
+            True,
+        ]
 
 
 def test_a_page_that_moved_to_another_space_is_gone():
@@ -213,7 +217,7 @@ def test_a_page_that_moved_to_another_space_is_gone():
         describe = account._describe
         account._describe = lambda key: describe(key) | {"space": {"id": 78, "key": "OTHER"}}
         connector, tokens = opened(account)
-        assert connector.gone(tokens, account.locate(key))
+        assert connector.is_deleted(tokens, account.locate(key))
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
     after, _, page = listed(connector, tokens, last.cursor)
     assert set(after) == {kept}
     assert page.whole
-    assert connector.gone(tokens, below)
+    assert connector.is_deleted(tokens, below)
 
 
 def test_a_file_deleted_while_everything_is_listed_is_told(account, connector, tokens):
@@ -142,7 +142,7 @@ def test_a_vendor_that_says_everything_was_deleted_is_asked_for_each_file(accoun
 def test_a_file_of_a_shared_folder_that_was_left_is_gone(account, connector, tokens):
     one = account.put("shared/one.txt", "x")
     account.files[one]["kind"] |= {"path_lower": None, "path_display": None}
-    assert connector.gone(tokens, one)
+    assert connector.is_deleted(tokens, one)
 
 
 # Content
@@ -231,7 +231,7 @@ def test_the_folders_of_the_team_are_seen_beside_a_members_own(account, connecto
     items, _, last = listed(connector, tokens)
     assert set(items) == {own, shared}
     assert connector.fetch(tokens, items[shared], tmp_path / "raw").path.read_text() == "ours"
-    assert not connector.gone(tokens, shared)
+    assert not connector.is_deleted(tokens, shared)
     account.delete(shared)
     after, _, _ = listed(connector, tokens, last.cursor)
     assert after[shared].deleted
@@ -322,7 +322,7 @@ def test_an_answer_that_makes_no_sense_is_not_believed(answer, account, connecto
     failing(account, "/2/files/", answer)
     for ask in (
         lambda: listed(connector, tokens, last.cursor),
-        lambda: connector.gone(tokens, one),
+        lambda: connector.is_deleted(tokens, one),
         lambda: connector.fetch(tokens, items[one], tmp_path / "raw"),
     ):
         with pytest.raises(Retryable) as raised:

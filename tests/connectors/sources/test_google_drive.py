@@ -268,7 +268,7 @@ def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, conne
     after, _, page = listed(page.cursor)
     assert set(after) == {kept}
     assert page.whole
-    assert connector.gone(tokens, inside)
+    assert connector.is_deleted(tokens, inside)
 
 
 # Changes
@@ -319,7 +319,7 @@ def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
     account.purge(one)
     after, _, _ = listed(page.cursor)
     assert after[one].deleted
-    assert connector.gone(tokens, one)
+    assert connector.is_deleted(tokens, one)
 
 
 def test_everything_is_listed_again_after_a_week(account, listed, monkeypatch):
@@ -489,7 +489,7 @@ def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account
     after, _, page = listed(page.cursor)
     assert set(after) == {mine}
     assert page.whole
-    assert connector.gone(tokens, one)
+    assert connector.is_deleted(tokens, one)
 
 
 @pytest.fixture

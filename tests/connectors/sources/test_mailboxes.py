@@ -101,13 +101,13 @@ def test_new_and_removed_mails_and_folders_are_seen(mailbox, tmp_path):
     assert names(after) == ["kept", "new"]
     assert {item.version for item in after.values()} > {by_name["kept"].version}
     connector, tokens = opened(mailbox)
-    gone = {name: connector.gone(tokens, item.external_id) for name, item in by_name.items()}
+    gone = {name: connector.is_deleted(tokens, item.external_id) for name, item in by_name.items()}
     assert gone == {"kept": False, "removed": True, "with its folder": True}
     with pytest.raises(Skippable):
         fetched(mailbox, by_name["removed"], tmp_path)
     mailbox.session.create("Old")
     mailbox.put("another", folder="Old")
-    assert connector.gone(tokens, by_name["with its folder"].external_id)  # another UIDVALIDITY, the same UID
+    assert connector.is_deleted(tokens, by_name["with its folder"].external_id)  # another UIDVALIDITY, the same UID
 
 
 def test_a_listing_goes_on_behind_any_page_in_another_process(mailbox, monkeypatch):

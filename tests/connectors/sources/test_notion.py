@@ -173,9 +173,9 @@ def test_what_is_gone(account, connector, tokens):
     here, binned, unshared = account.add("here"), account.add("binned"), account.add("unshared")
     account.delete(binned)
     account.things[unshared].is_shared = False
-    assert [connector.gone(tokens, one) for one in (here, binned, unshared)] == [False, True, True]
+    assert [connector.is_deleted(tokens, one) for one in (here, binned, unshared)] == [False, True, True]
     account.refuses[f"/v1/pages/{here}"] = (403, "restricted_resource")
-    assert not connector.gone(tokens, here)
+    assert not connector.is_deleted(tokens, here)
 
 
 def test_an_integration_that_may_not_read_is_told_so(account, listed):

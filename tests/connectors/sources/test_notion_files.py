@@ -98,14 +98,14 @@ def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connec
     items, _, last = listed(last.cursor)
     assert f"{top}/{kept}" in items
     assert f"{top}/{gone}" not in items
-    assert connector.gone(tokens, f"{top}/{gone}")
+    assert connector.is_deleted(tokens, f"{top}/{gone}")
     account.requests.clear()
-    assert not connector.gone(tokens, f"{other}/{there}")
+    assert not connector.is_deleted(tokens, f"{other}/{there}")
     assert account.requests == [], "its page has not changed"
     account.delete(other)
     stranger = registry.make_connector("NOTION", APP, account.settings)
-    assert stranger.gone(tokens, f"{other}/{there}")
-    assert not stranger.gone(tokens, f"{top}/{kept}")
+    assert stranger.is_deleted(tokens, f"{other}/{there}")
+    assert not stranger.is_deleted(tokens, f"{top}/{kept}")
 
 
 def test_a_retired_endpoint_of_blocks_is_no_deletion_of_a_file(account, connector, tokens):
@@ -117,9 +117,9 @@ def test_a_retired_endpoint_of_blocks_is_no_deletion_of_a_file(account, connecto
     account.fault = retired.retire(account, blocks)
     for block in (kept, deleted):
         with pytest.raises(Fatal, match="no longer answers for items"):
-            connector.gone(tokens, f"{top}/{block}")
+            connector.is_deleted(tokens, f"{top}/{block}")
     account.fault = lambda _request: None
-    assert [connector.gone(tokens, f"{top}/{block}") for block in (kept, deleted)] == [False, True]
+    assert [connector.is_deleted(tokens, f"{top}/{block}") for block in (kept, deleted)] == [False, True]
 
 
 def test_pages_are_looked_into_once_until_they_change_and_each_week(account, listed, monkeypatch):

@@ -214,7 +214,7 @@ def test_a_folder_behind_a_link_and_names_that_are_no_utf8_are_read(tmp_path):
     assert item.external_id.endswith("/link/M%FCll/caf%E9.txt")
     assert fetched(storage, item, tmp_path).path.read_text() == "badgers"
     connector, tokens = opened(storage)
-    assert not connector.gone(tokens, item.external_id)
+    assert not connector.is_deleted(tokens, item.external_id)
     (entry,) = connector.browse(tokens, None, None).entries
     assert entry.id.isprintable()
 
@@ -250,9 +250,9 @@ def test_changes_additions_and_removals_are_seen(storage, tmp_path):
     assert after["kept.txt"].version == before["kept.txt"].version
     assert after["changed.txt"].version != before["changed.txt"].version
     connector, tokens = opened(storage)
-    assert connector.gone(tokens, before["removed.txt"].external_id)
-    assert not connector.gone(tokens, before["kept.txt"].external_id)
-    assert connector.gone(tokens, "s3://elsewhere/kept.txt")
+    assert connector.is_deleted(tokens, before["removed.txt"].external_id)
+    assert not connector.is_deleted(tokens, before["kept.txt"].external_id)
+    assert connector.is_deleted(tokens, "s3://elsewhere/kept.txt")
     with pytest.raises(Skippable):
         fetched(storage, before["removed.txt"], tmp_path)
 
@@ -272,7 +272,7 @@ def test_a_file_that_moves_is_a_removal_and_an_addition(storage):
     after, page = listed(storage, last.cursor)
     assert (list(after), page.whole) == (["there/plan.txt"], True)
     connector, tokens = opened(storage)
-    assert connector.gone(tokens, before["here/plan.txt"].external_id)
+    assert connector.is_deleted(tokens, before["here/plan.txt"].external_id)
 
 
 @pytest.mark.slow
@@ -501,7 +501,7 @@ def test_a_server_of_ftp_without_mlsd_is_read_by_its_lists(tmp_path, quick):
         assert after.keys() == before.keys() - {"a [b]/c/deep.txt"}
         assert after["top.txt"].version != before["top.txt"].version
         connector, tokens = opened(storage)
-        assert {path: connector.gone(tokens, item.external_id) for path, item in before.items()} == {
+        assert {path: connector.is_deleted(tokens, item.external_id) for path, item in before.items()} == {
             "a [b]/ü é#%;=.txt": False,
             "a [b]/c/deep.txt": True,
             "top.txt": False,
@@ -517,7 +517,7 @@ def test_a_folder_that_ftp_refuses_ends_the_listing(tmp_path, quick, commands):
             listed(storage)
         connector, tokens = opened(storage)
         with pytest.raises(Fatal, match="may not be read"):
-            connector.gone(tokens, f"ftp://127.0.0.1:{server.port}/files/a/b.txt")
+            connector.is_deleted(tokens, f"ftp://127.0.0.1:{server.port}/files/a/b.txt")
 
 
 @pytest.mark.parametrize("share", ["sealed", "tree"])
@@ -541,7 +541,7 @@ def test_a_file_of_a_share_in_other_letter_case_is_another(smb):
     smb.put("plan.TXT", "x")
     smb.delete("Plan.txt")
     connector, tokens = opened(smb)
-    assert connector.gone(tokens, item.external_id)
+    assert connector.is_deleted(tokens, item.external_id)
 
 
 def test_a_file_that_ftp_sends_slowly_is_given_up_in_time(tmp_path, quick, monkeypatch):
@@ -576,9 +576,9 @@ def test_google_is_read_by_an_hmac_key(server, quick, tmp_path):
     assert items["a/ü b.txt"].external_id == f"gs://{google.name}/files/a/%C3%BC%20b.txt"
     assert fetched(google, items["a/ü b.txt"], tmp_path).path.read_text() == "Owls hunt at night."
     connector, tokens = opened(google)
-    assert not connector.gone(tokens, items["a/ü b.txt"].external_id)
+    assert not connector.is_deleted(tokens, items["a/ü b.txt"].external_id)
     google.delete("a/%C3%BC%20b.txt")
-    assert connector.gone(tokens, items["a/ü b.txt"].external_id)
+    assert connector.is_deleted(tokens, items["a/ü b.txt"].external_id)
 
 
 def test_a_listing_costs_one_request_for_a_thousand_objects(bucket):

@@ -172,7 +172,7 @@ def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens
     assert kept in items(after)
     assert [page.done for page in after] == [False, True]
     assert after[-1].whole
-    assert connector.gone(tokens, inside)
+    assert connector.is_deleted(tokens, inside)
     assert not pages(connector, tokens, after[-1].cursor)[-1].whole
 
 
@@ -247,7 +247,7 @@ def test_a_file_of_another_drive_is_fetched_there_and_leaves_by_its_entry_here(a
     assert fetched(connector, tokens, item, tmp_path) == "shared words"
     account.delete(shared)
     assert items(pages(connector, tokens, before[-1].cursor))[shared].deleted
-    assert connector.gone(tokens, shared)
+    assert connector.is_deleted(tokens, shared)
 
 
 def test_ever_new_pages_of_the_same_items_are_no_listing(account, connector, tokens, monkeypatch):
@@ -283,9 +283,9 @@ def test_an_answer_without_items_is_no_empty_listing(account, connector, tokens,
 
 def test_out_of_reach_is_gone_and_trouble_is_not(account, connector, tokens):
     one = account.put("one.txt", "x")
-    assert connector.gone(tokens, "no such / item")
+    assert connector.is_deleted(tokens, "no such / item")
     account.fault = lambda _request: faults.status(403)
-    assert connector.gone(tokens, one)
+    assert connector.is_deleted(tokens, one)
     account.fault = lambda _request: faults.status(500)
     with pytest.raises(Retryable):
-        connector.gone(tokens, one)
+        connector.is_deleted(tokens, one)

@@ -36,7 +36,7 @@ def skipped(found):
 def choose(account):
     """A function: the connector with a choice."""
     made = registry.make_connector("SHAREPOINT", APP, account.settings)
-    return lambda *include, exclude=(): made.choosing(Choice(include, tuple(exclude)))
+    return lambda *include, exclude=(): made.with_choice(Choice(include, tuple(exclude)))
 
 
 def test_every_library_of_every_followed_site_is_listed(account, connector, tokens, tmp_path):
@@ -77,8 +77,8 @@ def test_a_file_that_is_moved_to_another_library_is_another_item_there(account, 
     two = account.move_to_library(one, OTHERS)
     after = items(pages(connector, tokens, before[-1].cursor))
     assert {key: item.deleted for key, item in after.items()} == {one: True, two: False}
-    assert connector.gone(tokens, one)
-    assert not connector.gone(tokens, two)
+    assert connector.is_deleted(tokens, one)
+    assert not connector.is_deleted(tokens, two)
 
 
 def test_a_deleted_folder_has_all_libraries_listed_again(account, connector, tokens):
@@ -115,8 +115,8 @@ def test_what_lies_in_a_site_that_is_not_followed_any_more_is_gone(account, conn
     after = pages(connector, tokens, before[-1].cursor)
     assert set(items(after)) == {kept}
     assert after[-1].whole
-    assert connector.gone(tokens, left)
-    assert not connector.gone(tokens, kept)
+    assert connector.is_deleted(tokens, left)
+    assert not connector.is_deleted(tokens, kept)
 
 
 @pytest.mark.parametrize("closed", [OTHER, OTHERS])
@@ -133,7 +133,7 @@ def test_a_site_or_library_that_may_not_be_read_is_left_out_alone_and_keeps_its_
     assert list(skipped(after).values()) == [1]
     again = pages(connector, tokens)
     assert set(items(again)) == {mine}
-    assert not again[-1].whole or not connector.gone(tokens, held)
+    assert not again[-1].whole or not connector.is_deleted(tokens, held)
     account.closed.clear()
     account.change(held, "z")
     assert held in items(pages(connector, tokens, after[-1].cursor))
@@ -176,7 +176,7 @@ def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens
         assert set(items(pages(chosen, tokens))) == {plans}, (include, exclude)
         feeds = {unquote(one).split("/")[3] for one in account.requests if one.endswith("/delta")}
         assert feeds == {account.libraries[f"{OTHER}/Plans"].drive}
-        assert chosen.gone(tokens, account.put("home2.txt", "x")) or include
+        assert chosen.is_deleted(tokens, account.put("home2.txt", "x")) or include
 
 
 def test_another_choice_lists_everything_and_what_is_not_chosen_is_gone(account, connector, tokens, choose):
@@ -187,8 +187,8 @@ def test_another_choice_lists_everything_and_what_is_not_chosen_is_gone(account,
     after = pages(narrower, tokens, before[-1].cursor)
     assert set(items(after)) == {two}
     assert after[-1].whole
-    assert narrower.gone(tokens, one)
-    assert not narrower.gone(tokens, two)
+    assert narrower.is_deleted(tokens, one)
+    assert not narrower.is_deleted(tokens, two)
     assert set(items(pages(connector, tokens, after[-1].cursor))) == {one, two}
 
 
@@ -200,7 +200,7 @@ def test_a_choice_that_leads_nowhere_is_counted_and_takes_nothing_away(account, 
         found = pages(chosen, tokens)
         assert items(found) == {}
         assert skipped(found) == {"chosen site or library that the account does not see": 1}
-        assert not chosen.gone(tokens, one)
+        assert not chosen.is_deleted(tokens, one)
 
 
 def test_an_account_without_sharepoint_is_said(account, connector, tokens):

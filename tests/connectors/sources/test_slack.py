@@ -27,7 +27,7 @@ def slack(monkeypatch):
 def texts(account, tmp_path, choice=None, cursor=None):
     """Text of each listed item by its external id, with the content that the list has or a request fetches."""
     connector, tokens = opened(account)
-    connector = connector.choosing(choice) if choice else connector
+    connector = connector.with_choice(choice) if choice else connector
     read = {}
     for page in connector.iter_changes(tokens, cursor):
         for item in page.items:
@@ -108,9 +108,9 @@ def test_edits_replies_and_deletions_are_in_the_next_listing(slack, tmp_path):
     slack.channels[GENERAL].messages = {thread: slack.channels[GENERAL].messages[thread]}
     slack.channels[GENERAL].replies = {}
     connector, tokens = opened(slack)
-    assert connector.gone(tokens, names["old"])
-    assert not connector.gone(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
-    assert connector.gone(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-17")
+    assert connector.is_deleted(tokens, names["old"])
+    assert not connector.is_deleted(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
+    assert connector.is_deleted(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-17")
 
 
 def test_a_channel_that_is_found_anew_is_listed_and_one_without_the_app_is_counted(slack, tmp_path):
@@ -124,7 +124,7 @@ def test_a_channel_that_is_found_anew_is_listed_and_one_without_the_app_is_count
     assert f"{ARCHIVE}/C0NEW/days/2026-05-17" in items
     assert later.skipped == {"channels without the app, which has to be invited": 2}
     connector, tokens = opened(slack)
-    assert connector.gone(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-16")
+    assert connector.is_deleted(tokens, f"{ARCHIVE}/{ENGINE}/days/2026-05-16")
 
 
 def test_channels_are_chosen_by_a_pattern_and_others_are_not_requested(slack, tmp_path):
@@ -138,7 +138,7 @@ def test_channels_are_chosen_by_a_pattern_and_others_are_not_requested(slack, tm
         assert set(texts(slack, tmp_path, choice)) == {f"{ARCHIVE}/{ENGINE}/days/2026-05-16"}
         assert slack.requests.count("GET /conversations.history") == 1
         connector, tokens = opened(slack)
-        assert connector.choosing(choice).gone(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
+        assert connector.with_choice(choice).is_deleted(tokens, f"{ARCHIVE}/{GENERAL}/days/2026-05-14")
     level = connector.browse(tokens, None, None)
     assert {(entry.id, entry.path) for entry in level.entries} == {(GENERAL, "general"), (ENGINE, "eng-search")}
     (day,) = connector.browse(tokens, ENGINE, None).entries

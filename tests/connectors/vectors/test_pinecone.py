@@ -266,10 +266,10 @@ def test_what_is_not_shown_yet_is_unsettled(index, store):
     index.reads = 3
     store.upsert(SCOPE, vectors(2))
     ids = [one.id for one in vectors(2)]
-    assert store.unsettled(SCOPE, ids) == ids
-    assert store.unsettled(SCOPE, ids) == ids
+    assert store.list_unsettled(SCOPE, ids) == ids
+    assert store.list_unsettled(SCOPE, ids) == ids
     index.settle()
-    assert store.unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
+    assert store.list_unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
 
 
 def filtered(store, where):

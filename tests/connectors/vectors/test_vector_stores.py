@@ -40,10 +40,10 @@ class MemoryStore:
     def ids(self, scope, prefix):
         return iter([one for one in list(self.rows.get(scope, {})) if one.startswith(prefix)])
 
-    def misfits(self, scope):
+    def list_misfits(self, scope):
         return iter([one.id for one in self.rows.get(scope, {}).values() if len(one.values) != DIMENSIONS])
 
-    def unsettled(self, scope, ids):
+    def list_unsettled(self, scope, ids):
         return []
 
     def relabel(self, scope, document_id, ids, labels):
@@ -177,7 +177,7 @@ def test_a_zero_vector_never_scores(place):
     store.upsert(scope, [Vector("zero#1#0", "zero", [0.0] * DIMENSIONS), *some_vectors(1)])
     found = {match.id: match.score for match in store.query(scope, some_vectors(1)[0].values, 5)}
     assert found.get("zero#1#0", 0.0) == 0.0
-    assert store.unsettled(scope, ["doc_1#1#0"]) == []
+    assert store.list_unsettled(scope, ["doc_1#1#0"]) == []
 
 
 def test_dropping_a_scope_leaves_the_others(place):

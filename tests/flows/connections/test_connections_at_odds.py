@@ -276,7 +276,7 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
     for one in lost:
         account.delete(one)
     listing([item(one) for one in kept], whole=True)
-    asked, gone = [], memory.Memory.gone
+    asked, gone = [], memory.Memory.is_deleted
 
     def noted(self, tokens, external_id):
         if len(asked) >= 5:  # two parts, and a kept item before the first one is believed
@@ -284,11 +284,11 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
         asked.append(external_id)
         return gone(self, tokens, external_id)
 
-    monkeypatch.setattr(memory.Memory, "gone", noted)
+    monkeypatch.setattr(memory.Memory, "is_deleted", noted)
     space.ingest()
     assert set(rows(space)) == {*kept, *lost}
     before = set(asked)
-    monkeypatch.setattr(memory.Memory, "gone", lambda *told: asked.append(told[2]) or gone(*told))
+    monkeypatch.setattr(memory.Memory, "is_deleted", lambda *told: asked.append(told[2]) or gone(*told))
     run = space.ingest()
     assert run.progress["removed"] == len(lost)
     assert set(rows(space)) == set(kept)

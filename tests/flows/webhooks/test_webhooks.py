@@ -90,7 +90,7 @@ def send(sender, until=lambda: False, seconds=20.0):
 
 
 def listed(space, made, **asked):
-    page = space.call(deliveries.list_part(space.db, reach(space), made.id, deliveries.Part(100), **asked))
+    page = space.call(deliveries.list_part(space.db, reach(space), made.id, deliveries.PageRequest(100), **asked))
     return page.items
 
 

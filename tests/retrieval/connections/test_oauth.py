@@ -293,14 +293,14 @@ def test_a_refused_token_is_renewed_once(db, ring, connected):
     source = ConnectionTokens(db, ring, connected(good(memory)), memory)
     first = source.token()
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(source.renewed, [first] * 8)) == {"access-2"}
+        assert set(pool.map(source.renew, [first] * 8)) == {"access-2"}
     assert (memory.refreshes, source.token()) == (1, "access-2")
 
 
 def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
-    used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
+    used = ConnectionTokens(db, ring, connection, memory).renew("access-1")
     kept = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
     assert (kept.access_token, kept.refresh_token) == (used, "refresh-2")
 
@@ -327,7 +327,7 @@ def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, c
         return fresh
 
     memory.refresh = dying
-    used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
+    used = ConnectionTokens(db, ring, connection, memory).renew("access-1")
     row = stored(db, connection)
     kept = connections.open_tokens(ring, connection, row["credentials"], None)
     wanted = ("newest", "newest") if "person" in meanwhile else ("access-2", "refresh-2")
@@ -340,9 +340,9 @@ def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected
     memory = MemoryAuthorizer()
     connection = connected(good(memory))
     source = ConnectionTokens(db, ring, connection, memory)
-    assert isinstance(source.ended("no longer accepted", "some older token"), Retryable)
+    assert isinstance(source.end_authorization("no longer accepted", "some older token"), Retryable)
     assert stored(db, connection)["status"] == "ACTIVE"
-    assert isinstance(source.ended("no longer accepted", source.token()), Fatal)
+    assert isinstance(source.end_authorization("no longer accepted", source.token()), Fatal)
     row = stored(db, connection)
     assert (row["status"], row["status_reason"]) == ("FAILED", "no longer accepted")
 
@@ -376,7 +376,7 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
     source = ConnectionTokens(db, ring, connection, MemoryAuthorizer())
     assert source.token() == "a"
     with pytest.raises(Fatal, match="authorize"):
-        source.renewed("a")
+        source.renew("a")
     assert stored(db, connection)["status"] == "FAILED"
 
 
