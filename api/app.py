@@ -97,7 +97,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         background = [
-            asyncio.create_task(services.times.keep()),
+            asyncio.create_task(services.times.write_periodically()),
             asyncio.create_task(services.weak_searches.write_periodically()),
             asyncio.create_task(_keep_counts(database, served.counts)),
             asyncio.create_task(_make_secrets(services.cursor_secret, services.receipt_secret)),
@@ -106,7 +106,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         yield
         for task in background:
             task.cancel()
-        await services.times.write()
+        await services.times.write_counts()
         await services.weak_searches.write_pending()
         await _write_counts(database, served.counts)
         await authenticator.close()

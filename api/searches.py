@@ -106,7 +106,7 @@ async def open_spaces(request: ApiRequest, where: Where) -> list[Space]:
         )
         for scope in scopes
     ]
-    spaces = [space for space in spaces if not model_choice.is_open(space.config.embedding_model)] or spaces
+    spaces = [space for space in spaces if not model_choice.is_model_open(space.config.embedding_model)] or spaces
     models = {
         (*(space.config.embedding_model.get(field) for field in _MODEL_FIELDS), space.config.dimensions)
         for space in spaces
@@ -261,7 +261,7 @@ async def _answer(
         placed, reranked = await _reread(services, reranker, requested, placed, rerank)
     mode = "hybrid" if isinstance(data, HybridSearchRequest) else "semantic"
     for space in spaces:
-        services.times.note(space.scope, time.monotonic() - began, mode)
+        services.times.record_search(space.scope, time.monotonic() - began, mode)
     result = SearchData(_results(data, placed[: requested.top_k], size), answerable=Answerable.of(answerability))
     if reranked is not None:
         result.reranked = reranked

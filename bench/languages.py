@@ -19,7 +19,7 @@ import numpy as np
 from bench.harness import PROJECT, write
 from connectors.embedders import local
 from retrieval import settings
-from retrieval.ingestion.chunking.tokenizer import E5, MINILM, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import E5_MODEL, MINILM_MODEL, tokenizer_for
 
 MESSAGES = PROJECT / "tests" / "fixtures" / "translations.jsonl"
 LANGUAGES = ("de", "fr", "es", "pt", "ru", "pl", "el", "tr", "vi", "zh", "ja", "ko")
@@ -60,9 +60,9 @@ def main() -> None:
     options.add_argument("--sentences", type=int, default=None)
     messages = read_messages(options.parse_args().sentences)
     home: Path = settings.load_settings().home
-    models = {name: local.load_model(name, home) for name in (MINILM, E5)}
+    models = {name: local.load_model(name, home) for name in (MINILM_MODEL, E5_MODEL)}
     figures: dict[str, Any] = {"messages": len(messages), "ms_of_a_chunk": measure_chunks(models)}
-    figures["ratio"] = round(figures["ms_of_a_chunk"][E5] / figures["ms_of_a_chunk"][MINILM], 2)
+    figures["ratio"] = round(figures["ms_of_a_chunk"][E5_MODEL] / figures["ms_of_a_chunk"][MINILM_MODEL], 2)
     print(f"CPU of a chunk, ms: {figures['ms_of_a_chunk']}, ratio {figures['ratio']}")
     for name, model in models.items():
         figures[name] = {

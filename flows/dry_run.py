@@ -126,7 +126,7 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
         str((config.parser or {}).get("url", "")),
         tokenizer_for(embedder.provider, embedder.model),
         embedder,
-        load_model if model_choice.is_open(config.embedding_model) else None,
+        load_model if model_choice.is_model_open(config.embedding_model) else None,
     )
 
 

@@ -83,12 +83,12 @@ async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
 async def discover_documents(run: RunContext) -> list[StepResult]:
     """List the documents of each job run that has no list yet; a failed listing is one failed entry of its job run."""
     discovered: list[StepResult] = []
-    for listing in await asyncio.to_thread(listings.waiting_listings, run.db, run.lease):
+    for listing in await asyncio.to_thread(listings.pending_listings, run.db, run.lease):
         if not run.should_continue():
             break
         show_progress = partial(progress.read_progress, run.db, listing.job_run_id)
         async with report.report_listing(run.namespace, show_progress):
-            with poison_detection.mark_alone(run.db, run.lease, listing.job_run_id):
+            with poison_detection.mark_isolated(run.db, run.lease, listing.job_run_id):
                 result = await run_step(tasks.discover, run.make_discovery(listing))
         discovered += [result] if isinstance(result, StepResult) else []
     return discovered
@@ -136,7 +136,7 @@ class Windows:
                 await self._wait()
             elif run.should_continue() and (suspect := self._next_suspect()):
                 self._bar = None
-                with poison_detection.mark_alone(run.db, run.lease, suspect.document_id):
+                with poison_detection.mark_isolated(run.db, run.lease, suspect.document_id):
                     yield self._prepare([suspect])
                     while self._running:
                         await self._wait()
@@ -150,7 +150,7 @@ class Windows:
             await run.intake.append_waiting()
         known_limit = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED else None
         windows = run_documents.list_windows(
-            run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known_limit
+            run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, updates=known_limit
         )
         unseen = [[key for key in window if key not in self._seen] for window in windows]
         bar = report.ProgressBar(run.namespace, sum(map(len, unseen)))
@@ -191,7 +191,7 @@ def split_window(run: RunContext, window: Work) -> Iterator[Work]:
     if len(window.window) <= WINDOW_DOCUMENTS:
         yield window
         return
-    open_keys = run_documents.open_of(run.db, window.window)
+    open_keys = run_documents.list_open(run.db, window.window)
     for start in range(0, len(open_keys), WINDOW_DOCUMENTS):
         if not run.should_continue():
             return

@@ -28,7 +28,7 @@ from retrieval.evaluations.judge import Bench
 from retrieval.ingestion import poison_detection, reembedding
 from retrieval.ingestion.queries import reembedding as queries
 from retrieval.ingestion.queries import reembedding_swap, results, run_documents
-from retrieval.ingestion.reembedding import Window
+from retrieval.ingestion.reembedding import ReembeddingWindow
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.queries import batches
 from retrieval.namespaces import namespaces
@@ -82,7 +82,7 @@ async def rebuild_documents(run: RunContext) -> bool | None:
             if not run.should_continue():
                 return None
             with (
-                poison_detection.mark_alone(db, window.lease, window.keys[0].document_id)
+                poison_detection.mark_isolated(db, window.lease, window.keys[0].document_id)
                 if window.alone
                 else nullcontext()
             ):
@@ -96,12 +96,12 @@ async def rebuild_documents(run: RunContext) -> bool | None:
         passed = passed or await passes_gate(run, job_run, later)
         if not passed:
             return None if run.is_blocked else False
-        if await asyncio.to_thread(reembedding_swap.swap, db, ring, lease, job_run, later, language):
+        if await asyncio.to_thread(reembedding_swap.swap_generations, db, ring, lease, job_run, later, language):
             return True
     return False
 
 
-async def rebuild_window(run: RunContext, window: Window, later: NamespaceConfig) -> None:
+async def rebuild_window(run: RunContext, window: ReembeddingWindow, later: NamespaceConfig) -> None:
     """Chunk, embed and store one window for the next model or vector store."""
     run_documents.start_window(run.db, window.lease, window.keys)
     label = run_documents.window_label(run.db, window.keys)
@@ -125,7 +125,7 @@ class Trial:
 async def passes_gate(run: RunContext, job_run_id: str, later: NamespaceConfig) -> bool:
     """Check whether the generation passes the gate, or has none; False if the run was cancelled or is blocked."""
     db, lease = run.db, run.lease
-    gate = await asyncio.to_thread(reembedding_swap.asked, db, run.keys, lease)
+    gate = await asyncio.to_thread(reembedding_swap.read_gate, db, run.keys, lease)
     if gate is None:
         return True
     trial = Trial(run, job_run_id, later, gates.load_gate(gate))
@@ -137,7 +137,7 @@ async def passes_gate(run: RunContext, job_run_id: str, later: NamespaceConfig) 
         trial.verdict = gates.not_judged(str(error))
     if trial.verdict is None:
         return False
-    await asyncio.to_thread(reembedding_swap.note, db, lease, job_run_id, asdict(trial.verdict))
+    await asyncio.to_thread(reembedding_swap.record_verdict, db, lease, job_run_id, asdict(trial.verdict))
     return trial.verdict.passed
 
 
@@ -161,7 +161,7 @@ def judge_new_generation(trial: Trial) -> None:
                 current = gates.mean_measure(present, questions, vectors, refused, gate.metric, alive)
             bench = _bench(trial, trial.later, evaluation)
             vectors, refused = judge.vectors_of(bench, questions, [gates.SETTING], alive)
-            with reembedding_swap.shadow(db, trial.job_run_id):
+            with reembedding_swap.search_shadow(db, trial.job_run_id):
                 later = gates.mean_measure(bench, questions, vectors, refused, gate.metric, alive)
     except _Unwanted:
         return

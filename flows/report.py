@@ -21,7 +21,7 @@ from retrieval.statuses import DocumentStatus
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from retrieval.ingestion.queries.results import Outcome
+    from retrieval.ingestion.queries.results import DocumentOutcome
 
 ROWS = 500
 LOOK_SECONDS = 2.0
@@ -97,7 +97,7 @@ def _found(counts: Mapping[str, Any]) -> str:
     )
 
 
-def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
+def in_the_app(namespace: str, rows: Sequence[DocumentOutcome]) -> str:
     """Link to these documents' job run in the admin app, or to the namespace's runs if there are several; Markdown.
 
     Empty where the app's address is not known.
@@ -118,9 +118,9 @@ def link_to_run(namespace: str, job_run_id: str | None) -> str:
 
 async def report_results(
     namespace: str,
-    rows: Sequence[Outcome],
+    rows: Sequence[DocumentOutcome],
     skipped: Mapping[str, int] | None = None,
-    left: outcomes.Left = outcomes.NOBODY,
+    left: outcomes.RemovalCounts = outcomes.NO_REMOVALS,
 ) -> None:
     """Result table, one row a document; failures first. At most ROWS rows, then a note; and the documents left out.
 
@@ -152,7 +152,7 @@ async def report_results(
     await acreate_table_artifact(table=table, key=artifact_key("results", namespace), description=description)
 
 
-def describe_failures(rows: Sequence[Outcome]) -> str:
+def describe_failures(rows: Sequence[DocumentOutcome]) -> str:
     """The first failed documents, each with its reason, and how many more there are; "" without one."""
     failed = [row for row in rows if row.status == DocumentStatus.FAILED]
     parts = [
@@ -163,7 +163,9 @@ def describe_failures(rows: Sequence[Outcome]) -> str:
     return "".join(parts)
 
 
-def summarize_batch(counts: outcomes.Progress, rows: Sequence[Outcome], handed_back: int, *, is_blocked: bool) -> str:
+def summarize_batch(
+    counts: outcomes.BatchProgress, rows: Sequence[DocumentOutcome], handed_back: int, *, is_blocked: bool
+) -> str:
     """Summarize counts and up to three failed documents as the message of a flow run's final state."""
     total = names.counted_noun(counts.documents, "document")
     if handed_back:

@@ -23,7 +23,7 @@ from flows.steps import Discovery, Work
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.ingestion.queries import run_documents
-from retrieval.ingestion.queries.listings import Waiting
+from retrieval.ingestion.queries.listings import PendingListing
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue, suspension
 from retrieval.jobs.queries.batches import DocumentKey, Lease
@@ -78,7 +78,7 @@ class RunContext:
             self.db, self.keys, self.lease, window, label=label, goes_on=self.should_continue, circuits=self.circuits
         )
 
-    def make_discovery(self, listing: Waiting) -> Discovery:
+    def make_discovery(self, listing: PendingListing) -> Discovery:
         """Prepare the listing of a job run's documents."""
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 

@@ -29,7 +29,7 @@ from retrieval.ingestion import parse as parsing
 from retrieval.ingestion import upsert as upserting
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.queries import run_documents, step_outcomes
-from retrieval.ingestion.queries.listings import Waiting
+from retrieval.ingestion.queries.listings import PendingListing
 from retrieval.ingestion.queries.step_outcomes import StepOutcome
 from retrieval.jobs import names
 from retrieval.jobs.breaker_watch import Circuits
@@ -99,7 +99,7 @@ class Work:
 
     def has_work_for(self, step: str) -> bool:
         """Check whether a document is open, which `fetch` does not require: it begins with the window."""
-        return step == "fetch" or bool(run_documents.open_of(self.db, self.window))
+        return step == "fetch" or bool(run_documents.list_open(self.db, self.window))
 
     def fail_all(self, error: StepError) -> None:
         """Fail every open document."""
@@ -107,7 +107,7 @@ class Work:
 
     def fail_remaining(self, step: str, error: Retryable) -> None:
         """Fail the documents that have not passed the step and wait for no breaker."""
-        keys = run_documents.not_past(self.db, self.lease, self.window, step)
+        keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
         reasons = {key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.waits(key)}
         run_documents.fail_items(self.db, self.lease, reasons)
 
@@ -154,9 +154,9 @@ class Work:
 
     def choose_model(self) -> None:
         """Choose the namespace's model by this window's parsed documents if none is chosen, and update fingerprints."""
-        if self._is_given or not model_choice.is_open(self._config.embedding_model):
+        if self._is_given or not model_choice.is_model_open(self._config.embedding_model):
             return
-        parsed = run_documents.at_stage(self.db, self.lease, self.window, Stage.PARSED)
+        parsed = run_documents.items_at_stage(self.db, self.lease, self.window, Stage.PARSED)
         if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):
             return
         del self._config
@@ -190,7 +190,7 @@ class Discovery(Work):
         db: Database,
         ring: KeyRing,
         lease: Lease,
-        listing: Waiting,
+        listing: PendingListing,
         goes_on: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
@@ -324,8 +324,8 @@ def prepare_parser(work: Work) -> None:
         return
     unparsed = [
         item
-        for stage in items.BEFORE["parse"]
-        for item in run_documents.at_stage(work.db, work.lease, work.window, stage)
+        for stage in items.STAGES_BEFORE_STEP["parse"]
+        for item in run_documents.items_at_stage(work.db, work.lease, work.window, stage)
     ]
     with suppress(Retryable, Fatal):  # a step meets the error again and reports it
         work.parser.warm((item.name, item.media_type) for item in unparsed)
@@ -344,7 +344,7 @@ def chunk(work: Work, _after: Predecessors = None) -> TaskResult:
         work.choose_model()
         embedder = work.embedder
         tokenizer = tokenizer_for(embedder.provider, embedder.model)
-        run_documents.take_back(work.db, work.lease, work.window, work.epoch)
+        run_documents.reset_outdated_chunks(work.db, work.lease, work.window, work.epoch)
         chunking.chunk_documents(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
     return report.task_result()
 

@@ -26,7 +26,7 @@ from connectors import registry
 from retrieval.documents import external_ids, metadata
 from retrieval.errors import ErrorCode, Retryable, ServiceError, Skippable
 from retrieval.ingestion import convert
-from retrieval.ingestion.convert import Converted
+from retrieval.ingestion.convert import ConversionResult
 from retrieval.job_config import Ingestion
 from retrieval.jobs import dry_runs, runs
 from retrieval.jobs import uploads as job_uploads
@@ -376,7 +376,7 @@ async def convert_file(request: ApiRequest) -> wire.ConvertAnswer:
     return wire.ConvertAnswer(message="File converted successfully", data=wire.ConvertData(documents))
 
 
-def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Converted]:
+def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[ConversionResult]:
     """Convert the file; runs in a thread. Raises INVALID_INGEST_CONFIG if it cannot be read, SERVICE_UNAVAILABLE if not
     now."""
     settings, name = services.settings, form.name or uploads.FILE
@@ -387,7 +387,9 @@ def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[Co
                 file.writelines(form.pieces())
             raw = RawContent(path, name, form.media_type, form.size)
             size_limit, members = settings.max_file_bytes, settings.archive_members
-            return convert.convert_file(registry.make_parser(), raw, strategy, most=size_limit, members=members)
+            return convert.convert_file(
+                registry.make_parser(), raw, strategy, max_characters=size_limit, max_files=members
+            )
     except Skippable as error:
         raise ServiceError(INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
     except (Retryable, OSError) as error:

@@ -129,8 +129,8 @@ async def update_namespace(
     stored_configs = stored.configs()
     changes = {key: value and _unmasked(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_allowed(services.settings, changes)
-    if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_open(model):
-        changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, again=data.reembed)
+    if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_model_open(model):
+        changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, force=data.reembed)
     changed = replace(
         stored,
         name=name or stored.name,

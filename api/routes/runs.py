@@ -100,7 +100,7 @@ async def cancel_job_run(
     try:
         if request.reach is not None:
             run = await runs.read_run(services.db, scope, ingest_job_run_id, most=0)
-            if run.source == reembedding.SOURCE:
+            if run.source == reembedding.REEMBED_SOURCE:
                 raise auth.bound_key()
         await services.in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
     except ServiceError:

@@ -263,7 +263,7 @@ async def cancel_file_batch(
     """Cancel a batch of files. Those that were ingested stay."""
     services, scope = request.services, request.scope_of(namespace_id)
     batch = await _read_batch(request, scope, ingest_job_run_id)
-    if batch.source == reembedding.SOURCE and request.reach is not None:
+    if batch.source == reembedding.REEMBED_SOURCE and request.reach is not None:
         raise auth.bound_key()
 
     async def cancel() -> wire.FileBatch:

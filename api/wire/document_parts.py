@@ -12,7 +12,7 @@ from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, Pag
 from retrieval.documents.documents import DocumentRow
 from retrieval.documents.listing import ChunkRow
 from retrieval.documents.receipts import DocumentRun
-from retrieval.ingestion.items import ARCHIVE_PATH
+from retrieval.ingestion.items import ARCHIVE_PATH_PROPERTY
 from retrieval.sources import WEB
 
 
@@ -81,7 +81,7 @@ class DocumentProperties(Struct, rename="camel"):
         """Return the properties that the pipeline stored. A page without a canonical URL has its source URL."""
         properties = dict(row.properties)
         properties.setdefault("url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
-        properties.setdefault("path", properties.get(ARCHIVE_PATH))
+        properties.setdefault("path", properties.get(ARCHIVE_PATH_PROPERTY))
         dates = {key: _moment(properties.get(key)) for key in ("createdAt", "modifiedAt")}
         return msgspec.convert({**properties, **dates}, cls)
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.access import Access, of_request
 from api.wire.common import Answer, DataAnswer, NamespaceId, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.ingestion.convert import Converted
+from retrieval.ingestion.convert import ConversionResult
 from retrieval.job_config import Ingestion
 from retrieval.jobs.runs import Accepted, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
@@ -369,7 +369,7 @@ class ConvertedDocument(Struct, omit_defaults=True):
     error: Annotated[str | UnsetType, Meta(description="Reason why the contained file could not be read.")] = UNSET
 
     @classmethod
-    def of(cls, converted: Converted) -> ConvertedDocument:
+    def of(cls, converted: ConversionResult) -> ConvertedDocument:
         return cls(converted.filename, converted.markdown, UNSET if converted.error is None else converted.error)
 
 

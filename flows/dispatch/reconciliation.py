@@ -52,8 +52,8 @@ TAKEN_BY_WORKER = frozenset({"PENDING", "RUNNING", "CANCELLING"})
 ENDED = frozenset({"COMPLETED", "FAILED"})
 BLAME = {
     Action.RESTART: 0,
-    Action.LOST: poison_detection.LOSS,
-    Action.DIED: poison_detection.DEATH,
+    Action.LOST: poison_detection.LOSS_BLAME,
+    Action.DIED: poison_detection.DEATH_BLAME,
 }
 """Weight that each loss of a flow run has against the work in progress."""
 NOT_BY_HAND = frozenset({GONE, REFUSED, SUPERSEDED})
@@ -153,7 +153,7 @@ def _act(db: Database, batch: Open, action: Action, state: Seen | None, attempts
                 error = f"The flow run was set to {state.name if state else 'a final state'} by hand in Prefect."
                 return batches.end_batch(db, batch, status=DocumentStatus.CANCELLED, error=error)
             case _:
-                return poison_detection.start_again(db, batch, weight=BLAME[action], attempts=attempts)
+                return poison_detection.restart_batch(db, batch, weight=BLAME[action], attempts=attempts)
         return True
     return False
 

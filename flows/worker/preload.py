@@ -19,11 +19,11 @@ try:
     import flows.worker.run_process  # noqa: F401
     from connectors import registry
     from retrieval import settings
-    from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+    from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 
     settings.load_settings()
     registry.import_local()
-    tokenizer_for("LOCAL", MINILM)
+    tokenizer_for("LOCAL", MINILM_MODEL)
 except ImportError as error:
     raise RuntimeError(f"Flow runs cannot be prepared: {error}") from error
 anyio.run(anyio.sleep, 0)  # imports the event loop's backend

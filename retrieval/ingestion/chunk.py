@@ -1,4 +1,4 @@
-"""Chunk: cut the parsed text by the model's tokens, and write the pieces with the key of what will be embedded."""
+"""Chunk step: split parsed texts by the model's tokens and store chunks with their embedding keys."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from retrieval.documents.queries import embeddings
 from retrieval.errors import Skippable
 from retrieval.ingestion import items, model_choice
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.splitter import Piece
-from retrieval.ingestion.chunking.titles import Former, embedded_text
+from retrieval.ingestion.chunking.splitter import PreviousChunk
+from retrieval.ingestion.chunking.titles import PreviousChunks, embedded_text
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
 from retrieval.ingestion.queries import run_documents
@@ -37,87 +37,87 @@ def chunk_documents(
     *,
     epoch: int = 0,
 ) -> None:
-    """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is.
-
-    What is cut is recorded every other moment, so that the loss of the process takes little along.
-    """
-    cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
+    """Split parsed documents into chunks; a document without text fails. `epoch`: version of the namespace's model."""
+    results: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[DocumentKey, str] = {}
     last_save = time.monotonic()
-    work = run_documents.at_stage(db, lease, window, Stage.PARSED)
-    visible = _visible(db, work, embedder)
+    work = run_documents.items_at_stage(db, lease, window, Stage.PARSED)
+    visible = _visible_generations(db, work, embedder)
     for item in work:
         try:
-            former = _former(db, item, visible.get(item.key.document_id), tokenizer, embedder)
-            chunks, title = _cut(item, files, tokenizer, embedder, former)
+            previous = _previous_chunks(db, item, visible.get(item.key.document_id), tokenizer, embedder)
+            chunks, title = _split_item(item, files, tokenizer, embedder, previous)
         except Skippable as error:
             failures[item.key] = str(error)
             continue
-        cut.append((item, {**title, "epoch": epoch}, chunks))
-        if time.monotonic() - last_save > items.KEEP_SECONDS:
-            _record(db, lease, cut, embedder)
-            cut, last_save = [], time.monotonic()
-    _record(db, lease, cut, embedder)
+        results.append((item, {**title, "epoch": epoch}, chunks))
+        # Record in short intervals, so that the death of the process loses little.
+        if time.monotonic() - last_save > items.RECORD_INTERVAL_SECONDS:
+            _record_chunks(db, lease, results, embedder)
+            results, last_save = [], time.monotonic()
+    _record_chunks(db, lease, results, embedder)
     run_documents.fail_items(db, lease, failures)
 
 
-def _record(
-    db: Database, lease: Lease, cut: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
+def _record_chunks(
+    db: Database, lease: Lease, results: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
 ) -> None:
     with db.transaction() as connection:
         embeddings.hold_vectors(connection, lease.partition)
         batches.guard_lease(connection, lease)
-        _write(connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in cut], embedder)
-        run_documents.write_stage(connection, [(item, fields) for item, fields, _ in cut], Stage.CHUNKED)
+        _write_chunks(
+            connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in results], embedder
+        )
+        run_documents.write_stage(connection, [(item, fields) for item, fields, _ in results], Stage.CHUNKED)
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
-    """Return the key of an embedding: equal for equal text and model, in any document."""
-    whole = _url(embedder) + embedder.passage_prefix + text
+    """Return the key of an embedding, equal for equal text and model in any document."""
+    whole = _server_url(embedder) + embedder.passage_prefix + text
     return key_of(whole, embedder.provider, embedder.model, embedder.dimensions)
 
 
 def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
-    """The key of a text's embedding by this model."""
+    """Return the 16-byte key of a text's embedding by this model."""
     return hashlib.blake2b(f"{provider}\n{model}\n{dimensions}\n{text}".encode(), digest_size=16).digest()
 
 
-class _Visible(NamedTuple):
-    """The visible generation of a document and how it was embedded."""
+class _VisibleGeneration(NamedTuple):
+    """Visible generation of a document and its embedding configuration."""
 
     id: str
     generation: int
     embedding: dict[str, Any]
 
 
-class _Chunk(NamedTuple):
+class _StoredChunk(NamedTuple):
     content: str
     header: str
     embedding_key: bytes
     shared: int
 
 
-def _visible(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, _Visible]:
-    """Return the visible generations that were embedded with this model, by document."""
+def _visible_generations(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, _VisibleGeneration]:
+    """Return visible generations embedded with this model, by document id."""
     documents = db.fetch(
-        _Visible,
+        _VisibleGeneration,
         """
         select id, active_generation as generation, embedding from documents
         where id = any(%(ids)s) and active_generation > 0 and embedding @> %(model)s::jsonb
         """,
-        {"ids": [item.key.document_id for item in work], "model": json.dumps(_model(embedder))},
+        {"ids": [item.key.document_id for item in work], "model": json.dumps(_model_identity(embedder))},
     )
     return {document.id: document for document in documents}
 
 
-def _former(
-    db: Database, item: Item, visible: _Visible | None, tokenizer: Tokenizer, embedder: Embedder
-) -> Former | None:
-    """The visible chunks that would be embedded as they were: same model, and same title before them."""
+def _previous_chunks(
+    db: Database, item: Item, visible: _VisibleGeneration | None, tokenizer: Tokenizer, embedder: Embedder
+) -> PreviousChunks | None:
+    """Return the visible chunks with an unchanged embedding key: same model, same title."""
     if visible is None:
         return None
     chunks = db.fetch(
-        _Chunk,
+        _StoredChunk,
         """
         select content, header, embedding_key,
                least(length(content), greatest(0, lag("end", 1, 0) over (order by index) - start)) as shared
@@ -126,28 +126,28 @@ def _former(
         {"document": item.key.document_id, "generation": visible.generation},
     )
     title = titles.title_line(item.title, tokenizer, embedder.max_tokens)
-    same = [
-        Piece(chunk.content, chunk.shared)
+    unchanged = [
+        PreviousChunk(chunk.content, chunk.shared)
         for chunk in chunks
         if chunk.embedding_key == embedding_key(embedded_text(title, chunk.header, chunk.content), embedder)
     ]
-    return Former(same, visible.embedding["chunkSize"], visible.embedding["chunkOverlap"])
+    return PreviousChunks(unchanged, visible.embedding["chunkSize"], visible.embedding["chunkOverlap"])
 
 
-def former_chunks(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
-    """The visible chunks of an item's document that would be embedded as they were, if this model made them."""
-    visible = _visible(db, [item], embedder)
-    return _former(db, item, visible.get(item.key.document_id), tokenizer, embedder)
+def previous_chunks(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> PreviousChunks | None:
+    """Return the visible chunks of an item's document that this model would embed unchanged, if any."""
+    visible = _visible_generations(db, [item], embedder)
+    return _previous_chunks(db, item, visible.get(item.key.document_id), tokenizer, embedder)
 
 
-def _model(embedder: Embedder) -> dict[str, Any]:
+def _model_identity(embedder: Embedder) -> dict[str, Any]:
     prefix = {"passagePrefix": embedder.passage_prefix} if embedder.passage_prefix else {}
-    url = {"url": _url(embedder)} if _url(embedder) else {}
+    url = {"url": _server_url(embedder)} if _server_url(embedder) else {}
     return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions, **prefix, **url}
 
 
-def _url(embedder: Embedder) -> str:
-    """The address of a model server of the namespace's own, where a model's name does not identify it."""
+def _server_url(embedder: Embedder) -> str:
+    # A model name does not identify the model of a namespace's own server.
     return str(getattr(embedder, "url", ""))
 
 
@@ -157,12 +157,12 @@ NO_TEXT = (
 )
 
 
-def _cut(
-    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder, former: Former | None
+def _split_item(
+    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder, previous: PreviousChunks | None
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
     parsed = Parsed(text, item.title, item.pages, item.properties)
-    cut = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
+    cut = titles.split_titled(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, previous)
     chunks = cut.chunks
     if not chunks:
         raise Skippable(NO_TEXT)
@@ -174,14 +174,14 @@ def _cut(
         "tokenCount": sum(chunk.tokens for chunk in chunks),
         "embeddingCount": len(chunks),
     }
-    embedding = {**_model(embedder), "chunkSize": cut.size, "chunkOverlap": cut.overlap}
+    embedding = {**_model_identity(embedder), "chunkSize": cut.size, "chunkOverlap": cut.overlap}
     return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
 
 
-def _write(
+def _write_chunks(
     connection: ThreadConnection, lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
 ) -> None:
-    """Replace whatever an earlier attempt wrote."""
+    # Replaces the chunks of an earlier attempt.
     connection.execute(
         """
         delete from chunks c using unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)

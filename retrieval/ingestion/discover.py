@@ -1,4 +1,4 @@
-"""Discover: find out what a job run is to ingest, page by page. The frontier of a crawl is kept if the worker dies."""
+"""Discover step: record the source's listing page by page, with a cursor that survives the worker."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from retrieval.database.sessions import ThreadConnection
 from retrieval.documents.queries import deletion
 from retrieval.errors import Retryable
 from retrieval.ingestion import listed_content, within_quotas
-from retrieval.ingestion.listed_content import LISTED
+from retrieval.ingestion.listed_content import LISTED_VERSION
 from retrieval.ingestion.queries import listings
-from retrieval.ingestion.queries.listings import Waiting
+from retrieval.ingestion.queries.listings import PendingListing
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import FileStore, Page, Source, SourceItem
@@ -26,81 +26,79 @@ from retrieval.statuses import DocumentStatus, Stage
 def record_listing(
     db: Database,
     lease: Lease,
-    wanted: Waiting,
+    run: PendingListing,
     source: Source,
     files: FileStore | None = None,
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Record the source's listing as documents of the run, from the last saved page on; safe to repeat.
-
-    `files`: stores content that the source returns with the listing. Ends early if the run is cancelled, or when
-    `goes_on`, called after each page, returns False. Retryable if the listing breaks off.
-    """
+    """Record the source's listing from the last saved page on; safe to repeat. Retryable if the listing breaks off."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        listings.begin_listing(connection, wanted.job_run_id)
-    pages = source.discover(wanted.request, listings.find_cursor(db, wanted.job_run_id))
+        listings.begin_listing(connection, run.job_run_id)
+    pages = source.discover(run.request, listings.find_cursor(db, run.job_run_id))
     with ExitStack() as stack:
         if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
             stack.callback(pages.close)
         for page in pages:
-            brought = {} if wanted.picks else listed_content.store_content(db, lease, wanted.number, page.items, files)
-            if not _record(db, lease, wanted, page, brought) or page.done or not goes_on():
+            contents = {} if run.picks else listed_content.store_content(db, lease, run.number, page.items, files)
+            if not _record_page(db, lease, run, page, contents) or page.done or not goes_on():
                 return
     raise Retryable("The listing broke off before its end.")
 
 
-def fail_listing(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
-    """End the listing of a run: one entry has the reason, and the documents listed so far are ingested."""
+def fail_listing(db: Database, lease: Lease, run: PendingListing, error: str) -> None:
+    """End the listing of a run with an error entry; documents listed so far are ingested."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        give_up(connection, wanted.job_run_id, error)
+        abandon_listing(connection, run.job_run_id, error)
 
 
-def give_up(connection: ThreadConnection, job_run_id: str, error: str) -> None:
-    """Form of `fail` inside the caller's transaction."""
+def abandon_listing(connection: ThreadConnection, job_run_id: str, error: str) -> None:
+    """End a failed listing inside the caller's transaction."""
     batches.record_failed_listing(connection, job_run_id, error)
     listings.end_listing(connection, job_run_id)
 
 
-def _record(
-    db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
+def _record_page(
+    db: Database, lease: Lease, run: PendingListing, page: Page[SourceItem], contents: Mapping[str, dict[str, Any]]
 ) -> bool:
-    """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
+    """Save a page with its cursor; False if the run was cancelled."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         page = within_quotas.mark_beyond_quota(connection, lease, page)
-        values = _values(wanted, page, brought)
-        is_open = listings.save_cursor(connection, wanted.job_run_id, page.cursor)
+        values = _page_values(run, page, contents)
+        is_open = listings.save_cursor(connection, run.job_run_id, page.cursor)
         if is_open:
             listings.record_items(connection, values)
             deleted = [item.external_id for item in page.items if item.deleted]
-            deletion.delete_listed(connection, wanted.job_run_id, deleted)
+            deletion.delete_listed(connection, run.job_run_id, deleted)
             if page.skipped:
-                listings.count_skipped(connection, wanted.job_run_id, page.skipped)
+                listings.count_skipped(connection, run.job_run_id, page.skipped)
             if page.save:
                 page.save(connection)
-            listed_content.keep_files(connection, wanted.job_run_id, values["raw_keys"])
+            listed_content.keep_files(connection, run.job_run_id, values["raw_keys"])
             if page.done:
-                listings.end_listing(connection, wanted.job_run_id)
+                listings.end_listing(connection, run.job_run_id)
     return is_open
 
 
-def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _page_values(
+    run: PendingListing, page: Page[SourceItem], fetched_contents: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
     last_items = {item.external_id: item for item in page.items}.values()
     items = [item for item in last_items if not item.error and not item.deleted]
     refused = [item for item in last_items if item.error]
-    contents = [{**_unfetched(item), **brought.get(item.external_id, {})} for item in items]
+    contents = [{**_unfetched_columns(item), **fetched_contents.get(item.external_id, {})} for item in items]
     return {
-        "run": wanted.job_run_id,
-        "number": wanted.number,
-        "only_new": wanted.picks,
-        "connection": wanted.request.connection_id,
-        "status": DocumentStatus.BACKLOG if wanted.picks else DocumentStatus.QUEUED,
-        "document_type": DOCUMENT_TYPES[wanted.request.source],
+        "run": run.job_run_id,
+        "number": run.number,
+        "only_new": run.picks,
+        "connection": run.request.connection_id,
+        "status": DocumentStatus.BACKLOG if run.picks else DocumentStatus.QUEUED,
+        "document_type": DOCUMENT_TYPES[run.request.source],
         "external_ids": [item.external_id for item in items],
-        **{column: [content[name] for content in contents] for name, column in _COLUMNS.items()},
+        **{column: [content[name] for content in contents] for name, column in _CONTENT_COLUMNS.items()},
         "positions": list(range(len(items))),
         "refused": [ids.document_id() for _ in refused],
         "refused_ids": [item.external_id for item in refused],
@@ -111,7 +109,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
     }
 
 
-_COLUMNS = {
+_CONTENT_COLUMNS = {
     "document": "documents",
     "name": "names",
     "media_type": "media_types",
@@ -123,8 +121,8 @@ _COLUMNS = {
 }
 
 
-def _unfetched(item: SourceItem) -> dict[str, Any]:
-    properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
+def _unfetched_columns(item: SourceItem) -> dict[str, Any]:
+    properties = {**item.properties, **({LISTED_VERSION: item.version} if item.version else {})}
     return {
         "document": ids.document_id(),
         "name": item.name,

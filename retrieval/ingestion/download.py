@@ -1,4 +1,4 @@
-"""Download: bring what a source lists into the file store, before it is known whether anything has changed."""
+"""Download listed documents from their source into the file store."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from retrieval.documents.queries import connection_documents
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import listed_content
 from retrieval.ingestion.items import Item
-from retrieval.ingestion.listed_content import LISTED
+from retrieval.ingestion.listed_content import LISTED_VERSION
 from retrieval.ingestion.queries import run_documents
 from retrieval.job_config import JobConfig
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
 
-THREADS = 8
+DOWNLOAD_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A document to download from its source."""
+class PendingDownload:
+    """Document to download."""
 
     item: Item
-    listed: SourceItem
+    source_item: SourceItem
     request: DiscoveryRequest
-    before: _Former
-    """The visible version, for a source that reports that nothing has changed."""
+    # The visible version serves a source that reports no change.
+    previous: _PreviousVersion
 
 
 @dataclass(frozen=True, slots=True)
-class _Former:
-    """`listed`: properties from the listing of this run; the rest is stored of the visible version."""
+class _PreviousVersion:
+    """Stored columns of the visible version; `listed`: properties from the listing of this run."""
 
     job_run_id: str
     document_id: str
@@ -64,43 +64,42 @@ class _Former:
 def download_documents(
     db: Database,
     lease: Lease,
-    waiting: Sequence[Item],
+    items: Sequence[Item],
     files: FileStore,
     source: Source,
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Download each document independently: permanent errors fail it alone, transient ones keep the content of the
-    others."""
+    """Download documents concurrently; permanent errors fail one document, Retryable is raised after the others."""
 
-    def fetch(wanted: Wanted) -> str | Retryable | None:
+    def fetch(download: PendingDownload) -> str | Retryable | None:
         if not goes_on():
             return None
         try:
-            _fetch(db, lease, wanted, files, source)
+            _fetch_document(db, lease, download, files, source)
         except Skippable as error:
             return str(error)
         except Retryable as error:
             return error
         return None
 
-    missing = _missing(db, lease, waiting)
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="download") as pool:
-        ended = list(pool.map(fetch, missing))
-    reasons = {document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, str)}
+    downloads = _pending_downloads(db, lease, items)
+    with ThreadPoolExecutor(DOWNLOAD_THREADS, thread_name_prefix="download") as pool:
+        results = list(pool.map(fetch, downloads))
+    reasons = {document.item.key: end for document, end in zip(downloads, results, strict=True) if isinstance(end, str)}
     run_documents.fail_items(db, lease, reasons)
-    if later := {
-        document.item.key: end for document, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)
+    if retryable := {
+        document.item.key: end for document, end in zip(downloads, results, strict=True) if isinstance(end, Retryable)
     }:
-        first = next(iter(later.values()))
-        first.each = dict(later)
+        first = next(iter(retryable.values()))
+        first.each = dict(retryable)
         raise first
 
 
-def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted]:
-    items_by_key = {item.key: item for item in waiting if item.raw_key is None}
+def _pending_downloads(db: Database, lease: Lease, items: Sequence[Item]) -> list[PendingDownload]:
+    items_by_key = {item.key: item for item in items if item.raw_key is None}
     rows = db.fetch(
-        _Former,
+        _PreviousVersion,
         """
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
                coalesce(("""
@@ -129,16 +128,16 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
             source_item = SourceItem(
                 row.external_id, item.name, item.media_type, row.version or "", properties=row.listed
             )
-            documents.append(Wanted(item, source_item, request, row))
+            documents.append(PendingDownload(item, source_item, request, row))
     return documents
 
 
-def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
+def _fetch_document(db: Database, lease: Lease, download: PendingDownload, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
-        listed_version = wanted.before.listed.get(LISTED)
-        same = listed_version and listed_version == wanted.before.listed_before
-        raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
-        content = _as_before(wanted) if raw is None else _stored(wanted, lease, files, raw)
+        listed_version = download.previous.listed.get(LISTED_VERSION)
+        unchanged = listed_version and listed_version == download.previous.listed_before
+        raw = None if unchanged else source.fetch(download.source_item, download.request, Path(folder) / "raw")
+        content = _previous_content(download) if raw is None else _store_content(download, lease, files, raw)
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(
@@ -148,37 +147,37 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
                                      properties = %(properties)s
             where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'
             """,
-            {**content, "run": wanted.item.key.job_run_id, "document": wanted.item.key.document_id},
+            {**content, "run": download.item.key.job_run_id, "document": download.item.key.document_id},
         )
 
 
-def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
+def _store_content(download: PendingDownload, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
-    key = wanted.item.file_key(lease.scope, file_keys.RAW)
+    key = download.item.file_key(lease.scope, file_keys.RAW)
     size = files.put(key, listed_content.read_pieces(raw, digest.update))
-    return listed_content.content_columns(raw, key, size, digest.digest(), _listed_properties(wanted.before))
+    return listed_content.content_columns(raw, key, size, digest.digest(), _listed_properties(download.previous))
 
 
-_LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")
-"""What a listing said of an item of a content service stays known where it is fetched without one."""
+# Listing properties of a content service that a fetch without a listing keeps.
+_PERSISTENT_PROPERTIES = (LISTED_VERSION, "url", "path", "owner", "createdAt", "modifiedAt")
 
 
-def _listed_properties(former: _Former) -> dict[str, Any]:
-    if former.source in sources.WEB:
-        return former.listed
-    stored = {**(former.properties or {}), LISTED: former.listed_before}
-    return {**{name: stored[name] for name in _LASTING if stored.get(name)}, **former.listed}
+def _listed_properties(previous: _PreviousVersion) -> dict[str, Any]:
+    if previous.source in sources.WEB:
+        return previous.listed
+    stored = {**(previous.properties or {}), LISTED_VERSION: previous.listed_before}
+    return {**{name: stored[name] for name in _PERSISTENT_PROPERTIES if stored.get(name)}, **previous.listed}
 
 
-def _as_before(wanted: Wanted) -> dict[str, Any]:
-    """The stored file serves again, under the name that a content service gives it now."""
-    former = wanted.before
+def _previous_content(download: PendingDownload) -> dict[str, Any]:
+    """Return the columns of the stored file, with the name that a content service reports now."""
+    previous = download.previous
     return {
-        "raw_key": former.raw_key,
-        "raw_size": former.raw_size,
-        "raw_hash": former.raw_hash,
-        "name": former.name if former.source in sources.WEB else wanted.item.name,
-        "media_type": former.media_type,
-        "title": former.title,
-        "properties": json.dumps({**(former.properties or {}), **former.listed}),
+        "raw_key": previous.raw_key,
+        "raw_size": previous.raw_size,
+        "raw_hash": previous.raw_hash,
+        "name": previous.name if previous.source in sources.WEB else download.item.name,
+        "media_type": previous.media_type,
+        "title": previous.title,
+        "properties": json.dumps({**(previous.properties or {}), **previous.listed}),
     }

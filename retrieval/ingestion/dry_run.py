@@ -23,9 +23,9 @@ from retrieval.ingestion import chunk, fetch, model_choice
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.titles import embedded_text
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
-from retrieval.ingestion.dry_run_report import Report
-from retrieval.ingestion.items import Item, is_page
-from retrieval.ingestion.listed_content import LISTED
+from retrieval.ingestion.dry_run_report import DryRunReport
+from retrieval.ingestion.items import Item, is_web_page
+from retrieval.ingestion.listed_content import LISTED_VERSION
 from retrieval.ingestion.unpack import DEPTH, path_reason
 from retrieval.job_config import Ingestion
 from retrieval.jobs.queries.batches import DocumentKey
@@ -132,7 +132,7 @@ class Estimator:
 
     tools: Tools
     goes_on: Callable[[], None]
-    report: Report = field(default_factory=Report)
+    report: DryRunReport = field(default_factory=DryRunReport)
     _seen: set[bytes] = field(default_factory=set)
     _named: set[str] = field(default_factory=set)
 
@@ -151,9 +151,9 @@ class Estimator:
         if len(unfetched) <= SAMPLE:
             self._count(source, unfetched, self.report)
             return
-        part, step = Report(), len(unfetched) / SAMPLE
+        part, step = DryRunReport(), len(unfetched) / SAMPLE
         self._count(source, [unfetched[int(index * step)] for index in range(SAMPLE)], part)
-        self.report.grow(part, len(unfetched) / SAMPLE)
+        self.report.add_sample(part, len(unfetched) / SAMPLE)
         self.report.sampled = True
 
     def list_removed(self, external_ids: Sequence[str]) -> None:
@@ -175,7 +175,7 @@ class Estimator:
             stored = self._known([external_id]).get(external_id)
             self._window([self._read(external_id, raw, stored, Path(folder), 0)], self.report)
 
-    def _count(self, source: Source, items: Sequence[SourceItem], report: Report) -> None:
+    def _count(self, source: Source, items: Sequence[SourceItem], report: DryRunReport) -> None:
         for window in _parts(items):
             self.goes_on()
             stored = self._known([item.external_id for item in window])
@@ -190,7 +190,7 @@ class Estimator:
 
                 self._window(list(pool.map(read_item, window, places)), report)
 
-    def _window(self, read: list[_Read], report: Report) -> None:
+    def _window(self, read: list[_Read], report: DryRunReport) -> None:
         """Add documents that are embedded together; members of archives are added in windows of their own."""
         self._add(read, report)
         members = [member for document in read for member in self._members(document, report)]
@@ -198,7 +198,7 @@ class Estimator:
             self.goes_on()
             self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
 
-    def _members(self, document: _Read, report: Report) -> Iterator[tuple[str, RawContent, Path, int]]:
+    def _members(self, document: _Read, report: DryRunReport) -> Iterator[tuple[str, RawContent, Path, int]]:
         for member in document.parsed.members if document.parsed is not None else ():
             reason = member.reason or path_reason(document.external_id, member.path)
             if reason or document.depth >= DEPTH:
@@ -237,7 +237,7 @@ class Estimator:
                     item.name,
                     item.media_type,
                     version,
-                    properties={**item.properties, **({LISTED: item.version} if item.version else {})},
+                    properties={**item.properties, **({LISTED_VERSION: item.version} if item.version else {})},
                 )
                 raw = source.fetch(source_item, self.tools.request, folder / "raw")
             if raw is None:
@@ -283,7 +283,7 @@ class Estimator:
         item = self._item(external_id, name, "", b"", known, title="")
         return _Read(external_id, item, known, None, folder, depth, error=error)
 
-    def _add(self, read: Sequence[_Read], report: Report) -> None:
+    def _add(self, read: Sequence[_Read], report: DryRunReport) -> None:
         """Count a window's documents, their chunks and what would be sent to the model for them."""
         texts: dict[bytes, str] = {}
         if self.tools.load_model is not None:
@@ -322,19 +322,21 @@ class Estimator:
             self.tools = replace(self.tools, embedder=embedder, tokenizer=tokenizer, load_model=None)
             self.report.model_choice = f"{choice.model}; {choice.reason}"
 
-    def _cut(self, document: _Read, parsed: Parsed) -> titles.Cut | None:
+    def _cut(self, document: _Read, parsed: Parsed) -> titles.TitledChunks | None:
         """None where there is no text to search."""
         tools, config = self.tools, self.tools.ingestion
         item = document.item
         former = (
-            chunk.former_chunks(tools.db, item, tools.tokenizer, tools.embedder) if document.known is not None else None
+            chunk.previous_chunks(tools.db, item, tools.tokenizer, tools.embedder)
+            if document.known is not None
+            else None
         )
         cut = titles.split_titled(
             parsed, tools.tokenizer, config.chunk_size, config.chunk_overlap, tools.embedder.max_tokens, former
         )
         return cut if cut.chunks else None
 
-    def _embed(self, texts: Mapping[bytes, str], report: Report) -> None:
+    def _embed(self, texts: Mapping[bytes, str], report: DryRunReport) -> None:
         new = [key for key in texts if key not in self._seen]
         values = {"partition": self.tools.partition, "keys": new}
         stored = set(self.tools.db.fetch(bytes, _EMBEDDED, values)) if new else set()
@@ -368,7 +370,7 @@ class Estimator:
     ) -> Item:
         """Return the document as an item of the pipeline, for functions that take one."""
         config, request = self.tools.ingestion, self.tools.request
-        web = self.tools.source in WEB and is_page(media_type)
+        web = self.tools.source in WEB and is_web_page(media_type)
         return Item(
             key=DocumentKey(request.job_run_id, known.id if known is not None else external_id),
             generation=0,

@@ -1,4 +1,4 @@
-"""The report of a dry run: documents and pages by what would become of them, tokens, seconds and cost."""
+"""Report of a dry run: documents and pages by outcome, tokens, seconds and cost."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, Final, LiteralString
 from retrieval.database.database import Database
 from retrieval.ports import Embedder
 
-MOST_LISTED: Final = 500
-"""Documents of each action that a report names."""
+MAX_PLANNED_PER_ACTION: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A document that an ingestion would create, update or remove, or that fails."""
+class PlannedDocument:
+    """Document that an ingestion would create, update or remove, or that fails."""
 
     name: str
     action: str
@@ -23,12 +22,12 @@ class Planned:
     linked_from: str | None = None
 
 
-_NO_FIGURES: Final = frozenset({"remove", "sampled", "model_choice", "planned"})
+_UNSCALED_FIELDS: Final = frozenset({"remove", "sampled", "model_choice", "planned"})
 
 
 @dataclass(slots=True)
-class Report:
-    """Documents by what would become of them, and what that takes."""
+class DryRunReport:
+    """Counts of a dry run by outcome, and the planned documents."""
 
     create: int = 0
     update: int = 0
@@ -42,27 +41,27 @@ class Report:
     tokens: int = 0
     calls: int = 0
     sampled: bool = False
+    # Chosen model and reason.
     model_choice: str = ""
-    """The model that would be chosen for the namespace, and why."""
-    planned: dict[str, list[Planned]] = field(default_factory=dict)
-    """By action."""
+    # By action.
+    planned: dict[str, list[PlannedDocument]] = field(default_factory=dict)
 
     def plan(self, name: str, action: str, error: str | None = None, linked_from: str | None = None) -> None:
-        """Name a document, unless enough of its action are named."""
+        """Add a document to the plan, up to the limit per action."""
         documents = self.planned.setdefault(action, [])
-        if len(documents) < MOST_LISTED:
-            documents.append(Planned(name, action, error, linked_from or None))
+        if len(documents) < MAX_PLANNED_PER_ACTION:
+            documents.append(PlannedDocument(name, action, error, linked_from or None))
 
-    def grow(self, other: Report, factor: float) -> None:
-        """Add what a sample of a listing came to, in proportion."""
-        for name in (column.name for column in fields(self) if column.name not in _NO_FIGURES):
-            setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
-        for documents in other.planned.values():
+    def add_sample(self, sample: DryRunReport, factor: float) -> None:
+        """Add the counts of a sample times `factor`."""
+        for name in (column.name for column in fields(self) if column.name not in _UNSCALED_FIELDS):
+            setattr(self, name, getattr(self, name) + round(getattr(sample, name) * factor))
+        for documents in sample.planned.values():
             for document in documents:
                 self.plan(document.name, document.action, document.error, document.linked_from)
 
 
-_PACE: LiteralString = """
+_PACE_QUERY: LiteralString = """
     select case when sum(r.seconds) > 0 then (sum(t.tokens) / greatest(sum(r.seconds), 0.01))::float8 end from (
         select id, (timings ->> 'embed')::float8 as seconds from job_runs
         where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
@@ -72,20 +71,20 @@ _PACE: LiteralString = """
         where w.job_run_id = r.id and w.status = 'SUCCESS'
     ) t
 """
-USUAL_PACE: Final = 3_000.0
-"""Tokens that are embedded in a second where nothing was yet."""
+# Tokens per second, for a partition without earlier runs.
+DEFAULT_TOKENS_PER_SECOND: Final = 3_000.0
 
 
 def estimate_seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
-    """Estimate the seconds of the ingestion: the time of the dry run, plus embedding at the pace of the last runs."""
-    pace = db.fetch_one(float, _PACE, {"partition": partition}) or USUAL_PACE
+    """Estimate the seconds of the ingestion: the dry run's time plus embedding at the pace of the last runs."""
+    pace = db.fetch_one(float, _PACE_QUERY, {"partition": partition}) or DEFAULT_TOKENS_PER_SECOND
     return round(spent + tokens / max(pace, 1.0), 1)
 
 
 def report_json(
-    report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
+    report: DryRunReport, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
 ) -> dict[str, Any]:
-    """The report with the names of the wire; its cost where the model's price is known."""
+    """Return the report in wire names, with the cost if the model's price is known."""
     figures: dict[str, Any] = {
         "create": report.create,
         "update": report.update,
@@ -115,6 +114,6 @@ def report_json(
 
 
 def estimate_cost(provider: str, model: str, tokens: int, prices: Mapping[str, float]) -> float | None:
-    """Estimate what embedding takes by the operator's prices of a million tokens; None if the model has none."""
+    """Estimate the embedding cost by the prices per million tokens; None for a model without a price."""
     price = 0.0 if provider == "LOCAL" else prices.get(f"{provider}/{model}")
     return None if price is None else round(tokens * price / 1_000_000, 6)

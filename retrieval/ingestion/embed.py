@@ -1,4 +1,4 @@
-"""Embed: make the vectors that the partition does not have yet, and keep each as soon as it is made."""
+"""Embed step: compute the vectors that the partition lacks and store each batch at once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Text:
-    """A text without a vector."""
+class _MissingText:
+    """Text without a vector."""
 
     embedding_key: bytes
     content: str
@@ -41,25 +41,19 @@ class _Text:
 
 
 def embed_documents(db: Database, lease: Lease, window: Sequence[DocumentKey], embedder: Embedder) -> int:
-    """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing.
-
-    A document with a text that the model cannot embed fails, and its neighbours continue.
-    """
-    work = within_quotas.affordable_items(db, lease, run_documents.at_stage(db, lease, window, Stage.CHUNKED))
-    embedded, failed = embed_missing(db, lease, work, embedder)
-    run_documents.advance_items(db, lease, [(item, {}) for item in work if item.key not in failed], Stage.EMBEDDED)
+    """Embed the window's new texts and return their number; a document with a rejected text fails."""
+    items = within_quotas.affordable_items(db, lease, run_documents.items_at_stage(db, lease, window, Stage.CHUNKED))
+    embedded, failed = embed_missing(db, lease, items, embedder)
+    run_documents.advance_items(db, lease, [(item, {}) for item in items if item.key not in failed], Stage.EMBEDDED)
     return embedded
 
 
 def embed_missing(
-    db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
+    db: Database, lease: Lease, items: Sequence[Item], embedder: Embedder
 ) -> tuple[int, Collection[DocumentKey]]:
-    """Embed every text of these documents that has no vector in the partition.
-
-    Return the number of texts, and the documents that have failed since the model cannot embed one of theirs.
-    """
+    """Embed texts without a vector; return their number and the documents with a text that the model rejects."""
     texts = db.fetch(
-        _Text,
+        _MissingText,
         """
         select distinct on (c.embedding_key) c.embedding_key, c.content, c.header, c.tokens, c.document_id, c.generation
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
@@ -68,25 +62,25 @@ def embed_missing(
         where e.key is null
         """,
         {
-            "documents": [item.key.document_id for item in work],
-            "generations": [item.generation for item in work],
+            "documents": [item.key.document_id for item in items],
+            "generations": [item.generation for item in items],
         },
     )
-    titles = {(item.key.document_id, item.generation): item.title for item in work}
+    titles = {(item.key.document_id, item.generation): item.title for item in items}
     for text in texts:
         text.content = embedded_text(titles[text.document_id, text.generation], text.header, text.content)
     texts.sort(key=lambda text: len(text.content))
     reasons: dict[bytes, str] = {}
     try:
-        _embed(db, lease, texts, embedder, reasons)
+        _embed_texts(db, lease, texts, embedder, reasons)
     finally:
-        failures = _describe_failures(db, work, reasons)
+        failures = _describe_failures(db, items, reasons)
         run_documents.fail_items(db, lease, failures)
     return len(texts), failures.keys()
 
 
-class _Passage(NamedTuple):
-    """A place in a document whose text the model cannot embed."""
+class _RejectedPassage(NamedTuple):
+    """Position of a text that the model rejects."""
 
     document_id: str
     generation: int
@@ -97,12 +91,12 @@ class _Passage(NamedTuple):
     passages: int
 
 
-def _describe_failures(db: Database, work: Sequence[Item], reasons: Mapping[bytes, str]) -> dict[DocumentKey, str]:
-    """Return the error of each document that has a text with one of these keys, by its first such passage."""
+def _describe_failures(db: Database, items: Sequence[Item], reasons: Mapping[bytes, str]) -> dict[DocumentKey, str]:
+    """Return the error of each document with a rejected text, by its first such passage."""
     if not reasons:
         return {}
     passages = db.fetch(
-        _Passage,
+        _RejectedPassage,
         """
         select distinct on (c.document_id, c.generation) c.document_id, c.generation, c.embedding_key, c.start, c."end",
                c.page, (count(*) over (partition by c.document_id, c.generation))::int as passages
@@ -112,20 +106,20 @@ def _describe_failures(db: Database, work: Sequence[Item], reasons: Mapping[byte
         order by c.document_id, c.generation, c.index
         """,
         {
-            "documents": [item.key.document_id for item in work],
-            "generations": [item.generation for item in work],
+            "documents": [item.key.document_id for item in items],
+            "generations": [item.generation for item in items],
             "keys": list(reasons),
         },
     )
     first = {(passage.document_id, passage.generation): passage for passage in passages}
     return {
         item.key: _describe_failure(passage, reasons[passage.embedding_key])
-        for item in work
+        for item in items
         if (passage := first.get((item.key.document_id, item.generation)))
     }
 
 
-def _describe_failure(passage: _Passage, reason: str) -> str:
+def _describe_failure(passage: _RejectedPassage, reason: str) -> str:
     page = "" if passage.page is None else f"page {passage.page}, "
     more = "" if passage.passages == 1 else f" Nor {passage.passages - 1:,} more of the document."
     return (
@@ -135,31 +129,27 @@ def _describe_failure(passage: _Passage, reason: str) -> str:
     )
 
 
-def _embed(
-    db: Database, lease: Lease, texts: Sequence[_Text], embedder: Embedder, reasons: MutableMapping[bytes, str]
+def _embed_texts(
+    db: Database, lease: Lease, texts: Sequence[_MissingText], embedder: Embedder, reasons: MutableMapping[bytes, str]
 ) -> None:
-    """Embed texts with as many concurrent calls as the model supports. If one fails, results of the others are kept.
-
-    No further call is started then; the next try of the step embeds the rest. Texts that the model cannot embed are
-    added to `reasons`, by their key.
-    """
+    """Embed texts with concurrent calls and store each result; add rejected texts to `reasons` by key."""
     starts = iter(range(0, len(texts), embedder.batch_size))
-    waiting: dict[Future[Embeddings], Sequence[_Text]] = {}
-    trouble: StepError | None = None
+    pending: dict[Future[Embeddings], Sequence[_MissingText]] = {}
+    failure: StepError | None = None
     with ThreadPoolExecutor(embedder.calls, thread_name_prefix="embed") as pool:
 
-        def ask(start: int) -> None:
-            part = texts[start : start + embedder.batch_size]
+        def submit(offset: int) -> None:
+            part = texts[offset : offset + embedder.batch_size]
             context = copy_context()
             texts_of_part = [text.content for text in part]
-            waiting[pool.submit(context.run, embedder.embed, texts_of_part, "document")] = part
+            pending[pool.submit(context.run, embedder.embed, texts_of_part, "document")] = part
 
-        for first in islice(starts, embedder.calls):
-            ask(first)
-        while waiting:
-            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+        for offset in islice(starts, embedder.calls):
+            submit(offset)
+        while pending:
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
-                part = waiting.pop(future)
+                part = pending.pop(future)
                 try:
                     vectors = future.result()
                 except NotEmbedded as error:
@@ -167,18 +157,19 @@ def _embed(
                     part = [text for position, text in enumerate(part) if position not in error.reasons]
                     vectors = error.vectors
                 except StepError as error:
-                    trouble = trouble or error
+                    # No further call starts after a failure; results of running calls are stored.
+                    failure = failure or error
                     continue
-                if trouble is None and (start := next(starts, None)) is not None:
-                    ask(start)
+                if failure is None and (start := next(starts, None)) is not None:
+                    submit(start)
                 if part:
-                    _check(vectors, len(part), embedder)
-                    _keep(db, lease, part, vectors, embedder)
-    if trouble is not None:
-        raise trouble
+                    _check_vectors(vectors, len(part), embedder)
+                    _store_vectors(db, lease, part, vectors, embedder)
+    if failure is not None:
+        raise failure
 
 
-def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
+def _check_vectors(vectors: Embeddings, count: int, embedder: Embedder) -> None:
     import numpy as np
 
     if vectors.shape != (count, embedder.dimensions):
@@ -190,9 +181,10 @@ def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
         raise Fatal("The embedding model answered with numbers that are not finite.")
 
 
-def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings, embedder: Embedder) -> None:
-    """Store the vectors, but for texts that were deleted meanwhile, and count what they cost, even where another batch
-    had them made meanwhile."""
+def _store_vectors(
+    db: Database, lease: Lease, part: Sequence[_MissingText], vectors: Embeddings, embedder: Embedder
+) -> None:
+    """Store the vectors of texts that still exist, and record the tokens used."""
     with db.transaction() as connection:
         kind = connection.fetch_one(int, HALFVEC_OID + ", " + embeddings.HELD, {"partition": lease.partition})
         batches.guard_lease(connection, lease)
@@ -212,4 +204,5 @@ def _keep(db: Database, lease: Lease, part: Sequence[_Text], vectors: Embeddings
         tokens = sum(text.tokens for text in part)
         usage.record_tokens(connection, lease.scope, embedder.provider, embedder.model, tokens)
         poison.clear_suspects(connection, lease, {text.document_id for text in part})
+    # Counted even if another batch stored the same vectors first.
     counts.add_count(catalog.TOKENS, by=tokens)

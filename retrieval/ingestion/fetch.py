@@ -1,4 +1,4 @@
-"""Fetch: find out whether the content has changed at all, and bring what has into the file store."""
+"""Fetch step: download documents, detect unchanged content and store the rest."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, Source
 from retrieval.statuses import Stage
 
+# Increase it if parsing or chunking changes enough to parse unchanged files again.
 PARSER_VERSION = 8
-"""Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
 
-THREADS = 8
+STORE_THREADS = 8
 
 
 def fetch_documents(
@@ -35,42 +35,39 @@ def fetch_documents(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Fetch the content of a window's documents.
-
-    `embedding`: provider, model and dimensions, and the address of an external parser, if there is one. With the
-    content they determine if a document has changed. `goes_on`: called before each download; documents not begun stay
-    as they are.
-    """
-    later: Retryable | None = None
+    """Fetch the content of a window's documents. `embedding`: provider, model, dimensions and parser address, part of
+    the fingerprint."""
+    retryable: Retryable | None = None
     if source is not None:
         try:
-            accepted = run_documents.at_stage(db, lease, window, Stage.ACCEPTED)
+            accepted = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)
             download.download_documents(db, lease, accepted, files, source, goes_on=goes_on)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
-            later = error
-    waiting = run_documents.at_stage(db, lease, window, Stage.ACCEPTED)
+            # Downloaded documents continue; the error is raised at the end.
+            retryable = error
+    items = run_documents.items_at_stage(db, lease, window, Stage.ACCEPTED)
     if source is not None:
-        waiting = [item for item in waiting if item.raw_key is not None]
-    texts = _texts(db, waiting)
-    fingerprints = {item.key: fingerprint(item, _hash(item, texts), embedding) for item in waiting}
-    unchanged = activation.finish_unchanged(db, lease, waiting, fingerprints)
+        items = [item for item in items if item.raw_key is not None]
+    texts = _inbox_texts(db, items)
+    fingerprints = {item.key: fingerprint(item, _content_hash(item, texts), embedding) for item in items}
+    unchanged = activation.finish_unchanged(db, lease, items, fingerprints)
 
     def store(item: Item) -> tuple[Item, dict[str, Any]]:
         fields: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
         if (text := texts.get(item.key)) is not None:
             key = item.file_key(lease.scope, file_keys.RAW)
-            fields |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _hash(item, texts)}
+            fields |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _content_hash(item, texts)}
         return item, fields
 
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
-        fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
+    with ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="fetch") as pool:
+        fetched = list(pool.map(store, [item for item in items if item.key not in unchanged]))
     run_documents.advance_items(db, lease, fetched, Stage.FETCHED)
-    if later is not None:
-        raise later
+    if retryable is not None:
+        raise retryable
 
 
 def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> bytes:
-    """Two runs with the same fingerprint would store the same chunks and vectors."""
+    """Return the hash of content and settings; equal fingerprints produce equal chunks and vectors."""
     parts = [
         PARSER_VERSION,
         raw_hash.hex(),
@@ -87,21 +84,21 @@ def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> by
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 
-def _hash(item: Item, texts: Mapping[DocumentKey, bytes]) -> bytes:
+def _content_hash(item: Item, texts: Mapping[DocumentKey, bytes]) -> bytes:
     text = texts.get(item.key)
     return (item.raw_hash or b"") if text is None else hashlib.sha256(text).digest()
 
 
-def _texts(db: Database, waiting: Sequence[Item]) -> dict[DocumentKey, bytes]:
+def _inbox_texts(db: Database, items: Sequence[Item]) -> dict[DocumentKey, bytes]:
     texts = db.fetch(
-        _Text,
+        _InboxText,
         "select job_run_id, document_id, content from inbox where job_run_id = any(%(runs)s)",
-        {"runs": [item.key.job_run_id for item in waiting]},
+        {"runs": [item.key.job_run_id for item in items]},
     )
     return {DocumentKey(text.job_run_id, text.document_id): text.content.encode() for text in texts}
 
 
-class _Text(NamedTuple):
+class _InboxText(NamedTuple):
     job_run_id: str
     document_id: str
     content: str

@@ -1,4 +1,4 @@
-"""Documents of a job run as the steps know them."""
+"""Documents of a job run, for the steps of the pipeline."""
 
 from __future__ import annotations
 
@@ -28,67 +28,67 @@ class StoredItem:
     parsed_key: str | None
     title: str
     fingerprint: bytes | None
+    # Time of the request; later metadata changes by clients win.
     accepted: datetime
-    """When the request was: what a client changed later stays changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item(StoredItem):
-    """A document within a job run, with all that the steps need to know of it."""
+    """Document within a job run."""
 
     key: DocumentKey
     pages: tuple[int, ...]
     properties: Mapping[str, Any]
     embedding: Mapping[str, Any]
+    # None keeps the stored metadata, so that a resync undoes no later change.
     metadata: Mapping[str, Any] | None
-    """None leaves what is there: a job's metadata is applied once, so that a resync undoes no change made since."""
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
+    # From the request.
     modified_at: str | None = None
-    """When the content was last modified, if the request told."""
+    # Only for web pages.
     page: ScrapeOptions | None = None
-    """What to take of it if it is a web page."""
+    # Sealed password of a protected file.
     password: bytes | None = None
-    """Sealed; opens the file, if it is protected."""
 
     @property
     def characters(self) -> int:
-        """Characters of the parsed text; of a text that was sent, its bytes."""
+        """Return the characters of the parsed text, or the bytes of a sent text."""
         return int(self.properties.get("characterCount") or self.raw_size or 0)
 
     def file_key(self, scope: Scope, name: str) -> str:
-        """Under which a file of this generation is stored."""
+        """Return the storage key of a file of this generation."""
         return file_keys.of_document(scope, self.key.document_id, self.generation, name)
 
     @property
-    def vectors(self) -> str:
-        """Return the prefix of this generation's vector ids."""
+    def vector_prefix(self) -> str:
+        """Return the id prefix of this generation's vectors."""
         return ids.vector_prefix(self.key.document_id, self.generation)
 
 
-ALONE = 3
-"""What so much is held against is worked on alone (`losses`)."""
+# From this blame on, a document runs in a batch of one.
+ISOLATION_BLAME = 3
 
-KEEP_SECONDS = 1.0
-"""So often a step records what it has done: what the loss of its process can cost, but for the longest document."""
+# A step records results in this interval; the death of its process loses no more.
+RECORD_INTERVAL_SECONDS = 1.0
 
-ARCHIVE_PATH = "archivePath"
-"""Property and metadata key of a document that was packed into another: its path there."""
+# Property and metadata key of a packed document: its path in the archive.
+ARCHIVE_PATH_PROPERTY = "archivePath"
 
-STAGES = {
+# Step and the stage required for it.
+REQUIRED_STAGES = {
     "fetch": Stage.ACCEPTED,
     "parse": Stage.FETCHED,
     "chunk": Stage.PARSED,
     "embed": Stage.CHUNKED,
     "upsert": Stage.EMBEDDED,
 }
-"""Each step, and the stage a document must have reached for it."""
 
-BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(STAGES)}
-BEFORE["shadow"] = BEFORE["upsert"]
-"""The stages of documents that have not done a step."""
+# Stages of documents that have not completed a step.
+STAGES_BEFORE_STEP = {step: list(REQUIRED_STAGES.values())[: index + 1] for index, step in enumerate(REQUIRED_STAGES)}
+STAGES_BEFORE_STEP["shadow"] = STAGES_BEFORE_STEP["upsert"]
 
 
-def is_page(media_type: str) -> bool:
+def is_web_page(media_type: str) -> bool:
     return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}

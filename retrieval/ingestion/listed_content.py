@@ -1,4 +1,4 @@
-"""Content that a listing had to fetch itself, stored before its page of the listing is saved."""
+"""Content delivered with a listing, stored before the listing page is saved."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import FileStore, RawContent, SourceItem
 from retrieval.sources import CONNECTED
 
-PIECE = 256 * 1024
-LISTED = "listedVersion"
-"""Property: the mark that the listing gave the content, which saves fetching it while it stays the same."""
-FETCHED = "sourceVersion"
-"""Property: the mark that came with the content itself."""
+READ_PIECE_BYTES = 256 * 1024
+# Version mark from the listing; an equal mark saves the fetch.
+LISTED_VERSION = "listedVersion"
+# Version mark from the content.
+FETCHED_VERSION = "sourceVersion"
 
 
 def store_content(
     db: Database, lease: Lease, number: int, items: Sequence[SourceItem], files: FileStore | None
 ) -> dict[str, dict[str, Any]]:
-    """External id to what is to be recorded of the content that came with the item."""
-    brought = [item for item in items if item.content and not item.error and not item.deleted]
-    if not brought:
+    """Store content delivered with items; return the columns to record by external id."""
+    delivered = [item for item in items if item.content and not item.error and not item.deleted]
+    if not delivered:
         return {}
     if files is None:
         raise Fatal("There is no file store for the content that was found.")
-    documents = _known(db, lease, [item.external_id for item in brought])
+    documents = _stored_versions(db, lease, [item.external_id for item in delivered])
     keys = {}
-    for item in brought:
+    for item in delivered:
         document, version = documents.get(item.external_id) or (ids.document_id(), None)
         if version and version == item.version and lease.source in CONNECTED:
             continue  # the stored file serves again
         keys[item.external_id] = (document, file_keys.of_document(lease.scope, document, number, file_keys.RAW))
-    _remember(db, lease, [key for _, key in keys.values()])
+    _schedule_deletion(db, lease, [key for _, key in keys.values()])
     return {
-        item.external_id: _put(item, *keys[item.external_id], files) for item in brought if item.external_id in keys
+        item.external_id: _store_item(item, *keys[item.external_id], files)
+        for item in delivered
+        if item.external_id in keys
     }
 
 
@@ -54,9 +56,11 @@ def keep_files(connection: ThreadConnection, job_run_id: str, keys: Sequence[str
     )
 
 
-def content_columns(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a run's document with stored content. `listed`: properties from the listing."""
-    properties = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
+def content_columns(
+    raw: RawContent, key: str, size: int, digest: bytes, listing_properties: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the columns of a run's document with stored content. `listing_properties`: properties from the listing."""
+    properties = {**listing_properties, **raw.properties, **({FETCHED_VERSION: raw.version} if raw.version else {})}
     return {
         "raw_key": key,
         "raw_size": size,
@@ -69,24 +73,24 @@ def content_columns(raw: RawContent, key: str, size: int, digest: bytes, listed:
 
 
 def read_pieces(raw: RawContent, update_hash: Callable[[bytes], None]) -> Iterator[bytes]:
-    """The content for a file store, hashed on its way."""
+    """Yield the content in pieces and hash them."""
     with raw.path.open("rb") as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(READ_PIECE_BYTES):
             update_hash(piece)
             yield piece
 
 
-def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[str, Any]:
+def _store_item(item: SourceItem, document: str, key: str, files: FileStore) -> dict[str, Any]:
     raw, digest = item.content, hashlib.sha256()
     if raw is None:
         raise ValueError("no content")
     size = files.put(key, read_pieces(raw, digest.update))
-    properties = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    properties = {**item.properties, **({LISTED_VERSION: item.version} if item.version else {})}
     return {"document": document, **content_columns(raw, key, size, digest.digest(), properties)}
 
 
-def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, tuple[str, str | None]]:
-    """Id and listed version of the documents, by external id; no version where the stored file is not known."""
+def _stored_versions(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, tuple[str, str | None]]:
+    """Return document id and listed version (None without a stored file) by external id."""
     documents = db.fetch(
         _Document,
         "select d.external_id, d.id, case when exists (select from run_documents e where e.document_id = d.id"
@@ -110,8 +114,8 @@ class _Document(NamedTuple):
     version: str | None
 
 
-def _remember(db: Database, lease: Lease, keys: list[str]) -> None:
-    """A worker that dies before the page is saved leaves nothing behind for ever."""
+def _schedule_deletion(db: Database, lease: Lease, keys: list[str]) -> None:
+    # Schedules deletion in case the worker dies before the page is saved.
     db.execute(
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " select p.id, 'file', key, now() + interval '1 day' from partitions p, unnest(%(keys)s::text[]) key"

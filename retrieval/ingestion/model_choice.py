@@ -1,8 +1,4 @@
-"""`model: auto` of the LOCAL provider: all-MiniLM-L6-v2 or multilingual-e5-small, by the languages of the content.
-
-The choice is open only while nothing is searchable: the first documents with text decide before any is cut. A PATCH
-with `auto` and `reembed` decides again, by all documents.
-"""
+"""Model choice for `model: auto`: all-MiniLM-L6-v2 or multilingual-e5-small, by the languages of the content."""
 
 from __future__ import annotations
 
@@ -12,66 +8,65 @@ from typing import Any, Final, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.errors import Skippable
-from retrieval.ingestion.chunking.tokenizer import AUTO, E5, MINILM
+from retrieval.ingestion.chunking.tokenizer import AUTO_MODEL, E5_MODEL, MINILM_MODEL
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.parse import read_text
 from retrieval.ingestion.queries import model_choices
-from retrieval.ingestion.queries.model_choices import CHOICE
+from retrieval.ingestion.queries.model_choices import CHOICE_FIELD
 from retrieval.keywords import languages
 from retrieval.namespaces import namespaces, validation
 from retrieval.namespaces.namespaces import LEARNED, Config, NamespaceConfig
 from retrieval.ports import FileStore
 
-FEW: Final = 5
-"""Of so many documents one that is not in English has the multilingual model chosen."""
-_NAMED: Final = 5
-"""Languages that a reason names."""
+# Open only until something is searchable: the first documents with text decide before chunking. A PATCH with `auto` and
+# `reembed` decides again by all documents.
+# One non-English document in five selects the multilingual model.
+FOREIGN_SHARE_DIVISOR: Final = 5
+_MAX_NAMED_LANGUAGES: Final = 5
 
 
-class Choice(NamedTuple):
-    """A local model, and why it was chosen."""
+class ModelChoice(NamedTuple):
+    """Local model and the reason for the choice."""
 
     model: str
     reason: str
 
-    def config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, Any]:
         """Return the `embeddingModelConfig` of this choice."""
-        return {"provider": "LOCAL", "model": self.model, LEARNED: {CHOICE: self.reason}}
+        return {"provider": "LOCAL", "model": self.model, LEARNED: {CHOICE_FIELD: self.reason}}
 
 
-def is_open(model: Config) -> bool:
-    """Tell whether the service is to choose the model of this `embeddingModelConfig`."""
-    return bool(model["provider"] == "LOCAL" and model["model"] == AUTO)
+def is_model_open(model: Config) -> bool:
+    """Return whether the service chooses the model of this `embeddingModelConfig`."""
+    return bool(model["provider"] == "LOCAL" and model["model"] == AUTO_MODEL)
 
 
-def choose_model(documents: Mapping[str, int], subject: str = "first documents") -> Choice:
-    """Choose by the documents of each language; "" counts those with text in none that is detected.
-
-    MiniLM where nearly all are in English; the other model reads every language, so it is taken without any.
-    """
-    counted = Counter({language: number for language, number in documents.items() if language})
-    english, total = counted["en"], counted.total()
-    shown = counted.most_common(_NAMED) or [("unknown", sum(documents.values()))]
-    reason = f"{subject} by language: {', '.join(f'{language} {number:,}' for language, number in shown)}"
-    if total and FEW * (total - english) < total:
-        return Choice(MINILM, reason)
+def choose_model(documents: Mapping[str, int], subject: str = "first documents") -> ModelChoice:
+    """Choose by the number of documents per language; "" counts texts without a detected language."""
+    counts = Counter({language: number for language, number in documents.items() if language})
+    english, total = counts["en"], counts.total()
+    top_languages = counts.most_common(_MAX_NAMED_LANGUAGES) or [("unknown", sum(documents.values()))]
+    reason = f"{subject} by language: {', '.join(f'{language} {number:,}' for language, number in top_languages)}"
+    # Without a detected language the multilingual model is the safe choice.
+    if total and FOREIGN_SHARE_DIVISOR * (total - english) < total:
+        return ModelChoice(MINILM_MODEL, reason)
     if not validation.has_multilingual_model():
-        return Choice(MINILM, f"{reason}; {E5} is not installed")
-    return Choice(E5, reason)
+        return ModelChoice(MINILM_MODEL, f"{reason}; {E5_MODEL} is not installed")
+    return ModelChoice(E5_MODEL, reason)
 
 
 def count_texts(texts: Iterable[tuple[str, str]]) -> Counter[str]:
-    """Count texts by language, each with the one that it declares; without those that are blank."""
+    """Count non-blank texts by language. Input: pairs of text and declared language."""
     return Counter(find_language(declared, text) or "" for text, declared in texts if text.strip())
 
 
 def find_language(declared: str, text: str) -> str | None:
-    """Return the language of a text as ISO 639-1: the declared one, or the one that is detected."""
+    """Return the language of a text as ISO 639-1: declared, else detected."""
     return languages.parse_language(declared) or languages.detect_language(text)
 
 
 def choose_by_items(db: Database, namespace_id: str, parsed: Iterable[Item], files: FileStore) -> bool:
-    """Store the choice by a namespace's first parsed documents, unless there is one; False if all are blank."""
+    """Store the choice by a namespace's first parsed documents, unless present; False if all are blank."""
     texts = []
     for item in parsed:
         try:
@@ -84,14 +79,12 @@ def choose_by_items(db: Database, namespace_id: str, parsed: Iterable[Item], fil
     return bool(documents)
 
 
-async def resolve_model(db: Database, stored: NamespaceConfig, *, again: bool) -> Config:
-    """Return the config for a PATCH with `auto`: open in a namespace without documents, else what was chosen before.
-
-    `again`, or where nothing was chosen, all documents decide.
-    """
+async def resolve_model(db: Database, stored: NamespaceConfig, *, force: bool) -> Config:
+    """Return the config for a PATCH with `auto`: open without documents, else the earlier choice, else by all
+    documents."""
     model = stored.embedding_model
-    if is_open(model) or not await namespaces.has_documents(db, stored.id):
-        return {"provider": "LOCAL", "model": AUTO}
-    if not again and CHOICE in (model.get(LEARNED) or {}):
+    if is_model_open(model) or not await namespaces.has_documents(db, stored.id):
+        return {"provider": "LOCAL", "model": AUTO_MODEL}
+    if not force and CHOICE_FIELD in (model.get(LEARNED) or {}):
         return model
-    return choose_model(await model_choices.count_languages(db, stored.id), "all documents").config()
+    return choose_model(await model_choices.count_languages(db, stored.id), "all documents").to_config()

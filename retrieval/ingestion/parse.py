@@ -1,4 +1,4 @@
-"""Parse: from the raw file to Markdown in the file store, with the quality of its pages."""
+"""Parse step: convert raw files to Markdown in the file store, with the quality of their pages."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from retrieval.security.secrets import KeyRing
 from retrieval.sources import WEB
 from retrieval.statuses import Stage
 
-TEXT_QUALITY: Final = "textQuality"
-PAGES_TO_CHECK: Final = "pagesToCheck"
-_CHECK: Final = 0.8
-_MOST: Final = 50
-"""Pages that a document lists; the lowest ones where there are more."""
+TEXT_QUALITY_PROPERTY: Final = "textQuality"
+PAGES_TO_CHECK_PROPERTY: Final = "pagesToCheck"
+_CHECK_BELOW_QUALITY: Final = 0.8
+# The lowest pages, if there are more.
+_MAX_PAGES_TO_CHECK: Final = 50
 
 
 def quality_properties(qualities: Sequence[PageQuality]) -> dict[str, Any]:
-    """The properties of a document with these pages; none where nothing was judged."""
+    """Return the quality properties of a document with these pages; empty without judged pages."""
     if not qualities:
         return {}
-    low = sorted(
-        (quality for quality in qualities if quality.quality < _CHECK), key=lambda page_quality: page_quality.quality
-    )[:_MOST]
+    low_pages = sorted(
+        (quality for quality in qualities if quality.quality < _CHECK_BELOW_QUALITY),
+        key=lambda page_quality: page_quality.quality,
+    )[:_MAX_PAGES_TO_CHECK]
     pages = [
         {
             "page": page_quality.page,
@@ -46,30 +47,30 @@ def quality_properties(qualities: Sequence[PageQuality]) -> dict[str, Any]:
             "unread": page_quality.unread,
             "reasons": list(page_quality.reasons),
         }
-        for page_quality in sorted(low, key=lambda page_quality: page_quality.page or 0)
+        for page_quality in sorted(low_pages, key=lambda page_quality: page_quality.page or 0)
     ]
     lowest = min(quality.quality for quality in qualities)
-    return {TEXT_QUALITY: lowest} | ({PAGES_TO_CHECK: pages} if pages else {})
+    return {TEXT_QUALITY_PROPERTY: lowest} | ({PAGES_TO_CHECK_PROPERTY: pages} if pages else {})
 
 
-ENCODING = "utf-8"
-_AT_ONCE = 64
-"""Files of a window that wait for the parser at once; so many that those which take long leave room for others."""
+TEXT_ENCODING = "utf-8"
+# Enough that slow files leave room for others.
+_CONCURRENT_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedItem:
     """Result of parsing one file: properties and packed files, or the reason of a failure."""
 
     item: Item
-    found: Mapping[str, Any]
+    fields: Mapping[str, Any]
     stored: Sequence[Stored] = ()
-    refused: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _FileReader:
-    """Reads the files of a batch. `ring`: opens the passwords of protected files."""
+    """Reader of the files of a batch."""
 
     db: Database
     lease: Lease
@@ -78,17 +79,17 @@ class _FileReader:
     goes_on: Callable[[], bool]
     ring: KeyRing
 
-    def read(self, item: Item) -> Read:
-        """Parse the stored file and keep its text. Skippable if it cannot be read."""
+    def read(self, item: Item) -> ParsedItem:
+        """Parse the stored file and store its text. Skippable if unreadable."""
         if item.raw_key is None:
             raise Skippable("There is no stored file to parse; ingest the document again.")
         modified = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
         if self.lease.source == "TEXT":
             properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
-            return Read(item, {"parsed_key": item.raw_key, "title": item.name, "properties": properties})
+            return ParsedItem(item, {"parsed_key": item.raw_key, "title": item.name, "properties": properties})
         parsed, stored = self._parse_copy(item, item.raw_key)
         key = item.file_key(self.lease.scope, file_keys.PARSED)
-        self.files.put(key, [parsed.text.encode(ENCODING)])
+        self.files.put(key, [parsed.text.encode(TEXT_ENCODING)])
         title = parsed.title or item.title
         fields = {
             "parsed_key": key,
@@ -101,7 +102,7 @@ class _FileReader:
             | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if self.lease.source in WEB else {})
             | modified,
         }
-        return Read(item, fields, stored)
+        return ParsedItem(item, fields, stored)
 
     def _parse_copy(self, item: Item, raw_key: str) -> tuple[Parsed, list[Stored]]:
         password = passwords.open_password(self.ring, item.key.job_run_id, item.password)
@@ -125,68 +126,63 @@ def parse_documents(
     *,
     ring: KeyRing,
 ) -> None:
-    """Parse fetched files of a window, several at a time. A file that cannot be parsed fails alone.
-
-    `goes_on`: called while a file waits for others; files not begun stay as they are. `ring`: opens the passwords of
-    protected files.
-
-    Results are recorded every few moments, so that a crash of the process loses little.
-    """
-    work = run_documents.at_stage(db, lease, window, Stage.FETCHED)
-    trouble: list[Retryable] = []
+    """Parse fetched files of a window concurrently; an unreadable file fails, the others continue."""
+    fetched = run_documents.items_at_stage(db, lease, window, Stage.FETCHED)
+    retryable_errors: list[Retryable] = []
     reader = _FileReader(db, lease, files, parser, goes_on, ring)
 
-    def read_or_refuse(item: Item) -> Read | None:
+    def read_or_refuse(item: Item) -> ParsedItem | None:
         try:
             return reader.read(item)
         except Interrupted:
             return None
         except Skippable as error:
-            return Read(item, {}, refused=str(error))
+            return ParsedItem(item, {}, failure=str(error))
         except Retryable as error:
-            trouble.append(error)
+            retryable_errors.append(error)
         return None
 
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="parse") as pool:
-        ordered = [pool.submit(read_or_refuse, item) for item in work]
-        waiting = set(ordered)
+    with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="parse") as pool:
+        ordered = [pool.submit(read_or_refuse, item) for item in fetched]
+        pending = set(ordered)
         try:
-            while waiting:
-                done, waiting = wait(waiting, items.KEEP_SECONDS)
+            while pending:
+                done, pending = wait(pending, items.RECORD_INTERVAL_SECONDS)
+                # Recorded in short intervals, so that a crash of the process loses little.
                 results = [future.result() for future in ordered if future in done]
-                _record(db, lease, [result for result in results if result is not None])
+                _record_results(db, lease, [result for result in results if result is not None])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    if trouble:
-        raise trouble[0]
+    if retryable_errors:
+        raise retryable_errors[0]
 
 
-def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
-    """Record results and packed files in one transaction; then failures."""
-    refused = {parsed_item.item.key: parsed_item.refused for parsed_item in read if parsed_item.refused is not None}
+def _record_results(db: Database, lease: Lease, results: Sequence[ParsedItem]) -> None:
+    """Record results and packed files in one transaction, then failures."""
+    failures = {parsed_item.item.key: parsed_item.failure for parsed_item in results if parsed_item.failure is not None}
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        for parsed_item in read:
-            if parsed_item.item.key in refused or not parsed_item.stored:
+        for parsed_item in results:
+            if parsed_item.item.key in failures or not parsed_item.stored:
                 continue
             reason = unpack.excess_reason(connection, parsed_item.item, parsed_item.stored)
             if reason is not None:
-                refused[parsed_item.item.key] = reason
+                failures[parsed_item.item.key] = reason
                 unpack.discard_files(connection, parsed_item.item, parsed_item.stored)
                 continue
-            run_documents.write_stage(connection, [(parsed_item.item, parsed_item.found)], Stage.PARSED)
+            run_documents.write_stage(connection, [(parsed_item.item, parsed_item.fields)], Stage.PARSED)
             unpack.record_members(connection, parsed_item.item, parsed_item.stored)
         plain = [
-            (parsed_item.item, parsed_item.found)
-            for parsed_item in read
-            if not parsed_item.stored and parsed_item.item.key not in refused
+            (parsed_item.item, parsed_item.fields)
+            for parsed_item in results
+            if not parsed_item.stored and parsed_item.item.key not in failures
         ]
         run_documents.write_stage(connection, plain, Stage.PARSED)
-    run_documents.fail_items(db, lease, refused)
+    run_documents.fail_items(db, lease, failures)
 
 
 def read_text(files: FileStore, key: str) -> str:
-    """The parsed text, exactly as its chunks' offsets count it."""
+    """Return the parsed text with the character offsets of the chunks."""
     with files.open(key) as stream:
-        return stream.read().decode(ENCODING)
+        return stream.read().decode(TEXT_ENCODING)

@@ -1,9 +1,4 @@
-"""Recovery of batches whose flow run was lost. Interruptions fail no document; one that kills its process fails alone.
-
-An orderly interruption, such as a worker's restart, returns the lease and does not count. Other losses are attributed
-to the work in progress, until it makes progress: with a high weight if its process died, a low one if the whole worker
-was lost. From `items.ALONE` on a document runs alone, and fails alone if its process keeps dying.
-"""
+"""Recovery of batches with a lost flow run: a document that repeatedly kills its process fails alone."""
 
 from __future__ import annotations
 
@@ -19,55 +14,59 @@ from retrieval.jobs.queries.batches import DocumentKey, Lease, Open
 from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
-DEATH = 10
-"""Held against the work whose process died under a living worker, or whose flow failed."""
-LOSS = 1
-"""Held against the work whose worker was lost with all its processes, or did not renew its lease in time."""
-NOBODY = 10
-"""So many times more often a batch may be lost before it fails where nothing that it did can be to blame."""
+# An orderly interruption returns the lease and does not count. Other losses blame the work in progress. From
+# `items.ISOLATION_BLAME` on, a document runs in a batch of one and fails if its process keeps dying.
+# Blame if the process died under a living worker, or the flow failed.
+DEATH_BLAME = 10
+# Blame if the worker was lost with all processes, or did not renew its lease in time.
+LOSS_BLAME = 1
+# A batch without suspects may be lost so many times more often before it fails.
+UNATTRIBUTED_LOSS_FACTOR = 10
 
 
 @contextmanager
-def mark_alone(db: Database, lease: Lease, what: str) -> Iterator[None]:
-    """While the worker does nothing else than this document, or this job run's listing. `what`: its id."""
-    poison.set_at_work(db, lease, what)
+def mark_isolated(db: Database, lease: Lease, work_id: str) -> Iterator[None]:
+    """Mark this document or job run listing as the only work of the worker during the context."""
+    poison.set_isolated_work(db, lease, work_id)
     yield
-    poison.set_at_work(db, lease, None)
+    poison.set_isolated_work(db, lease, None)
 
 
-def start_again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
-    """Fence off the current holder of the batch and let the dispatcher start a new attempt.
-
-    `weight`: how much this attempt counts against the documents in progress, 0 after an orderly interruption. Documents
-    that reach `attempts` deaths on their own fail with the reason. False, with nothing changed, if the holder is still
-    writing: it is alive.
-    """
+def restart_batch(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
+    """Fence off the holder of the batch and queue a new attempt; False if the holder is still writing."""
     with db.transaction() as connection:
         at_work = poison.lock_batch(connection, batch.id, batch.attempt)
         if at_work is None:
             return False
         if weight:
             counts.add_count(catalog.LEASES_LOST)
-        hopeless = False
-        if weight and at_work.what is not None:
-            _blame_alone(connection, batch.id, at_work.what, weight, attempts * DEATH)
-        elif weight and not poison.blame_together(connection, batch.id, weight, DEATH):
-            hopeless = poison.blame_batch(connection, batch.id, weight) >= attempts * DEATH * NOBODY
+        # A weight of 0 is an orderly interruption.
+        is_hopeless = False
+        if weight and at_work.work_id is not None:
+            _blame_isolated(connection, batch.id, at_work.work_id, weight, attempts * DEATH_BLAME)
+        elif weight and not poison.blame_together(connection, batch.id, weight, DEATH_BLAME):
+            is_hopeless = (
+                poison.blame_batch(connection, batch.id, weight) >= attempts * DEATH_BLAME * UNATTRIBUTED_LOSS_FACTOR
+            )
         poison.begin_attempt(connection, batch.id)
         breakers.let_go(connection, batch.id)
-    if hopeless:
-        last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched)
+    if is_hopeless:
+        final_attempt = Open(
+            batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched
+        )
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
-        batches.end_batch(db, last, status=DocumentStatus.FAILED, error=reason)
+        batches.end_batch(db, final_attempt, status=DocumentStatus.FAILED, error=reason)
     return True
 
 
-def _blame_alone(connection: ThreadConnection, batch_id: str, what: str, weight: int, most: int) -> None:
-    suspects = poison.blame_document(connection, batch_id, what, weight)
+def _blame_isolated(connection: ThreadConnection, batch_id: str, work_id: str, weight: int, max_blame: int) -> None:
+    suspects = poison.blame_document(connection, batch_id, work_id, weight)
     reason = "The worker's process died or failed each time it came to this document; see the flow runs in Prefect."
-    hopeless = [DocumentKey(suspect.job_run_id, suspect.document_id) for suspect in suspects if suspect.blame >= most]
+    hopeless = [
+        DocumentKey(suspect.job_run_id, suspect.document_id) for suspect in suspects if suspect.blame >= max_blame
+    ]
     batches.close_documents(connection, dict.fromkeys(hopeless, reason), status=DocumentStatus.FAILED)
-    blame = poison.blame_listing(connection, batch_id, what, weight)
-    if blame is not None and blame >= most:
+    blame = poison.blame_listing(connection, batch_id, work_id, weight)
+    if blame is not None and blame >= max_blame:
         reason = "The worker's process died or failed each time it listed this; see the flow runs in Prefect."
-        discover.give_up(connection, what, reason)
+        discover.abandon_listing(connection, work_id, reason)

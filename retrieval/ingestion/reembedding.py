@@ -1,12 +1,12 @@
-"""Re-embedding a namespace for another model or vector store: built beside the live index, then swapped.
+"""Re-embedding of a namespace for another model or vector store: built next to the live index, then swapped.
 
-    PATCH ──begin──▶ pending ──refresh, shadow generations──▶ every document current? ──swap──▶ epoch + 1
-                        └── cancelled, or a document fails ──▶ drop: the sweep takes what was built
-
-One job run holds all documents of the namespace; its number is the shadow's generation. Search and ingestion go on
-with the old configuration until the swap. What changed meanwhile is built again: `refresh` compares marks. An
-ingestion that worked for an older epoch is refused at its activation (`ConfigChanged`) and embeds again.
+PATCH ──begin──▶ pending ──refresh, shadow generations──▶ every document current? ──swap──▶ epoch + 1
+                    └── cancelled, or a document fails ──▶ drop: the sweep takes what was built
 """
+
+# One job run holds all documents of the namespace; its number is the shadow's generation. Search and ingestion use the
+# old configuration until the swap. Changed documents are built again: `refresh` compares marks. The activation of an
+# ingestion for an older epoch fails (`ConfigChanged`) and embeds again.
 
 from __future__ import annotations
 
@@ -29,61 +29,61 @@ from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
 
-SOURCE = "REEMBED"
-"""The source that its job run shows."""
-KEYS = "keysBefore"
-"""Of the sealed configuration: the keys that the namespace had when it was set, by config."""
-GATE = "gate"
-"""Of the sealed configuration."""
-_KEYED = (EMBEDDING_MODEL, VECTOR_STORAGE)
-_OF_MODEL = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED})
-"""All else of a config says where its key is sent."""
+# Source of the job run.
+REEMBED_SOURCE = "REEMBED"
+# Field of the sealed configuration: API keys of the namespace at that time, by config.
+PREVIOUS_KEYS_FIELD = "keysBefore"
+# Field of the sealed configuration.
+GATE_FIELD = "gate"
+_CONFIGS_WITH_KEY = (EMBEDDING_MODEL, VECTOR_STORAGE)
+# The other fields determine the destination of the key.
+_MODEL_FIELDS = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED})
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Documents of one partition, and the lease to work on them there."""
+class ReembeddingWindow:
+    """Documents of one partition, and the lease for them."""
 
     lease: Lease
     keys: tuple[DocumentKey, ...]
+    # A single document that may have crashed a process.
     alone: bool = False
-    """One document that a process may have died of."""
 
 
 async def begin_reembedding(
     db: Database,
     keys: KeyRing,
-    now: NamespaceConfig,
-    later: NamespaceConfig,
+    current: NamespaceConfig,
+    target: NamespaceConfig,
     gate: Mapping[str, Any] | None = None,
 ) -> tuple[NamespaceConfig, str]:
-    """Store `now`, and have all documents embedded for `later`; the namespace as it is, and the job run.
-
-    gate: what the new generation must pass, as `retrieval.evaluations.gate` has it."""
-    scope = Scope(now.organization_id, now.id)
+    """Store `current` and queue the embedding for `target`; return the stored namespace and the job run id."""
+    scope = Scope(current.organization_id, current.id)
     partition = await partitions.ensure_partition(db, scope)
     pending = {
-        EMBEDDING_MODEL: later.embedding_model,
-        VECTOR_STORAGE: later.vector_storage,
-        "sentTo": later.sent_to,
-        KEYS: {name: now.configs()[name].get("apiKey") for name in (EMBEDDING_MODEL, VECTOR_STORAGE)},
-        GATE: gate,
+        EMBEDDING_MODEL: target.embedding_model,
+        VECTOR_STORAGE: target.vector_storage,
+        "sentTo": target.sent_to,
+        PREVIOUS_KEYS_FIELD: {
+            name: current.configs()[name].get("apiKey") for name in (EMBEDDING_MODEL, VECTOR_STORAGE)
+        },
+        GATE_FIELD: gate,
     }
     values = {
-        **namespaces.row_values(keys, now),
-        "seen": now.updated_at,
-        "pending": keys.seal(json.dumps(pending).encode(), row=row_name(now.id, "pending")),
+        **namespaces.row_values(keys, current),
+        "seen": current.updated_at,
+        "pending": keys.seal(json.dumps(pending).encode(), row=row_name(current.id, "pending")),
         "partition": partition,
         "job": ids.job_id(),
         "run": ids.job_run_id(),
-        "source": SOURCE,
+        "source": REEMBED_SOURCE,
     }
     async with db.async_transaction() as connection:
-        busy = await queries.lock_pending_run(connection, now.id)
-        if busy is not None:
+        active_run = await queries.lock_pending_run(connection, current.id)
+        if active_run is not None:
             raise ServiceError(
                 ErrorCode.INVALID_NAMESPACE_CONFIG,
-                f"The namespace is already being embedded again; wait for the job run {busy} or cancel it first.",
+                f"The namespace is already being embedded again; wait for the job run {active_run} or cancel it first.",
                 reason="reembed_running",
             )
         row = await queries.set_pending(connection, values)
@@ -94,33 +94,33 @@ async def begin_reembedding(
 
 
 def read_target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, str] | None:
-    """Return the configuration to build for, and the job run; None if it was cancelled, replaced or swapped."""
+    """Return the target configuration and the job run; None if cancelled, replaced or swapped."""
     run = queries.find_pending(db, lease)
     if run is None:
         return None
     namespace = namespaces.load(db, keys, lease.scope.namespace)
-    return replace(later_config(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
+    return replace(open_sealed_config(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
 
 
-def list_windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
-    """Group unfinished documents in windows of one partition each; documents that run alone come last."""
+def list_windows(db: Database, lease: Lease, *, size: int) -> list[ReembeddingWindow]:
+    """Group unfinished documents in windows of one partition each; isolated documents come last."""
     documents = queries.list_open_documents(db, lease)
-    cut: list[Window] = []
+    windows: list[ReembeddingWindow] = []
     for document in documents:
         key = DocumentKey(document.job_run_id, document.document_id)
-        last = cut[-1] if cut else None
-        full = last is None or last.lease.partition != document.partition_id or len(last.keys) == size
-        if last is None or full or document.alone:
+        last = windows[-1] if windows else None
+        is_full = last is None or last.lease.partition != document.partition_id or len(last.keys) == size
+        if last is None or is_full or document.alone:
             scope = replace(lease.scope, tenant=document.tenant)
             window_lease = replace(lease, partition=document.partition_id, scope=scope)
-            cut.append(Window(window_lease, (key,), alone=document.alone))
+            windows.append(ReembeddingWindow(window_lease, (key,), alone=document.alone))
         else:
-            cut[-1] = replace(last, keys=(*last.keys, key))
-    return cut
+            windows[-1] = replace(last, keys=(*last.keys, key))
+    return windows
 
 
 def drop_runs(db: Database, lease: Lease) -> None:
-    """End the batch's open runs; garbage collection deletes what they have built."""
+    """End the batch's open runs; garbage collection deletes their shadows."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         keys = batches.open_documents(connection, lease.batch_id)
@@ -129,11 +129,11 @@ def drop_runs(db: Database, lease: Lease) -> None:
         batches.leave_stores(connection, ended)
 
 
-def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[NamespaceConfig]:
-    """The namespace with each other vector store that may still hold vectors of it: the next one, the one before."""
-    others = queries.find_configs(db, now.id)
-    configs = [later_config(keys, now, config, name) for name, config in others.items() if config]
-    return [config for config in configs if store_identity(config) != store_identity(now)]
+def other_stores(db: Database, keys: KeyRing, current: NamespaceConfig) -> list[NamespaceConfig]:
+    """Return the namespace with each other vector store that may contain its vectors: next and previous."""
+    sealed_configs = queries.find_configs(db, current.id)
+    configs = [open_sealed_config(keys, current, config, name) for name, config in sealed_configs.items() if config]
+    return [config for config in configs if store_identity(config) != store_identity(current)]
 
 
 def store_identity(config: NamespaceConfig) -> dict[str, Any]:
@@ -141,26 +141,31 @@ def store_identity(config: NamespaceConfig) -> dict[str, Any]:
     return {key: value for key, value in config.vector_storage.items() if key != "apiKey"}
 
 
-def later_config(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
-    """The namespace with a configuration that is not the present one, and the newest keys of it."""
-    stored = json.loads(keys.open(sealed, row=row_name(now.id, name)))
-    model, store = (_newest(stored[area], now.configs()[area], stored.get(KEYS, {}), area) for area in _KEYED)
-    if name == "pending" and model_choice.is_open(model):  # another store was sent before the model was chosen
-        model = now.embedding_model
-    noted = destinations.keep_destination(EMBEDDING_MODEL, stored.get("sentTo", now.sent_to), now.sent_to)
-    sent_to = noted if model is stored[EMBEDDING_MODEL] else now.sent_to
-    return replace(now, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
+def open_sealed_config(
+    keys: KeyRing, current: NamespaceConfig, sealed: bytes, name: str = "pending"
+) -> NamespaceConfig:
+    """Return the namespace with a sealed configuration and its newest keys."""
+    stored = json.loads(keys.open(sealed, row=row_name(current.id, name)))
+    model, store = (
+        _with_current_key(stored[area], current.configs()[area], stored.get(PREVIOUS_KEYS_FIELD, {}), area)
+        for area in _CONFIGS_WITH_KEY
+    )
+    if name == "pending" and model_choice.is_model_open(model):  # another store was sent before the model was chosen
+        model = current.embedding_model
+    destination = destinations.keep_destination(EMBEDDING_MODEL, stored.get("sentTo", current.sent_to), current.sent_to)
+    sent_to = destination if model is stored[EMBEDDING_MODEL] else current.sent_to
+    return replace(current, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
 
 
-def _newest(config: Config, present: Config, before: Mapping[str, str | None], name: str) -> Config:
-    """With the key that a client has set since, where it is sent to the same place."""
-    is_changed = name in before and present.get("apiKey") not in {None, before[name]}
-    same = {key: value for key, value in config.items() if key not in _OF_MODEL}
-    if is_changed and same == {key: value for key, value in present.items() if key not in _OF_MODEL}:
-        return {**config, "apiKey": present["apiKey"]}
+def _with_current_key(config: Config, current: Config, previous_keys: Mapping[str, str | None], name: str) -> Config:
+    """Return the config with the current key, if both send it to the same destination."""
+    is_changed = name in previous_keys and current.get("apiKey") not in {None, previous_keys[name]}
+    destination = {key: value for key, value in config.items() if key not in _MODEL_FIELDS}
+    if is_changed and destination == {key: value for key, value in current.items() if key not in _MODEL_FIELDS}:
+        return {**config, "apiKey": current["apiKey"]}
     return config
 
 
 def row_name(namespace_id: str, column: str) -> str:
-    """Under which name a configuration that is not the present one is sealed."""
+    """Return the sealing name of a configuration column."""
     return f"namespaces/{namespace_id}/{column}"

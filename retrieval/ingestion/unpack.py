@@ -16,7 +16,7 @@ from retrieval.documents import external_ids, file_keys
 from retrieval.documents.queries import archive_members, deletion
 from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
-from retrieval.ingestion.items import ARCHIVE_PATH, Item
+from retrieval.ingestion.items import ARCHIVE_PATH_PROPERTY, Item
 from retrieval.ingestion.queries import members as members_queries
 from retrieval.ingestion.queries.members import Spent
 from retrieval.ports import FileStore, Member, Parsed, Scope
@@ -89,7 +89,7 @@ def record_members(connection: ThreadConnection, item: Item, stored: Sequence[St
         "hashes": [member.digest for member in members],
         "sizes": [member.member.size for member in members],
         "metadata": None if item.metadata is None else json.dumps(item.metadata),
-        "path_name": ARCHIVE_PATH,
+        "path_name": ARCHIVE_PATH_PROPERTY,
         "level_name": LEVEL,
         "level": int(item.properties.get(LEVEL, 0)) + 1,
         "root_name": ROOT,

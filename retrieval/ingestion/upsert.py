@@ -1,4 +1,4 @@
-"""Upsert: write the vectors to the store, read them back, activate the new generation."""
+"""Upsert step: write vectors to the store, read them back and activate the new generation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from retrieval.errors import Retryable
 from retrieval.ids import vector_id, vector_prefix_of
 from retrieval.ingestion.items import Item
 from retrieval.ingestion.queries import activation, run_documents
-from retrieval.ingestion.queries.activation import Labelled
+from retrieval.ingestion.queries.activation import LabelledDocument
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.statuses import Stage
 
-PAGE = 1000
-"""Vectors in memory at once."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between two looks for what was written."""
+# Vectors in memory at once.
+VECTOR_PAGE_SIZE = 1000
+# Between two reads of written vectors.
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 5.0
 
 
 def upsert_documents(
@@ -36,68 +36,68 @@ def upsert_documents(
     timeout: float = 60.0,
     epoch: int | None = None,
 ) -> None:
-    """After this the window's documents are found, whole, in their new version and no other.
-
-    timeout: seconds that the store may take to show what was written; a document of which it still lacks some fails.
-    """
-    written, metadata = _stored(db, lease, window, store, timeout)
-    activation.activate(db, lease, written, language, metadata if store.labelled else None, epoch)
+    """Write and activate the window's documents; those unreadable in the store after `timeout` seconds fail."""
+    written, metadata = _store_vectors(db, lease, window, store, timeout)
+    activation.activate_generations(db, lease, written, language, metadata if store.labelled else None, epoch)
 
 
 def upsert_shadow(
     db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, *, timeout: float = 60.0
 ) -> None:
-    """Put the vectors into a store that is not searched yet; nothing becomes visible."""
-    written, _ = _stored(db, lease, window, store, timeout)
+    """Write the vectors to a store that is not searched yet."""
+    written, _ = _store_vectors(db, lease, window, store, timeout)
     run_documents.advance_items(db, lease, [(item, {}) for item in written], Stage.UPSERTED)
 
 
-def _stored(
+def _store_vectors(
     db: Database, lease: Lease, window: Sequence[DocumentKey], store: VectorStore, timeout: float
-) -> tuple[list[Item], Mapping[str, Labelled]]:
-    """Those whose vectors are in the store and are seen there, and what their labels were made of."""
-    work = run_documents.at_stage(db, lease, window, Stage.EMBEDDED)
-    metadata = _metadata(db, work) if store.labelled else {}
-    written = _write(db, lease.scope, work, store, metadata)
-    lacking = _wait(store, lease.scope, written, timeout)
+) -> tuple[list[Item], Mapping[str, LabelledDocument]]:
+    """Return the items with readable vectors in the store, and the metadata of their labels."""
+    items = run_documents.items_at_stage(db, lease, window, Stage.EMBEDDED)
+    metadata = _label_metadata(db, items) if store.labelled else {}
+    written = _write_vectors(db, lease.scope, items, store, metadata)
+    missing = _wait_until_readable(store, lease.scope, written, timeout)
     run_documents.fail_items(
-        db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking}
+        db,
+        lease,
+        {item.key: _missing_reason(missing, item, timeout) for item in items if item.vector_prefix in missing},
     )
-    return [item for item in work if item.vectors not in lacking], metadata
+    return [item for item in items if item.vector_prefix not in missing], metadata
 
 
-def _write(
-    db: Database, scope: Scope, work: Sequence[Item], store: VectorStore, metadata: Mapping[str, Labelled]
+def _write_vectors(
+    db: Database, scope: Scope, items: Sequence[Item], store: VectorStore, metadata: Mapping[str, LabelledDocument]
 ) -> list[str]:
-    """Put the vectors of all documents into the store, a page at a time; the ids of those that have a direction."""
-    vectors = (vector for group in _groups(work) for vector in _vectors(db, group, metadata))
+    """Write the vectors page by page; return the ids of vectors with a direction."""
+    # Stores do not return zero vectors.
+    vectors = (vector for group in _group_items(items) for vector in _read_vectors(db, group, metadata))
     written: list[str] = []
-    while page := list(islice(vectors, PAGE)):
+    while page := list(islice(vectors, VECTOR_PAGE_SIZE)):
         store.upsert(scope, page)
         written += [vector.id for vector in page if any(vector.values)]
     return written
 
 
-def _groups(work: Sequence[Item]) -> Iterator[list[Item]]:
-    """The documents in their order, in groups of about a page of vectors; one that has more is alone."""
+def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Yield items in groups of about a page of vectors."""
     group: list[Item] = []
-    room = PAGE
-    for item in work:
-        vectors = int(item.properties.get("embeddingCount") or PAGE)
-        if group and vectors > room:
+    remaining = VECTOR_PAGE_SIZE
+    for item in items:
+        vectors = int(item.properties.get("embeddingCount") or VECTOR_PAGE_SIZE)
+        if group and vectors > remaining:
             yield group
-            group, room = [], PAGE
+            group, remaining = [], VECTOR_PAGE_SIZE
         group.append(item)
-        room -= vectors
+        remaining -= vectors
     if group:
         yield group
 
 
-def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Labelled]) -> Iterator[Vector]:
-    """In the order of the documents and their chunks, a page at a time."""
+def _read_vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, LabelledDocument]) -> Iterator[Vector]:
+    """Yield vectors in the order of documents and chunks, read page by page."""
     documents = [item.key.document_id for item in group]
     generations = [item.generation for item in group]
-    marks = {
+    labels = {
         document_id: vector_metadata.document_labels(document_id, document.type, document.source, document.metadata)
         for document_id, document in metadata.items()
     }
@@ -114,7 +114,13 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Labelle
             left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
             where w.place >= %(place)s order by w.place, c.index limit %(page)s
             """,
-            {"documents": documents, "generations": generations, "place": position, "after": last_index, "page": PAGE},
+            {
+                "documents": documents,
+                "generations": generations,
+                "place": position,
+                "after": last_index,
+                "page": VECTOR_PAGE_SIZE,
+            },
         )
         for row in rows:
             if row.values is None:
@@ -122,8 +128,8 @@ def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Labelle
             item = group[row.place - 1]
             document = item.key.document_id
             name = vector_id(document, item.generation, row.index)
-            yield Vector(name, document, json.loads(row.values), labels=marks.get(document, {}))
-        if len(rows) < PAGE:
+            yield Vector(name, document, json.loads(row.values), labels=labels.get(document, {}))
+        if len(rows) < VECTOR_PAGE_SIZE:
             return
         position, last_index = rows[-1].place, rows[-1].index
 
@@ -135,17 +141,17 @@ class _StoredVector:
     values: str | None
 
 
-def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Labelled]:
-    """Return the documents with the metadata that they will have once they are visible, as known now."""
+def _label_metadata(db: Database, items: Sequence[Item]) -> dict[str, LabelledDocument]:
+    """Return the documents with the metadata of their new version."""
     documents = db.fetch(
-        Labelled,
+        LabelledDocument,
         "select id, document_type as type, source, metadata, changes, metadata_at"
         " from documents"
         " where id = any(%(ids)s)",
-        {"ids": [item.key.document_id for item in work]},
+        {"ids": [item.key.document_id for item in items]},
     )
     labelled = {document.id: document for document in documents}
-    for item in work:
+    for item in items:
         document = labelled.get(item.key.document_id)
         if document is not None:
             merged = merge_changes(item.metadata, item.accepted, document.changes, document.metadata_at)
@@ -153,23 +159,23 @@ def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Labelled]:
     return labelled
 
 
-def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:
-    """Until the store shows all of them; by generation, how many it lacks when the time is over."""
-    end, pause = time.monotonic() + timeout, FIRST_PAUSE
+def _wait_until_readable(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:
+    """Wait until the store returns all vectors; return the missing number by generation."""
+    deadline, pause = time.monotonic() + timeout, FIRST_PAUSE_SECONDS
     missing = store.list_unsettled(scope, written) if written else []
-    while missing and time.monotonic() < end:
-        time.sleep(min(pause, max(0.0, end - time.monotonic())))
-        pause = min(pause * 2, LONGEST_PAUSE)
+    while missing and time.monotonic() < deadline:
+        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
         missing = store.list_unsettled(scope, missing)
-    lacking: dict[str, int] = {}
+    missing_counts: dict[str, int] = {}
     for missing_id in missing:
         generation = vector_prefix_of(missing_id)
-        lacking[generation] = lacking.get(generation, 0) + 1
-    return lacking
+        missing_counts[generation] = missing_counts.get(generation, 0) + 1
+    return missing_counts
 
 
-def _lack(lacking: Mapping[str, int], item: Item, timeout: float) -> str:
-    count = lacking[item.vectors]
+def _missing_reason(missing: Mapping[str, int], item: Item, timeout: float) -> str:
+    count = missing[item.vector_prefix]
     return (
         f"upsert: the vector store took the vectors, but {count} of them could not be read back within"
         f" {timeout:g} seconds. Retry later; until then the version before stays visible."

@@ -1,8 +1,4 @@
-"""Quotas during a run: documents of a listing, an archive or a fetch beyond a quota fail with the reason.
-
-The documents and bytes of a request are checked when it arrives (`retrieval.accounts.quotas`); those that a flow adds
-later are checked here. Organizations without quotas cost one lookup.
-"""
+"""Quotas during a run: documents of a listing, archive or fetch beyond a quota fail with the reason."""
 
 from __future__ import annotations
 
@@ -20,10 +16,12 @@ from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import Page, SourceItem
 
-_ONE_MORE: Mapping[str, int] = {DOCUMENTS: 1, STORED_BYTES: 1, TOKENS: 1}
-"""A new document, whose size is not known yet: it needs room for something."""
+# The documents and bytes of a request are checked on arrival (`retrieval.accounts.quotas`); documents added by a flow
+# are checked here. Organizations without quotas cost one lookup.
+# The size of a new document is unknown; at least one unit must be free.
+_MINIMAL_USE: Mapping[str, int] = {DOCUMENTS: 1, STORED_BYTES: 1, TOKENS: 1}
 
-_COST: LiteralString = """
+_COST_QUERY: LiteralString = """
     select d.id, document_size(d.properties, d.accepted_bytes) as bytes, coalesce((
         select sum(tokens) from (
             select distinct on (c.embedding_key) c.tokens from chunks c
@@ -36,9 +34,9 @@ _COST: LiteralString = """
 
 
 def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
-    """The page, in which new items beyond a quota bear the reason as their error. In the caller's transaction."""
+    """Return the page with an error on new items beyond a quota."""
     fresh = [item for item in page.items if not item.error and not item.deleted]
-    uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
+    uses = _lock_usage(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
     if not quotas.has_limits(uses):
         return page
     known_ids = set(
@@ -54,51 +52,51 @@ def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[Sou
         if item.error or item.deleted or item.external_id in known_ids:
             accepted.append(item)
             continue
-        why = quotas.excess_reason(uses, _ONE_MORE)
-        if why is None:
+        reason = quotas.excess_reason(uses, _MINIMAL_USE)
+        if reason is None:
             uses = quotas.add_use(uses, {DOCUMENTS: 1})
             known_ids.add(item.external_id)
-        accepted.append(item if why is None else replace(item, error=why, content=None))
+        accepted.append(item if reason is None else replace(item, error=reason, content=None))
     return replace(page, items=accepted)
 
 
 def member_reasons(connection: ThreadConnection, job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
-    """For members of an archive, by their bytes: why each cannot become a document, or None."""
+    """Return the refusal reason of each archive member, or None, by its bytes."""
     owner = connection.fetch_one(
         _Owner,
         "select n.organization_id as organization, p.tenant from job_runs r join partitions p on p.id = r.partition_id"
         " join namespaces n on n.id = p.namespace_id where r.id = %(run)s",
         {"run": job_run_id},
     )
-    uses = _uses(connection, owner.organization, owner.tenant) if owner else ()
+    uses = _lock_usage(connection, owner.organization, owner.tenant) if owner else ()
     reasons: list[str | None] = []
     for size in sizes:
         needed = {DOCUMENTS: 1, STORED_BYTES: size}
-        why = quotas.excess_reason(uses, needed) if quotas.has_limits(uses) else None
-        if why is None:
+        reason = quotas.excess_reason(uses, needed) if quotas.has_limits(uses) else None
+        if reason is None:
             uses = quotas.add_use(uses, needed)
-        reasons.append(why)
+        reasons.append(reason)
     return reasons
 
 
-def affordable_items(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
-    """Those that may be stored and embedded; the others fail with the reason. Their bytes are held for them."""
+def affordable_items(db: Database, lease: Lease, items: Sequence[Item]) -> list[Item]:
+    """Reserve quota for items; the others fail with the reason."""
     failures = {}
     accepted: list[Item] = []
     sizes: dict[str, int] = {}
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if work else ()
+        uses = _lock_usage(connection, lease.scope.organization, lease.scope.tenant) if items else ()
         if not quotas.has_limits(uses):
-            return list(work)
-        values = {"documents": [i.key.document_id for i in work], "generations": [i.generation for i in work]}
-        costs = {cost.id: cost for cost in connection.fetch(_Cost, _COST, values)}
-        for item in work:
+            return list(items)
+        values = {"documents": [i.key.document_id for i in items], "generations": [i.generation for i in items]}
+        costs = {cost.id: cost for cost in connection.fetch(_ItemCost, _COST_QUERY, values)}
+        for item in items:
             cost = costs.get(item.key.document_id)
             size = int(item.properties.get("fileSize") or item.raw_size or 0)
             needed = {STORED_BYTES: max(0, size - cost.bytes), TOKENS: cost.tokens} if cost else {}
-            if (why := quotas.excess_reason(uses, needed)) is not None:
-                failures[item.key] = why
+            if (reason := quotas.excess_reason(uses, needed)) is not None:
+                failures[item.key] = reason
                 continue
             uses = quotas.add_use(uses, needed)
             accepted.append(item)
@@ -112,7 +110,7 @@ def affordable_items(db: Database, lease: Lease, work: Sequence[Item]) -> list[I
     return accepted
 
 
-def _uses(connection: ThreadConnection, organization: str, tenant: str) -> tuple[Use, ...]:
+def _lock_usage(connection: ThreadConnection, organization: str, tenant: str) -> tuple[Use, ...]:
     """Return usage, locked until the transaction ends; empty without quotas."""
     if not connection.fetch_one(bool, "select counted from organizations where id = %(id)s", {"id": organization}):
         return ()
@@ -124,7 +122,7 @@ class _Owner(NamedTuple):
     tenant: str
 
 
-class _Cost(NamedTuple):
+class _ItemCost(NamedTuple):
     id: str
     bytes: int
     tokens: int

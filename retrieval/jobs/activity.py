@@ -20,15 +20,15 @@ from retrieval.ports import Scope
 
 log = structlog.get_logger()
 
-WRITE_SECONDS = 5.0
-HOURS, DAYS = 24, 30
-STEPS = 8
-"""Buckets to a doubling: a time read back is within 5 % of the one that was taken."""
+WRITE_INTERVAL_SECONDS = 5.0
+HISTORY_HOURS, HISTORY_DAYS = 24, 30
+# A time read back is within 5 % of the measured time.
+BUCKETS_PER_DOUBLING = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Activity of one scope. Searches are those of the last 24 hours, their times in milliseconds, None without any."""
+    """Activity of one scope; searches of the last 24 hours with times in milliseconds."""
 
     runs: dict[str, int]
     oldest_waiting: datetime | None
@@ -43,7 +43,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class SearchHour:
-    """Searches of one hour; their times in milliseconds, None without any."""
+    """Searches of one hour with times in milliseconds."""
 
     at: datetime
     searches: int
@@ -53,7 +53,7 @@ class SearchHour:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCount:
-    """Documents that ended in one hour or day."""
+    """Documents finished in one hour or day."""
 
     at: datetime
     indexed: int
@@ -62,40 +62,40 @@ class DocumentCount:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHistory:
-    """Documents that ended in each of the last 24 hours and 30 days (UTC), also where none did; oldest first."""
+    """Finished documents of the last 24 hours and 30 days (UTC), oldest first."""
 
     hours: list[DocumentCount]
     days: list[DocumentCount]
 
 
 class SearchTimes:
-    """Counts searches by their time in memory, and writes the counts every few seconds: a search waits for nothing."""
+    """Search times, counted in memory and written every few seconds so that a search never waits."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._counts: Counter[tuple[str, str, datetime, int]] = Counter()
 
-    def note(self, scope: Scope, seconds: float, mode: str = "semantic") -> None:
-        """One search that took so long; `mode` is `semantic` or `hybrid`."""
+    def record_search(self, scope: Scope, seconds: float, mode: str = "semantic") -> None:
+        """Count one search; `mode` is `semantic` or `hybrid`."""
         counts.observe_seconds(catalog.SEARCH, seconds, mode)
         hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         self._counts[scope.namespace, scope.tenant, hour, bucket_of(seconds * 1000)] += 1
 
-    async def keep(self) -> None:
-        """Write now and then, until cancelled."""
+    async def write_periodically(self) -> None:
+        """Write periodically until cancelled."""
         while True:
-            await asyncio.sleep(WRITE_SECONDS)
-            await self.write()
+            await asyncio.sleep(WRITE_INTERVAL_SECONDS)
+            await self.write_counts()
 
-    async def write(self) -> None:
-        """Write what was counted; it stays for the next time while the database is away."""
+    async def write_counts(self) -> None:
+        """Write the counts; keep them if the database is unavailable."""
         pending, self._counts = self._counts, Counter()
         if not pending:
             return
         keys = list(pending)
         try:
             await self._db.async_execute(
-                _ADD,
+                _ADD_COUNTS_STATEMENT,
                 {
                     "namespaces": [key[0] for key in keys],
                     "tenants": [key[1] for key in keys],
@@ -110,11 +110,11 @@ class SearchTimes:
 
 
 def bucket_of(milliseconds: float) -> int:
-    return round(STEPS * math.log2(max(milliseconds, 0.01)))
+    return round(BUCKETS_PER_DOUBLING * math.log2(max(milliseconds, 0.01)))
 
 
 def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
-    """The time, in milliseconds, that `share` of the searches did not exceed; `counts` by growing bucket."""
+    """Return the time in milliseconds that `share` of the searches did not exceed; `counts` by growing bucket."""
     rank = math.ceil(share * sum(count for _, count in counts))
     for number, count in counts:
         rank -= count
@@ -125,20 +125,20 @@ def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
 
 def bucket_middle(number: int) -> float:
     """Return the milliseconds that a bucket represents."""
-    return round(2 ** (number / STEPS), 1)
+    return round(2 ** (number / BUCKETS_PER_DOUBLING), 1)
 
 
 async def read_activity(db: Database, scope: Scope) -> Activity | None:
-    """Counted afresh, for people; None unless the organization has the namespace."""
-    row = await db.async_fetch_one(_ActivityRow, _READ, partitions.scope_params(scope))
+    """Count the activity of a scope; None unless the organization has the namespace."""
+    row = await db.async_fetch_one(_ActivityRow, _READ_ACTIVITY_QUERY, partitions.scope_params(scope))
     if row is None:
         return None
-    counted: Counter[int] = Counter()
-    of_hours: dict[datetime, list[tuple[int, int]]] = {hour: [] for hour in _last_hours(row.read_at)}
+    bucket_counts: Counter[int] = Counter()
+    hour_counts: dict[datetime, list[tuple[int, int]]] = {hour: [] for hour in _last_hours(row.read_at)}
     for hour, number, count in row.times:
-        counted[number] += count
-        of_hours.setdefault(datetime.fromisoformat(hour).astimezone(UTC), []).append((number, count))
-    counts = sorted(counted.items())
+        bucket_counts[number] += count
+        hour_counts.setdefault(datetime.fromisoformat(hour).astimezone(UTC), []).append((number, count))
+    counts = sorted(bucket_counts.items())
     return Activity(
         runs=row.runs,
         oldest_waiting=row.oldest_waiting,
@@ -149,22 +149,22 @@ async def read_activity(db: Database, scope: Scope) -> Activity | None:
         search_p95=percentile(counts, 0.95) if counts else None,
         search_times=[(bucket_middle(number), count) for number, count in counts],
         search_hours=[
-            SearchHour(hour, sum(count for _, count in of_hour), percentile(of_hour, 0.5), percentile(of_hour, 0.95))
-            for hour, of_hour in sorted(of_hours.items())[-HOURS:]
+            SearchHour(hour, sum(count for _, count in pairs), percentile(pairs, 0.5), percentile(pairs, 0.95))
+            for hour, pairs in sorted(hour_counts.items())[-HISTORY_HOURS:]
         ],
     )
 
 
 async def read_history(db: Database, scope: Scope) -> DocumentHistory:
-    """Count the documents of the scope's job runs by the time at which the runs ended."""
-    ended = await db.async_fetch(
-        DocumentCount, run_progress.ENDED_BY_HOUR, {**partitions.scope_params(scope), "days": DAYS}
+    """Count the finished documents of the scope's job runs by the end time of the runs."""
+    finished = await db.async_fetch(
+        DocumentCount, run_progress.ENDED_BY_HOUR, {**partitions.scope_params(scope), "days": HISTORY_DAYS}
     )
     current_time = datetime.now(UTC)
     hours = {hour: DocumentCount(hour, 0, 0) for hour in _last_hours(current_time)}
     today = current_time.replace(hour=0, minute=0, second=0, microsecond=0)
-    days = {today - timedelta(days=number): (0, 0) for number in reversed(range(DAYS))}
-    for count in ended:
+    days = {today - timedelta(days=number): (0, 0) for number in reversed(range(HISTORY_DAYS))}
+    for count in finished:
         hour = count.at.astimezone(UTC)
         day = hour.replace(hour=0)
         if hour in hours:
@@ -174,9 +174,9 @@ async def read_history(db: Database, scope: Scope) -> DocumentHistory:
     return DocumentHistory(list(hours.values()), [DocumentCount(day, *numbers) for day, numbers in days.items()])
 
 
-def _last_hours(now: datetime) -> list[datetime]:
-    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    return [hour - timedelta(hours=number) for number in reversed(range(HOURS))]
+def _last_hours(end: datetime) -> list[datetime]:
+    hour = end.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return [hour - timedelta(hours=number) for number in reversed(range(HISTORY_HOURS))]
 
 
 class _ActivityRow(NamedTuple):
@@ -188,14 +188,14 @@ class _ActivityRow(NamedTuple):
     read_at: datetime
 
 
-_ADD: LiteralString = """
+_ADD_COUNTS_STATEMENT: LiteralString = """
     insert into search_times as s (namespace_id, tenant, hour, bucket, searches)
     select * from unnest(%(namespaces)s::text[], %(tenants)s::text[], %(hours)s::timestamptz[], %(buckets)s::int[],
                          %(searches)s::int[])
     on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
 """
 
-_READ: LiteralString = """
+_READ_ACTIVITY_QUERY: LiteralString = """
     with space as (
         select id from namespaces
         where id = %(namespace)s and organization_id = %(organization)s and deleted_at is null

@@ -103,7 +103,7 @@ class ConnectedSpace(Configured):
         self.take(lease)
 
     def take(self, lease, *, before=lambda _name: None):
-        for wanted in listings.waiting_listings(self.db, lease):
+        for wanted in listings.pending_listings(self.db, lease):
             before("discover")
             try:
                 steps.discover(steps.Discovery(self.db, self.ring, lease, wanted))

@@ -18,7 +18,7 @@ def accept(space, source, **config):
 def listing(space):
     """The next batch's lease, and its first job run that is to find out what to ingest."""
     lease = space.lease()
-    (wanted,) = listings.waiting_listings(space.db, lease)
+    (wanted,) = listings.pending_listings(space.db, lease)
     return steps.Discovery(space.db, space.ring, lease, wanted)
 
 

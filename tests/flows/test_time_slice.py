@@ -125,14 +125,14 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     run = listed(space)
     source = Endless()
     lease = held(space, "URLS_LIST")
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(
         db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3
     )
     assert batches.hand_back(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(
         db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5
     )
@@ -144,7 +144,7 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     source = Endless()
     files = registry.file_store(space.config)
     lease = held(space, "URLS_LIST")
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save_model
 
-from retrieval.ingestion.chunking.tokenizer import MINILM, raw_tokenizer
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, raw_tokenizer
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -16,7 +16,7 @@ _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 def build(folder: Path) -> Path:
     """The folder, with `model.onnx` and `tokenizer.json` in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    raw_tokenizer(MINILM).save(str(folder / "tokenizer.json"))
+    raw_tokenizer(MINILM_MODEL).save(str(folder / "tokenizer.json"))
     node = helper.make_node
     nodes = [
         # words: neither padding nor [CLS] (101) nor [SEP] (102)

@@ -11,7 +11,7 @@ from connectors.web.crawl.page import NOT_INCLUDED, FetchedPage, Rules, read_con
 from connectors.web.crawl.page_text import says_missing
 from connectors.web.crawl.parameters import IdleParameters
 from retrieval.failure_causes import GONE_PAGE, MISSING_PAGE
-from retrieval.ingestion.queries.frontier import Change, Seen
+from retrieval.ingestion.queries.frontier import FrontierChange, FrontierPage
 from retrieval.ingestion.queries.page_removals import KnownPage
 from retrieval.jobs import web_pages
 from retrieval.network.page_identity import page_key
@@ -48,7 +48,7 @@ class Piece:
 
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
-    change: Change = field(default_factory=Change)
+    change: FrontierChange = field(default_factory=FrontierChange)
     files: list[Path] = field(default_factory=list)
     """Of pages that were read: they may go once the piece is saved."""
 
@@ -64,14 +64,14 @@ class Walk:
         start: str,
         rules: Rules,
         limits: Limits,
-        before: Iterable[Seen],
+        before: Iterable[FrontierPage],
         probe: Callable[[str], str] = lambda _: "",
         known: Iterable[KnownPage] = (),
     ) -> None:
         self.start = page_key(start)
         self.limits = limits
         self._rules = rules
-        pages = list(before) or [Seen(self.start, 0, done=False)]
+        pages = list(before) or [FrontierPage(self.start, 0, done=False)]
         self.fresh = pages[0] if len(pages) == 1 and not pages[0].done else None
         self._depths = {page.key: page.depth for page in pages}
         self._done = {page.key for page in pages if page.done}
@@ -93,7 +93,7 @@ class Walk:
         self.kept = sum(page.kept for page in pages)
         self.queue = deque(sorted((page for page in pages if not page.done), key=lambda one: one.depth))
 
-    def next(self, in_flight: int) -> Seen | None:
+    def next(self, in_flight: int) -> FrontierPage | None:
         """Next page to fetch; None if there is none, or enough are in progress."""
         while self.queue and self.kept + in_flight < self.limits.links:
             page = self.queue.popleft()
@@ -103,7 +103,7 @@ class Walk:
             if page.key not in self._done and page.key not in self._taken:
                 self._taken.add(page.key)
                 return page
-        return Seen(self._asks.popleft(), self.limits.depth, done=False) if self._asks else None
+        return FrontierPage(self._asks.popleft(), self.limits.depth, done=False) if self._asks else None
 
     def add_listed(self, addresses: Iterable[str], piece: Piece) -> None:
         """Queue pages of the site's sitemaps that no page led to; "" stands for pages that cannot be read.
@@ -124,7 +124,7 @@ class Walk:
         """Note that pages may be linked though this crawl does not find them; a resumed crawl knows it too."""
         if not self._is_partial:
             self._is_partial = True
-            piece.change.found.append(Seen(_UNREAD, 0, done=True))
+            piece.change.new_pages.append(FrontierPage(_UNREAD, 0, done=True))
 
     def report_limits(self, piece: Piece) -> None:
         """Count the pages that were found and not fetched."""
@@ -150,7 +150,7 @@ class Walk:
         """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
         final = self._parameters.strip(page_key(raw.url or url))
         if url == self.start and (host := self._rules.widen(final)):
-            piece.change.found.append(Seen(_HOST + host, 0, done=True))
+            piece.change.new_pages.append(FrontierPage(_HOST + host, 0, done=True))
         fetched = FetchedPage(url, final, raw, same, read_content(raw, final))
         self._follow(fetched.links, url, piece)
         if self.is_asked(url) and final == url and not self._names.get(fetched.mark()):
@@ -192,7 +192,7 @@ class Walk:
             return False
         if canonical not in self._depths:
             self._add(canonical, self._depths[url], url, piece)
-        self.queue.appendleft(Seen(canonical, self._depths[canonical], done=False))
+        self.queue.appendleft(FrontierPage(canonical, self._depths[canonical], done=False))
         return True
 
     def _judge(self, fetched: FetchedPage, piece: Piece) -> None:
@@ -208,7 +208,7 @@ class Walk:
                 self._lose_links(url, piece)
         else:
             self.kept += 1
-            piece.change.kept.append(url)
+            piece.change.stored.append(url)
             content = None if fetched.same and final == url else _named(raw, final, raw.version)
             piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
         document = final if not reason else self._names.get(mark) or self._document.get(final, "")
@@ -297,7 +297,7 @@ class Walk:
                 if key in self._depths:
                     piece.change.ended.append(key)
                 else:
-                    piece.change.found.append(Seen(key, 0, done=True, linked_from=self._names.get(key, "")))
+                    piece.change.new_pages.append(FrontierPage(key, 0, done=True, linked_from=self._names.get(key, "")))
 
     def _follow(self, links: Iterable[str], source: str, piece: Piece) -> None:
         depth = self._depths[source]
@@ -310,16 +310,16 @@ class Walk:
                 return
             if depth >= self.limits.depth:
                 if not self._beyond:
-                    piece.change.found.append(Seen(_DEEPER, 0, done=True))
+                    piece.change.new_pages.append(FrontierPage(_DEEPER, 0, done=True))
                 self._beyond.add(url)
                 continue
             self._beyond.discard(url)
             self.queue.append(self._add(url, depth + 1, source, piece))
 
-    def _add(self, url: str, depth: int, source: str, piece: Piece) -> Seen:
+    def _add(self, url: str, depth: int, source: str, piece: Piece) -> FrontierPage:
         self._depths[url], self._linked_from[url] = depth, source
-        page = Seen(url, depth, done=False, linked_from=source)
-        piece.change.found.append(page)
+        page = FrontierPage(url, depth, done=False, linked_from=source)
+        piece.change.new_pages.append(page)
         return page
 
     def _is_ours(self, url: str) -> bool:

@@ -26,7 +26,7 @@ from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion.queries import frontier, page_removals
-from retrieval.ingestion.queries.frontier import Seen
+from retrieval.ingestion.queries.frontier import FrontierPage
 from retrieval.network.page_identity import page_key
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, Scope, ScrapeOptions, Scraper, SourceItem
 
@@ -191,7 +191,7 @@ class _Crawl:
         self._at_once = at_once
         self._names = count()
         self._silent = 0
-        self._coming: deque[tuple[Seen, Future[tuple[RawContent | None, bool]]]] = deque()
+        self._coming: deque[tuple[FrontierPage, Future[tuple[RawContent | None, bool]]]] = deque()
 
     def pieces(self) -> Generator[Piece, None, None]:
         pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="crawl")
@@ -228,7 +228,7 @@ class _Crawl:
     def _first(self) -> Piece:
         piece = Piece()
         if self._walk.fresh:
-            piece.change.found.append(self._walk.fresh)
+            piece.change.new_pages.append(self._walk.fresh)
         return piece
 
     def _ask(self, pool: ThreadPoolExecutor) -> bool:
@@ -247,7 +247,7 @@ class _Crawl:
         fetch_options = replace(options, check=self._rules.check_start) if start else options
         return self._with.earlier.fetch(self._with.scraper, url, fetch_options, to)
 
-    def _take(self, page: Seen, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
+    def _take(self, page: FrontierPage, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
         try:
             fetched, same = future.result()
             raw = self._checked(page, fetched)
@@ -265,7 +265,7 @@ class _Crawl:
             self._silent = 0
             self._walk.learn(page.key, raw, piece, same=same)
 
-    def _checked(self, page: Seen, raw: RawContent | None) -> RawContent:
+    def _checked(self, page: FrontierPage, raw: RawContent | None) -> RawContent:
         """A service that fetched for us may have been led elsewhere."""
         if raw is None:
             raise Skippable("The site gave no page.")

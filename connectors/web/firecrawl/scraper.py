@@ -15,7 +15,7 @@ from connectors.web.crawl.walk import DUPLICATE, NOT_INDEXED, Limits, Piece
 from connectors.web.firecrawl.client import TITLE, FirecrawlSession, failure_reason
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
-from retrieval.ingestion.queries.frontier import Seen
+from retrieval.ingestion.queries.frontier import FrontierPage
 from retrieval.jobs import web_pages
 from retrieval.network.fetch_guard import Guard
 from retrieval.network.page_identity import page_key
@@ -72,7 +72,7 @@ NAMELESS = "Firecrawl does not say where it lies."
 class Pages:
     """Pages of one job run; used from one thread. `hosts`: hosts of the start page; `before`: known pages."""
 
-    def __init__(self, request: DiscoveryRequest, guard: Guard, most: int, before: Iterable[Seen]) -> None:
+    def __init__(self, request: DiscoveryRequest, guard: Guard, most: int, before: Iterable[FrontierPage]) -> None:
         config = request.config
         self.start = page_key(config["url"])
         self.limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
@@ -166,13 +166,13 @@ class Pages:
 
     def _keep(self, raw: RawContent, asked: str, piece: Piece) -> None:
         self.kept += 1
-        piece.change.kept.append(asked)
+        piece.change.stored.append(asked)
         piece.items.append(SourceItem(raw.url, raw.url, raw.media_type, content=raw))
 
     def _end(self, key: str, piece: Piece) -> None:
         if key not in self._done:
             self._done.add(key)
-            piece.change.found.append(Seen(key, self._depths.get(key, 0), done=True))
+            piece.change.new_pages.append(FrontierPage(key, self._depths.get(key, 0), done=True))
             piece.change.ended.append(key)
 
     def _follow(self, links: Iterable[str], depth: int | None, piece: Piece) -> None:
@@ -190,7 +190,7 @@ class Pages:
             if depth_known is None or depth + 1 < depth_known:
                 self._depths[url] = depth + 1
                 if depth < self.limits.depth:
-                    piece.change.found.append(Seen(url, depth + 1, done=False))
+                    piece.change.new_pages.append(FrontierPage(url, depth + 1, done=False))
 
 
 def _address(told: object) -> str:

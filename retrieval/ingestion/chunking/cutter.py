@@ -1,4 +1,4 @@
-"""Choose where to cut a text: at the best boundary near the end of the size, with an overlap before the next chunk."""
+"""Choose cut positions in a text: the best boundary near the size limit, with an overlap into the next chunk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut, last_cut, next_cut
+from retrieval.ingestion.chunking.graphemes import MAX_CHARACTER_CODE_POINTS, is_cut, last_cut, next_cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,53 +16,54 @@ if TYPE_CHECKING:
     from retrieval.ingestion.chunking.units import Units
 
 # Every pattern is linear in the text: no repetition can be matched in two ways.
-_HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t][^\n]*", re.MULTILINE)
-_ROW: Final = re.compile(r"^ {0,3}\|[^\n]*", re.MULTILINE)
-_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n")
-_LINE: Final = re.compile(r"[\n\u2028\u2029]|\r(?!\n)")
-_SENTENCE: Final = re.compile(
+_HEADING_PATTERN: Final = re.compile(r"^ {0,3}#{1,6}[ \t][^\n]*", re.MULTILINE)
+_ROW_PATTERN: Final = re.compile(r"^ {0,3}\|[^\n]*", re.MULTILINE)
+_PARAGRAPH_BREAK: Final = re.compile(r"\n[ \t\r]*\n")
+_LINE_BREAK: Final = re.compile(r"[\n\u2028\u2029]|\r(?!\n)")
+_SENTENCE_END: Final = re.compile(
     r"[.!?…。！？｡](?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bcf\.)(?<!\bvs\.)(?<!\bFig\.)(?<!\b[A-Z]\.)"  # noqa: RUF001
     r"(?:(?<=[。！？｡])[\"'」』）】”’]{0,3}|[\"')\]»”’*_]{0,3}(?=\s))"  # noqa: RUF001
 )
 
-_LONGEST_WHOLE: Final = 4_000
-"""Characters of a heading chain that is kept together; longer ones are tables of contents."""
+# A longer chain of headings is a table of contents.
+_MAX_HEADING_CHARACTERS: Final = 4_000
 
 Positions = list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Character positions at which to cut, by rank, best first; and ranges that had better stay whole."""
+    """Cut positions (character offsets) by rank, best first, and ranges to keep whole."""
 
     ranks: tuple[Positions, ...] = ()
     whole_starts: Positions = field(default_factory=list)
     whole_ends: Positions = field(default_factory=list)
 
-    def best(self, low: int, high: int) -> int | None:
-        """The last position of the best rank in [low, high] that does not tear apart what belongs together."""
+    def best_position(self, low: int, high: int) -> int | None:
+        """Return the last position of the best rank in [low, high] outside ranges to keep whole."""
         return self._last(self.ranks, low, high)
 
-    def heading(self, low: int, high: int) -> int | None:
-        """The last heading that starts in [low, high], unless it belongs to the one before it."""
+    def last_heading(self, low: int, high: int) -> int | None:
+        """Return the last heading that starts in [low, high] outside ranges to keep whole."""
         return self._last(self.ranks[:1], low, high)
 
     def _last(self, ranks: tuple[Positions, ...], low: int, high: int) -> int | None:
         for positions in ranks:
             for index in range(bisect_right(positions, high) - 1, bisect_left(positions, low) - 1, -1):
-                if self.inside(positions[index]) is None:
+                if self.enclosing_range(positions[index]) is None:
                     return positions[index]
         return None
 
-    def first(self, low: int, high: int) -> int | None:
-        """The first position of any rank in [low, high] that does not tear apart what belongs together."""
+    def first_position(self, low: int, high: int) -> int | None:
+        """Return the first position of any rank in [low, high] outside ranges to keep whole."""
         candidates = (positions[at] for positions in self.ranks if (at := bisect_left(positions, low)) < len(positions))
         return min(
-            (position for position in candidates if position <= high and self.inside(position) is None), default=None
+            (position for position in candidates if position <= high and self.enclosing_range(position) is None),
+            default=None,
         )
 
-    def inside(self, position: int) -> tuple[int, int] | None:
-        """The range (start, end) that a cut at `position` would tear apart."""
+    def enclosing_range(self, position: int) -> tuple[int, int] | None:
+        """Return the range (start, end) that a cut at `position` would split."""
         index = bisect_left(self.whole_starts, position) - 1
         if index >= 0 and position < self.whole_ends[index]:
             return self.whole_starts[index], self.whole_ends[index]
@@ -70,16 +71,21 @@ class Boundaries:
 
 
 def find_boundaries(text: str, records: Sequence[tuple[int, int]] = ()) -> Boundaries:
-    """The boundaries of a text, in one pass per kind. `records`: ranges to keep whole, such as those of JSON."""
-    headings = [(match.start(), match.end()) for match in _HEADING.finditer(text)]
-    rows = [(match.start(), match.end()) for match in _ROW.finditer(text)]
-    paragraphs = [match.end() for match in _PARAGRAPH.finditer(text)]
-    sentences = [match.end() for match in _SENTENCE.finditer(text)]
+    """Find the boundaries of a text, in one pass per kind. `records`: ranges to keep whole, for example of JSON."""
+    headings = [(match.start(), match.end()) for match in _HEADING_PATTERN.finditer(text)]
+    rows = [(match.start(), match.end()) for match in _ROW_PATTERN.finditer(text)]
+    paragraphs = [match.end() for match in _PARAGRAPH_BREAK.finditer(text)]
+    sentences = [match.end() for match in _SENTENCE_END.finditer(text)]
     if records:
         paragraphs = sorted({*paragraphs, *(start for start, _ in records)})
     whole = _merge_ranges(sorted(rows + list(records) + _with_first_sentence(text, headings, paragraphs, sentences)))
     return Boundaries(
-        ([start for start, _ in headings], paragraphs, [match.end() for match in _LINE.finditer(text)], sentences),
+        (
+            [start for start, _ in headings],
+            paragraphs,
+            [match.end() for match in _LINE_BREAK.finditer(text)],
+            sentences,
+        ),
         [start for start, _ in whole],
         [end for _, end in whole],
     )
@@ -88,26 +94,28 @@ def find_boundaries(text: str, records: Sequence[tuple[int, int]] = ()) -> Bound
 def _with_first_sentence(
     text: str, headings: list[tuple[int, int]], paragraphs: Positions, sentences: Positions
 ) -> list[tuple[int, int]]:
-    """Join each heading with the first sentence below it, or with the next heading and its first sentence."""
+    """Join each heading with the first sentence below, or with the next heading and the sentence below that."""
     ranges: list[tuple[int, int]] = []
     next_heading, next_end = len(text), len(text)
     for start, end in reversed(headings):
-        ink = _INK.search(text, end)
+        ink = _NON_BLANK.search(text, end)
         body = ink.start() if ink else len(text)
         if body < next_heading:
-            next_end = min(_after(sentences, body, len(text)), _after(paragraphs, body, len(text)), next_heading)
-        ranges.append((start, next_end if next_end - start <= _LONGEST_WHOLE else end))
+            next_end = min(
+                _next_position(sentences, body, len(text)), _next_position(paragraphs, body, len(text)), next_heading
+            )
+        ranges.append((start, next_end if next_end - start <= _MAX_HEADING_CHARACTERS else end))
         next_heading = start
     return ranges
 
 
-def _after(positions: Positions, low: int, otherwise: int) -> int:
+def _next_position(positions: Positions, low: int, otherwise: int) -> int:
     index = bisect_right(positions, low)
     return positions[index] if index < len(positions) else otherwise
 
 
 def _merge_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted ranges without overlaps."""
+    """Merge overlapping sorted ranges."""
     merged: list[tuple[int, int]] = []
     for start, end in ranges:
         if merged and start < merged[-1][1]:
@@ -117,22 +125,20 @@ def _merge_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-_WORD_REACH: Final = 128
-"""Tokens to look back for the space before a word; a longer word is cut."""
-_TAIL, _TAIL_SHARE = 16, 20
-"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few
-the overlap is taken off, for it holds again what was torn."""
-GIVEN_SHARE: Final = 4
-"""One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
-_CJK: Final = "\u2e80"
-_INK: Final = re.compile(r"\S")
+# Tokens searched backwards for a space; a longer word is cut.
+_MAX_WORD_TOKENS: Final = 128
+# A paragraph, line or sentence may end a chunk early by 16 tokens (less the overlap) or a twentieth of the size.
+_MAX_TAIL_TOKENS, _TAIL_DIVISOR = 16, 20
+# A quarter of the overlap may be dropped to start at a sentence, line or paragraph.
+OVERLAP_TRIM_DIVISOR: Final = 4
+_FIRST_CJK_CHARACTER: Final = "\u2e80"
+_NON_BLANK: Final = re.compile(r"\S")
 
 Range = tuple[int, int]
-"""Start and end, as offsets of characters."""
 
 
 class Cutter:
-    """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
+    """Text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
 
     def __init__(
         self,
@@ -148,28 +154,27 @@ class Cutter:
         small = len(self.units.starts) <= size
         self.marks = marks or (Boundaries() if small else find_boundaries(text, headers.structure.records.ranges))
 
-    def sized(self, size: int, overlap: int) -> Cutter:
-        """Return a cutter of this text with another size and overlap; neither may be larger than this one's."""
+    def with_size(self, size: int, overlap: int) -> Cutter:
+        """Return a cutter of this text with a smaller size and overlap."""
         return Cutter(self.text, self.units, size, overlap, self.headers, self.marks)
 
-    def ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
-        """Yield the chunks between `cut` and `stop`, without blank margins; the first begins at `start`."""
+    def cut_ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
+        """Yield chunks between `cut` and `stop` without blank margins; the first starts at `start`."""
         stop = len(self.text) if stop is None else stop
         while cut < stop:
             end = self._end(start, cut, stop)
             if end > self._limit(start):
                 start, end = cut, self._end(cut, cut, stop)
-            chunk = _trimmed(self.text, start, end)
+            chunk = _trim_range(self.text, start, end)
             if chunk[0] < chunk[1] and chunk[1] > cut:
                 yield chunk
             start, cut = self.next_start(start, end), end
 
     def is_blank(self, start: int, end: int) -> bool:
-        """Is there nothing to read in this range, which may be empty?"""
-        return _INK.search(self.text, start, end) is None
+        return _NON_BLANK.search(self.text, start, end) is None
 
     def _end(self, start: int, cut: int, stop: int) -> int:
-        """Return the end of the chunk from `start`; it is beyond `cut` and at most `stop`."""
+        """Return the end of the chunk from `start`, above `cut` and at most `stop`."""
         limit = self._limit(start)
         if limit >= stop:
             return stop
@@ -177,39 +182,40 @@ class Cutter:
             return next_cut(self.text, cut)
         last = self.units.last(limit)
         half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
-        tail = max(half, self.units.starts[max(0, last - max(_TAIL - self.overlap, self.size // _TAIL_SHARE))])
-        best = self.marks.heading(max(half, cut + 1), limit) or self.marks.best(max(tail, cut + 1), limit)
+        tail = max(
+            half, self.units.starts[max(0, last - max(_MAX_TAIL_TOKENS - self.overlap, self.size // _TAIL_DIVISOR))]
+        )
+        best = self.marks.last_heading(max(half, cut + 1), limit) or self.marks.best_position(max(tail, cut + 1), limit)
         chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
         if is_cut(self.text, chosen, cut):
             return chosen
-        return last_cut(self.text, cut, chosen) or (limit if limit - cut > LONGEST else next_cut(self.text, cut))
+        return last_cut(self.text, cut, chosen) or (
+            limit if limit - cut > MAX_CHARACTER_CODE_POINTS else next_cut(self.text, cut)
+        )
 
     def _limit(self, start: int) -> int:
-        """The furthest place at which a chunk may end that begins at `start`."""
-        beyond = self.units.first(start) + self.room(start)
+        """Return the last possible end of a chunk from `start`."""
+        beyond = self.units.first(start) + self.token_limit(start)
         return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
 
-    def room(self, start: int) -> int:
-        """Tokens that a chunk may have that begins at `start`: within a table its header takes some of the size."""
-        return max(self.size - self.headers.cost(start), self.size // 2)
+    def token_limit(self, start: int) -> int:
+        """Return the token limit of a chunk from `start`, reduced by its table header."""
+        return max(self.size - self.headers.token_cost(start), self.size // 2)
 
     def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
-        """A place between words, or before the heading or table row that would be torn apart; else after a token."""
+        """Return a cut between words or before a whole range, else after a token."""
         starts = self.units.starts
         last = self.units.last(limit)
-        nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _WORD_REACH), -1))
+        nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _MAX_WORD_TOKENS), -1))
         word = next((position for position in nearest if position > cut and between_words(self.text, position)), limit)
-        torn = self.marks.inside(word)
-        if torn and torn[0] > cut and self.units.count(*torn) <= self.size:
-            return torn[0]
+        enclosing = self.marks.enclosing_range(word)
+        if enclosing and enclosing[0] > cut and self.units.count(*enclosing) <= self.size:
+            return enclosing[0]
         return word
 
     def next_start(self, previous: int, cut: int) -> int:
-        """Return the start of the next chunk: `overlap` tokens before the cut, or the next sentence, or else the next
-        word.
-
-        Rows and records are not repeated: chunks of a table begin with its header instead.
-        """
+        """Return the start of the next chunk: up to `overlap` tokens before the cut, at a boundary if near."""
+        # Chunks of a table start with its header, so rows and records are not repeated.
         if self.headers.structure.is_tabular(cut):
             return cut
         last = self.units.last(cut)
@@ -219,28 +225,34 @@ class Cutter:
         starts = self.units.starts
         near = (
             position
-            for position in starts[first : min(last, first + _WORD_REACH)]
+            for position in starts[first : min(last, first + _MAX_WORD_TOKENS)]
             if self.units.first(position) >= first
         )
         allowed = (position for position in near if is_cut(self.text, position, previous))
         nearest = next(allowed, cut)
         if nearest != cut and not between_words(self.text, nearest):
             nearest = next((position for position in allowed if between_words(self.text, position)), nearest)
-        whole = self.marks.first(nearest, starts[first + (last - first) // GIVEN_SHARE])
-        if whole is not None and whole < cut and is_cut(self.text, whole, previous):
-            return whole
-        torn = self.marks.inside(nearest)
-        return torn[1] if torn and torn[1] < cut and is_cut(self.text, torn[1], previous) else nearest
+        boundary = self.marks.first_position(nearest, starts[first + (last - first) // OVERLAP_TRIM_DIVISOR])
+        if boundary is not None and boundary < cut and is_cut(self.text, boundary, previous):
+            return boundary
+        enclosing = self.marks.enclosing_range(nearest)
+        return (
+            enclosing[1] if enclosing and enclosing[1] < cut and is_cut(self.text, enclosing[1], previous) else nearest
+        )
 
 
 def between_words(text: str, position: int) -> bool:
-    """Is one of the two characters around this place no part of a word, or of a script without spaces?"""
+    """Return whether a space or a script without spaces borders this position."""
     previous, following = text[position - 1], text[position]
-    return previous.isspace() or following.isspace() or previous >= _CJK or following >= _CJK
+    return (
+        previous.isspace()
+        or following.isspace()
+        or previous >= _FIRST_CJK_CHARACTER
+        or following >= _FIRST_CJK_CHARACTER
+    )
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the blanks at its ends."""
+def _trim_range(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

@@ -1,52 +1,57 @@
-"""Grapheme clusters (Unicode annex 29): where a text may be cut without splitting a character."""
+"""Grapheme clusters (Unicode annex 29): cut positions that split no character."""
 
 from __future__ import annotations
 
 from typing import Final
 from unicodedata import category
 
-_JOINER: Final = "\u200d"
-LONGEST: Final = 64
-"""Code points of the longest character that is kept whole; more is a row of accents made to break things."""
+_ZERO_WIDTH_JOINER: Final = "\u200d"
+# A longer cluster is a deliberate pile of accents.
+MAX_CHARACTER_CODE_POINTS: Final = 64
 
 
 def last_cut(text: str, floor: int, limit: int) -> int | None:
-    """The last place in (floor, limit] where a character ends, or None; joined emoji and flags give way first."""
-    lowest = max(floor, limit - LONGEST)
-    for whole in (True, False):
+    """Return the last character end in (floor, limit], or None; splits joined emoji and flags only if necessary."""
+    lowest = max(floor, limit - MAX_CHARACTER_CODE_POINTS)
+    for keep_joined in (True, False):
         for position in range(limit, lowest, -1):
-            if is_cut(text, position, floor, whole=whole):
+            if is_cut(text, position, floor, keep_joined=keep_joined):
                 return position
     return None
 
 
 def next_cut(text: str, floor: int) -> int:
-    """The end of the character that starts at `floor`; of an endless one, its first 64 code points."""
-    highest = min(len(text), floor + LONGEST)
+    """Return the end of the character that starts at `floor`, at most 64 code points."""
+    highest = min(len(text), floor + MAX_CHARACTER_CODE_POINTS)
     for position in range(floor + 1, highest):
-        if is_cut(text, position, floor, whole=False):
+        if is_cut(text, position, floor, keep_joined=False):
             return position
     return highest
 
 
-def is_cut(text: str, position: int, floor: int, *, whole: bool = True) -> bool:
-    """May the text be cut before `position`? `floor`: an earlier such place; `whole`: keep joined emoji and flags."""
+def is_cut(text: str, position: int, floor: int, *, keep_joined: bool = True) -> bool:
+    """Return whether `position` is between characters. `floor`: an earlier cut; `keep_joined`: never split emoji."""
     if position <= 0 or position >= len(text):
         return True
     previous, following = text[position - 1], text[position]
     if following < "\u0300":
         return not (previous == "\r" and following == "\n")
-    if _extends(following):
+    if _is_extender(following):
         return False
-    if _jamo(previous) and _jamo(following):
-        return not _same_syllable(previous, following)
-    if whole and previous == _JOINER:
+    if _is_hangul_letter(previous) and _is_hangul_letter(following):
+        return not _is_same_syllable(previous, following)
+    if keep_joined and previous == _ZERO_WIDTH_JOINER:
         return False
-    return not (whole and _flag(previous) and _flag(following) and _odd_flags(text, position, floor))
+    return not (
+        keep_joined
+        and _is_flag_letter(previous)
+        and _is_flag_letter(following)
+        and _is_inside_flag(text, position, floor)
+    )
 
 
-def _extends(character: str) -> bool:
-    """Accents, variation selectors, joiners, skin tones and tags belong to the character before them."""
+def _is_extender(character: str) -> bool:
+    # Accents, variation selectors, joiners, skin tones and tags extend the previous character.
     return (
         category(character) in {"Mn", "Mc", "Me"}
         or character in "\u200c\u200d"
@@ -55,22 +60,22 @@ def _extends(character: str) -> bool:
     )
 
 
-def _jamo(character: str) -> bool:
+def _is_hangul_letter(character: str) -> bool:
     return "\u1100" <= character <= "\u11ff" or "\uac00" <= character <= "\ud7a3"
 
 
-def _same_syllable(before: str, after: str) -> bool:
-    """Korean written letter by letter: leading consonants join what follows, vowels and finals what precedes."""
-    return before < "\u1160" or "\u1160" <= after <= "\u11ff"
+def _is_same_syllable(previous: str, following: str) -> bool:
+    # Decomposed Korean: leading consonants join the following letter, vowels and finals the preceding one.
+    return previous < "\u1160" or "\u1160" <= following <= "\u11ff"
 
 
-def _flag(character: str) -> bool:
+def _is_flag_letter(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def _odd_flags(text: str, position: int, floor: int) -> bool:
-    """Is `position` in the middle of a flag, which is a pair of letters?"""
+def _is_inside_flag(text: str, position: int, floor: int) -> bool:
+    # A flag is a pair of letters; an odd distance is inside a pair.
     start = position
-    while start > floor and _flag(text[start - 1]):
+    while start > floor and _is_flag_letter(text[start - 1]):
         start -= 1
     return (position - start) % 2 == 1

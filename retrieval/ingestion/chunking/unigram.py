@@ -1,8 +1,4 @@
-"""SentencePiece's unigram model on NumPy: a vocabulary of 250,000 pieces in 5 MB, ready in a fraction of a second.
-
-The best segmentation of a text is the one whose pieces have the highest sum of scores (Viterbi). Pieces are found by
-64-bit hashes of all parts of the text at once, never one by one.
-"""
+"""SentencePiece's unigram model on NumPy: 250,000 pieces in 5 MB."""
 
 from __future__ import annotations
 
@@ -17,36 +13,36 @@ if TYPE_CHECKING:
 
     Codes = npt.NDArray[np.uint32]
     Numbers = npt.NDArray[np.int64]
+    # Piece id and its length in characters.
     _Token = tuple[int, int]
-    """Id of a piece, and its characters."""
     Hashes = npt.NDArray[np.uint64]
 
-_MARK: Final = "\u2581"
-"""The character that stands for a space in pieces, where it is always the first."""
-_WORDS, _WORD = 20_000, 32
-"""Words whose tokens are remembered, and characters of such a word, at most."""
-_BASE: Final = 0x9E3779B97F4A7C15
-_INVERSE: Final = pow(_BASE, -1, 2**64)
-_SPREAD: Final = np.uint64(0xBF58476D1CE4E5B9)
+# The best segmentation has the highest sum of piece scores (Viterbi). Pieces are found by 64-bit hashes of all parts of
+# a text at once.
+# Stands for a space in pieces, always as their first character.
+_SPACE_MARK: Final = "\u2581"
+_MAX_CACHED_WORDS, _MAX_CACHED_WORD_CHARACTERS = 20_000, 32
+_HASH_BASE: Final = 0x9E3779B97F4A7C15
+_INVERSE_BASE: Final = pow(_HASH_BASE, -1, 2**64)
+_HASH_MULTIPLIER: Final = np.uint64(0xBF58476D1CE4E5B9)
 _FILTER_BITS: Final = 22
-_UNKNOWN_BELOW: Final = 10.0
-"""Score of an unknown character below that of the least likely piece."""
-_PART: Final = 8192
-"""Characters whose parts are hashed at once."""
+# Distance of an unknown character's score below the least likely piece.
+_UNKNOWN_PENALTY: Final = 10.0
+# Characters hashed at once.
+_HASH_BATCH_CHARACTERS: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """Replacement of single characters: `codes` in ascending order, and where the replacement of each begins."""
+    """Replacement of single characters; `codes` ascend, `starts` index `replacements`."""
 
     codes: Codes
     starts: Numbers
     replacements: Codes
 
     def normalize(self, text: str) -> tuple[Codes, Numbers]:
-        """Characters as the model reads them, with a mark for each run of spaces and one before the text, and the
-        character of the text that each comes from."""
-        source_codes = _codes(text)
+        """Return the characters for the model, a mark for each run of spaces, and the source index of each."""
+        source_codes = _code_points(text)
         places = np.minimum(np.searchsorted(self.codes, source_codes), len(self.codes) - 1)
         is_replaced = self.codes[places] == source_codes
         counts = np.where(is_replaced, self.starts[places + 1] - self.starts[places], 1)
@@ -60,19 +56,16 @@ class Normalizer:
         is_piece[1:] |= ~is_space[:-1]
         is_piece[:1] = True
         codes, sources = codes[is_piece], sources[is_piece]
-        codes[codes == ord(" ")] = ord(_MARK)
-        if not len(codes) or codes[0] != ord(_MARK):
-            codes = np.concatenate([np.array([ord(_MARK)], np.uint32), codes])
+        codes[codes == ord(" ")] = ord(_SPACE_MARK)
+        if not len(codes) or codes[0] != ord(_SPACE_MARK):
+            codes = np.concatenate([np.array([ord(_SPACE_MARK)], np.uint32), codes])
             sources = np.concatenate([np.zeros(1, np.int64), sources])
         return codes, sources
 
 
 @dataclass(slots=True)
 class UnigramTokenizer:
-    """Tokenizer with the pieces that `text` is made of; a piece's number is its id. `specials` are never in a text.
-
-    Safe to use from several threads.
-    """
+    """Tokenizer by unigram scores, safe for several threads; `specials` never occur in a text."""
 
     name: str
     text: str = field(repr=False)
@@ -90,7 +83,7 @@ class UnigramTokenizer:
     def __post_init__(self) -> None:
         ends = np.cumsum(self.lengths)
         begins = ends - self.lengths
-        sums, inverses = _prefix_hashes(_codes(self.text))
+        sums, inverses = _prefix_hashes(_code_points(self.text))
         hashes = (sums[ends] - sums[begins]) * inverses[begins]
         order = np.argsort(hashes)
         order = order[~np.isin(order, [self.unknown, *self.specials])]
@@ -101,7 +94,7 @@ class UnigramTokenizer:
         self.text = ""
 
     def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """Per text, the character offsets (start, end) of each token, without special tokens."""
+        """Return the character offsets (start, end) of each token per text, without special tokens."""
         spans: list[list[tuple[int, int]]] = []
         for text in texts:
             codes, sources = self.normalizer.normalize(text)
@@ -112,40 +105,41 @@ class UnigramTokenizer:
         return spans
 
     def ids(self, text: str) -> list[int]:
-        """Ids of the text's tokens, without special tokens."""
+        """Return the ids of the text's tokens, without special tokens."""
         return [piece for piece, _ in self._segment(self.normalizer.normalize(text)[0])]
 
     def _segment(self, codes: Codes) -> list[_Token]:
-        """The best tokens in order. A mark always begins a piece, so words are segmented alone, and remembered."""
+        """Return the best tokens in order."""
+        # A mark always starts a piece, so words are segmented and cached separately.
         text = codes.tobytes().decode("utf-32-le", "surrogatepass")
-        words = [_MARK + word for word in text[1:].split(_MARK)]
+        words = [_SPACE_MARK + word for word in text[1:].split(_SPACE_MARK)]
         tokens = {word: self._words[word] for word in words if word in self._words}
         unseen = list(dict.fromkeys(word for word in words if word not in tokens))
         if unseen:
-            best = iter(self._search(_codes("".join(unseen))))
+            best = iter(self._search(_code_points("".join(unseen))))
             for word in unseen:
-                tokens[word], missing = [], len(word)
-                while missing:
+                tokens[word], remaining = [], len(word)
+                while remaining:
                     tokens[word].append(token := next(best))
-                    missing -= token[1]
-            if len(self._words) > _WORDS:
+                    remaining -= token[1]
+            if len(self._words) > _MAX_CACHED_WORDS:
                 self._words.clear()
-            self._words.update((word, tokens[word]) for word in unseen if len(word) <= _WORD)
+            self._words.update((word, tokens[word]) for word in unseen if len(word) <= _MAX_CACHED_WORD_CHARACTERS)
         return [token for word in words for token in tokens[word]]
 
     def _search(self, codes: Codes) -> list[_Token]:
         """Find the best tokens by Viterbi's algorithm."""
         count = len(codes)
-        unknown_score = float(self.scores.min()) - _UNKNOWN_BELOW
+        unknown_score = float(self.scores.min()) - _UNKNOWN_PENALTY
         best, tokens = [-1e30] * (count + 1), [(0, 0)] * (count + 1)
         best[0] = 0.0
-        for at, matches in enumerate(self._matches(codes)):
-            base = best[at]
-            if base + unknown_score > best[at + 1]:
-                best[at + 1], tokens[at + 1] = base + unknown_score, (self.unknown, 1)
+        for position, matches in enumerate(self._matches(codes)):
+            base = best[position]
+            if base + unknown_score > best[position + 1]:
+                best[position + 1], tokens[position + 1] = base + unknown_score, (self.unknown, 1)
             for length, piece, score in matches:
-                if base + score > best[at + length]:
-                    best[at + length], tokens[at + length] = base + score, (piece, length)
+                if base + score > best[position + length]:
+                    best[position + length], tokens[position + length] = base + score, (piece, length)
         path: list[_Token] = []
         while count:
             path.append(tokens[count])
@@ -153,37 +147,37 @@ class UnigramTokenizer:
         return path[::-1]
 
     def _matches(self, codes: Codes) -> list[list[tuple[int, int, float]]]:
-        """Pieces that begin at each character: length, id and score."""
+        """Return the pieces that start at each character: length, id and score."""
         matches: list[list[tuple[int, int, float]]] = [[] for _ in codes]
-        for start in range(0, len(codes), _PART):
-            part = codes[start : start + _PART + self._longest]
+        for start in range(0, len(codes), _HASH_BATCH_CHARACTERS):
+            part = codes[start : start + _HASH_BATCH_CHARACTERS + self._longest]
             sums, inverses = _prefix_hashes(part)
             for length in range(1, min(self._longest, len(part)) + 1):
-                stop = min(len(part) - length + 1, _PART)
+                stop = min(len(part) - length + 1, _HASH_BATCH_CHARACTERS)
                 hashes = (sums[length : length + stop] - sums[:stop]) * inverses[:stop]
-                maybe = np.flatnonzero(self._filter[hashes >> np.uint64(64 - _FILTER_BITS)])
-                probable_hashes = hashes[maybe]
-                places = np.minimum(np.searchsorted(self._hashes, probable_hashes), len(self._hashes) - 1)
-                equal = self._hashes[places] == probable_hashes
+                candidates = np.flatnonzero(self._filter[hashes >> np.uint64(64 - _FILTER_BITS)])
+                candidate_hashes = hashes[candidates]
+                places = np.minimum(np.searchsorted(self._hashes, candidate_hashes), len(self._hashes) - 1)
+                equal = self._hashes[places] == candidate_hashes
                 ids = self._ids[places[equal]]
-                for at, piece, score in zip(
-                    maybe[equal].tolist(), ids.tolist(), self.scores[ids].tolist(), strict=True
+                for position, piece, score in zip(
+                    candidates[equal].tolist(), ids.tolist(), self.scores[ids].tolist(), strict=True
                 ):
-                    matches[start + at].append((length, piece, score))
+                    matches[start + position].append((length, piece, score))
         return matches
 
 
-def _codes(text: str) -> Codes:
+def _code_points(text: str) -> Codes:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _prefix_hashes(codes: Codes) -> tuple[Hashes, Hashes]:
-    """Sums of the first characters' hashes, each times a power of the base, and the inverses of these powers."""
-    mixed = (codes.astype(np.uint64) + np.uint64(1)) * _SPREAD
+    """Return prefix sums of character hashes times powers of the base, and the inverse powers."""
+    mixed = (codes.astype(np.uint64) + np.uint64(1)) * _HASH_MULTIPLIER
     mixed ^= mixed >> np.uint64(31)
-    mixed *= _SPREAD
-    powers = np.full(len(codes), _BASE, np.uint64)
-    inverses = np.full(len(codes) + 1, _INVERSE, np.uint64)
+    mixed *= _HASH_MULTIPLIER
+    powers = np.full(len(codes), _HASH_BASE, np.uint64)
+    inverses = np.full(len(codes) + 1, _INVERSE_BASE, np.uint64)
     powers[:1] = inverses[0] = 1
     sums = np.zeros(len(codes) + 1, np.uint64)
     np.cumsum(mixed * np.cumprod(powers, dtype=np.uint64), out=sums[1:])

@@ -1,4 +1,4 @@
-"""The tokens of a text as flat arrays of character offsets, found in one tokenizer pass and bounded memory."""
+"""Tokens of a text as flat arrays of character offsets, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    # One row per token: start and end.
     Offsets = npt.NDArray[np.int64]
-    """One row a token: start and end."""
 
-PIECE: Final = 8_000
-"""Characters a tokenizer gets at once; its cost per character grows with longer texts."""
-_BATCH: Final = 32
-LONGEST_TOKEN: Final = 32
-"""Characters of a real token at most; what is longer is a word the tokenizer gave up on and told as one."""
-_LONGEST_GAP: Final = 256
+# The tokenizer's cost per character grows with the length of a text.
+TOKENIZER_PIECE_CHARACTERS: Final = 8_000
+_PIECES_PER_CALL: Final = 32
+# A longer token is an unknown word that the tokenizer returned whole.
+MAX_TOKEN_CHARACTERS: Final = 32
+_MAX_GAP_CHARACTERS: Final = 256
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Tokens by offset, in order. Several may share a character; a token too long to be one counts as several."""
+    """Tokens by character offset, in order; an overlong token counts as several."""
 
     starts: array[int]
     ends: array[int]
 
     def first(self, position: int) -> int:
-        """The first token that reaches beyond `position`."""
+        """Return the first token that ends after `position`."""
         return bisect_right(self.ends, position)
 
     def last(self, position: int) -> int:
-        """One more than the last token that begins before `position`."""
+        """Return the number of tokens that start before `position`."""
         return bisect_left(self.starts, position)
 
     def count(self, start: int, end: int) -> int:
@@ -48,31 +48,31 @@ class Units:
 
 
 def read_units(text: str, tokenizer: Tokenizer) -> Units:
-    """The tokens of `text`, cut into pieces at paragraphs for the tokenizer."""
+    """Tokenize a text in pieces cut at paragraphs."""
     import numpy as np
 
-    pieces = list(_pieces(text))
+    pieces = list(_piece_ranges(text))
     batches: list[Offsets] = [np.zeros((0, 2), np.int64)]
-    for number in range(0, len(pieces), _BATCH):
-        batch = pieces[number : number + _BATCH]
+    for number in range(0, len(pieces), _PIECES_PER_CALL):
+        batch = pieces[number : number + _PIECES_PER_CALL]
         for (offset, _), spans in zip(batch, tokenizer.spans([text[a:b] for a, b in batch]), strict=True):
             flat = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans))
             batches.append(flat.reshape(-1, 2) + offset)
-    offsets = _bounded(np.concatenate(batches), len(text))
-    return Units(_flat(offsets[:, 0]), _flat(offsets[:, 1]))
+    offsets = _split_long_tokens(np.concatenate(batches), len(text))
+    return Units(_to_array(offsets[:, 0]), _to_array(offsets[:, 1]))
 
 
-def _flat(column: npt.NDArray[np.int64]) -> array[int]:
-    """Copy the numbers into an array that is fast to search one at a time."""
+def _to_array(column: npt.NDArray[np.int64]) -> array[int]:
+    # An array is faster than NumPy to search one number at a time.
     numbers = array("q")
     numbers.frombytes(column.tobytes())
     return numbers
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
+def _piece_ranges(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
-        end = min(len(text), start + PIECE)
+        end = min(len(text), start + TOKENIZER_PIECE_CHARACTERS)
         if end < len(text):
             end = _piece_end(text, start, end)
         yield start, end
@@ -80,23 +80,23 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _piece_end(text: str, start: int, end: int) -> int:
-    middle = start + PIECE // 2
+    middle = start + TOKENIZER_PIECE_CHARACTERS // 2
     for separator in ("\n\n", "\n", " "):
         if (position := text.rfind(separator, middle, end)) >= 0:
             return position + len(separator)
     return last_cut(text, start, end) or end
 
 
-def _bounded(offsets: Offsets, length: int) -> Offsets:
-    """Split tokens and gaps of more than a few characters, so that each count stands for bounded text."""
+def _split_long_tokens(offsets: Offsets, length: int) -> Offsets:
+    """Split overlong tokens and gaps, so that each count stands for bounded text."""
     import numpy as np
 
     if (np.diff(offsets, axis=0) < 0).any():
         offsets = np.maximum.accumulate(offsets, axis=0)
     starts, ends = offsets[:, 0], offsets[:, 1]
     gap_starts, gap_ends = np.append(0, ends), np.append(starts, length)
-    gaps = np.flatnonzero(gap_ends - gap_starts > _LONGEST_GAP)
-    long = np.flatnonzero(ends - starts > LONGEST_TOKEN)
+    gaps = np.flatnonzero(gap_ends - gap_starts > _MAX_GAP_CHARACTERS)
+    long = np.flatnonzero(ends - starts > MAX_TOKEN_CHARACTERS)
     if not len(gaps) and not len(long):
         return offsets
     parts = [np.delete(offsets, long, axis=0)]

@@ -1,4 +1,4 @@
-"""Activation: one transaction makes a new generation visible in search, keywords and listings."""
+"""Activation: make new generations visible in search, keywords and listings in one transaction."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from retrieval.statuses import DocumentStatus, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """A document and the metadata that its vectors' labels are made of."""
+class LabelledDocument:
+    """Document with the metadata of its vectors' labels."""
 
     id: str
     type: str
@@ -35,8 +35,8 @@ class Labelled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Former:
-    """A document as it is before its new generation is visible."""
+class _PreviousVersion:
+    """Document before its new generation is visible."""
 
     id: str
     active_generation: int
@@ -47,14 +47,14 @@ class _Former:
 
 
 def finish_unchanged(
-    db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[DocumentKey, bytes]
+    db: Database, lease: Lease, items: Sequence[Item], fingerprints: Mapping[DocumentKey, bytes]
 ) -> frozenset[DocumentKey]:
-    """Finish those whose visible generation was made from the same content: new name, place, metadata and marks."""
-    if not waiting:
+    """Finish documents whose visible generation has the same content; update name, path, metadata and marks."""
+    if not items:
         return frozenset()
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        documents = _lock(connection, waiting)
+        documents = _lock_documents(connection, items)
         rows = connection.fetch(
             DocumentKey,
             """
@@ -97,57 +97,56 @@ def finish_unchanged(
             returning r.job_run_id, r.document_id
             """,
             {
-                **_columns(waiting, documents),
-                "fingerprints": [fingerprints[item.key] for item in waiting],
+                **_document_columns(items, documents),
+                "fingerprints": [fingerprints[item.key] for item in items],
                 "partition": lease.partition,
                 "unchanged": Stage.UNCHANGED,
             },
         )
-        same = frozenset(rows)
+        unchanged = frozenset(rows)
         lists.show_versions(
-            connection, [(item.key.document_id, item.generation) for item in waiting if item.key in same], same=True
+            connection, [(item.key.document_id, item.generation) for item in items if item.key in unchanged], same=True
         )
-        if labelled_ids := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
+        if labelled_ids := [
+            item.key.document_id for item in items if item.key in unchanged and item.metadata is not None
+        ]:
             connection.execute(*vector_metadata.schedule_update(labelled_ids))
-    return same
+    return unchanged
 
 
-def activate(
+def activate_generations(
     db: Database,
     lease: Lease,
-    work: Sequence[Item],
+    items: Sequence[Item],
     language: str,
-    labelled: Mapping[str, Labelled] | None = None,
+    labelled: Mapping[str, LabelledDocument] | None = None,
     epoch: int | None = None,
 ) -> None:
-    """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
-
-    labelled: what the labels of the vectors were made of, by document; None: they have none.
-    epoch: of the namespace that all this was made for; ConfigChanged if it has another model or store by now.
-    """
-    if not work:
+    """Make new generations visible, except for deleted or newer documents. ConfigChanged for an outdated `epoch`."""
+    # `labelled` is None for stores without labels.
+    if not items:
         return
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         if epoch is not None:
             namespaces.hold_epoch(connection, lease.scope.namespace, epoch)
-        documents = _lock(connection, work)
-        activated = _show_generations(connection, work, documents)
+        documents = _lock_documents(connection, items)
+        activated = _show_generations(connection, items, documents)
         lists.show_versions(
-            connection, [(item.key.document_id, item.generation) for item in work if item.key in activated], same=False
+            connection, [(item.key.document_id, item.generation) for item in items if item.key in activated], same=False
         )
-        _reindex(connection, lease, [item for item in work if item.key in activated], documents, language)
-        _enqueue_gc(connection, lease, work, activated, documents)
+        _replace_postings(connection, lease, [item for item in items if item.key in activated], documents, language)
+        _enqueue_gc(connection, lease, items, activated, documents)
         unpack.drop_members(
-            connection, [(item.key.document_id, item.generation) for item in work if item.key in activated]
+            connection, [(item.key.document_id, item.generation) for item in items if item.key in activated]
         )
-        _end_documents(connection, work, activated, documents)
+        _end_documents(connection, items, activated, documents)
         if labelled is not None:
-            _relabel(connection, labelled)
+            _requeue_labels(connection, labelled)
 
 
-def _relabel(connection: ThreadConnection, labelled: Mapping[str, Labelled]) -> None:
-    """Queue an update of vector metadata that changed between the write of the vectors and their activation."""
+def _requeue_labels(connection: ThreadConnection, labelled: Mapping[str, LabelledDocument]) -> None:
+    """Queue an update of vector metadata that changed after the vectors were written."""
     documents = connection.fetch(
         _Metadata, "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
     )
@@ -161,24 +160,24 @@ class _Metadata(NamedTuple):
     metadata: dict[str, Any]
 
 
-def _lock(connection: ThreadConnection, work: Sequence[Item]) -> dict[str, _Former]:
-    """Lock the documents, in one order everywhere so that two activations cannot block each other."""
+def _lock_documents(connection: ThreadConnection, items: Sequence[Item]) -> dict[str, _PreviousVersion]:
+    # One order everywhere, so that two activations cannot block each other.
     documents = connection.fetch(
-        _Former,
+        _PreviousVersion,
         """
         select id, active_generation, raw_key, parsed_key, metadata_at, changes from documents
         where id = any(%(documents)s) and deleted_at is null order by id for update
         """,
-        {"documents": [item.key.document_id for item in work]},
+        {"documents": [item.key.document_id for item in items]},
     )
     return {document.id: document for document in documents}
 
 
 def _show_generations(
-    connection: ThreadConnection, work: Sequence[Item], before: Mapping[str, _Former]
+    connection: ThreadConnection, items: Sequence[Item], previous: Mapping[str, _PreviousVersion]
 ) -> frozenset[DocumentKey]:
-    newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
-    chosen = list(newest.values())
+    newest = {item.key.document_id: item for item in sorted(items, key=lambda item: item.generation)}
+    newest_items = list(newest.values())
     rows = connection.fetch(
         DocumentKey,
         """
@@ -200,22 +199,29 @@ def _show_generations(
         returning w.run as job_run_id, w.document as document_id
         """,
         {
-            **_columns(chosen, before),
-            "fingerprints": [item.fingerprint for item in chosen],
-            "raw_keys": [item.raw_key for item in chosen],
-            "parsed_keys": [item.parsed_key for item in chosen],
-            "properties": [json.dumps(item.properties) for item in chosen],
-            "embeddings": [json.dumps(item.embedding) for item in chosen],
+            **_document_columns(newest_items, previous),
+            "fingerprints": [item.fingerprint for item in newest_items],
+            "raw_keys": [item.raw_key for item in newest_items],
+            "parsed_keys": [item.parsed_key for item in newest_items],
+            "properties": [json.dumps(item.properties) for item in newest_items],
+            "embeddings": [json.dumps(item.embedding) for item in newest_items],
         },
     )
     return frozenset(rows)
 
 
-def _reindex(
-    connection: ThreadConnection, lease: Lease, activated: Sequence[Item], before: Mapping[str, _Former], language: str
+def _replace_postings(
+    connection: ThreadConnection,
+    lease: Lease,
+    activated: Sequence[Item],
+    previous: Mapping[str, _PreviousVersion],
+    language: str,
 ) -> None:
-    """Move the keyword side from the old chunks to the new ones; the counters last, as all activations wait there."""
-    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id].active_generation) for i in activated])
+    """Replace the keyword postings of the old chunks."""
+    # Counters last: all activations wait for them.
+    old = _chunk_ids(
+        connection, [(i.key.document_id, previous[i.key.document_id].active_generation) for i in activated]
+    )
     new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in activated])
     fewer_chunks, fewer_terms = postings.remove_chunks(connection, old)
     more_chunks, more_terms = postings.index_chunks(connection, lease.partition, new, language)
@@ -232,22 +238,22 @@ def _reindex(
 def _enqueue_gc(
     connection: ThreadConnection,
     lease: Lease,
-    work: Sequence[Item],
+    items: Sequence[Item],
     activated: frozenset[DocumentKey],
-    before: Mapping[str, _Former],
+    previous: Mapping[str, _PreviousVersion],
 ) -> None:
-    """Queue invisible data for garbage collection: old generations, and new ones that are outdated already."""
+    """Queue old generations and outdated new ones for garbage collection."""
     generations: list[tuple[str, int]] = []
     files: list[str] = []
-    for item in work:
-        former = before.get(item.key.document_id)
-        visible_files = {former.raw_key, former.parsed_key} if former else set()
+    for item in items:
+        version = previous.get(item.key.document_id)
+        visible_files = {version.raw_key, version.parsed_key} if version else set()
         new_files = {item.raw_key, item.parsed_key}
         if item.key not in activated:
             generations.append((item.key.document_id, item.generation))
             files += [key for key in new_files - visible_files if key]
-        elif former and former.active_generation:
-            generations.append((item.key.document_id, former.active_generation))
+        elif version and version.active_generation:
+            generations.append((item.key.document_id, version.active_generation))
             files += [key for key in visible_files - new_files if key]
     connection.execute(
         """
@@ -268,11 +274,14 @@ def _enqueue_gc(
 
 
 def _end_documents(
-    connection: ThreadConnection, work: Sequence[Item], activated: frozenset[DocumentKey], before: Mapping[str, _Former]
+    connection: ThreadConnection,
+    items: Sequence[Item],
+    activated: frozenset[DocumentKey],
+    previous: Mapping[str, _PreviousVersion],
 ) -> None:
-    """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
-    finished = [item for item in work if item.key in activated or item.key.document_id in before]
-    deleted = [item for item in work if item.key.document_id not in before]
+    """Finish visible or outdated documents with SUCCESS, deleted ones with CANCELLED."""
+    finished = [item for item in items if item.key in activated or item.key.document_id in previous]
+    deleted = [item for item in items if item.key.document_id not in previous]
     for status, group in ((DocumentStatus.SUCCESS, finished), (DocumentStatus.CANCELLED, deleted)):
         connection.execute(
             """
@@ -289,7 +298,7 @@ def _end_documents(
         )
     connection.execute(
         "delete from inbox where job_run_id = any(%(runs)s)",
-        {"runs": [item.key.job_run_id for item in work]},
+        {"runs": [item.key.job_run_id for item in items]},
     )
 
 
@@ -308,22 +317,24 @@ def _chunk_ids(connection: ThreadConnection, generations: Sequence[tuple[str, in
     )
 
 
-def _columns(work: Sequence[Item], before: Mapping[str, _Former]) -> dict[str, list[Any]]:
-    """Return the columns of each document: metadata, its time and later changes of clients; null to keep these."""
-    settled = [_settled(item, before.get(item.key.document_id)) for item in work]
+def _document_columns(items: Sequence[Item], previous: Mapping[str, _PreviousVersion]) -> dict[str, list[Any]]:
+    """Return the columns of each document; null keeps stored metadata and changes."""
+    merged = [_merge_metadata(item, previous.get(item.key.document_id)) for item in items]
     return {
-        "runs": [item.key.job_run_id for item in work],
-        "documents": [item.key.document_id for item in work],
-        "generations": [item.generation for item in work],
-        "names": [item.name for item in work],
-        "metadata": [None if change is None else json.dumps(change[0]) for change in settled],
-        "changes": [None if change is None else json.dumps(change[1]) for change in settled],
-        "accepted": [None if change is None else item.accepted for change, item in zip(settled, work, strict=True)],
+        "runs": [item.key.job_run_id for item in items],
+        "documents": [item.key.document_id for item in items],
+        "generations": [item.generation for item in items],
+        "names": [item.name for item in items],
+        "metadata": [None if change is None else json.dumps(change[0]) for change in merged],
+        "changes": [None if change is None else json.dumps(change[1]) for change in merged],
+        "accepted": [None if change is None else item.accepted for change, item in zip(merged, items, strict=True)],
     }
 
 
-def _settled(item: Item, former: _Former | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
-    if former is None:
+def _merge_metadata(
+    item: Item, previous: _PreviousVersion | None
+) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
+    if previous is None:
         return None
-    metadata = merge_changes(item.metadata, item.accepted, former.changes, former.metadata_at)
-    return None if metadata is None else (metadata, later_changes(former.changes, item.accepted))
+    metadata = merge_changes(item.metadata, item.accepted, previous.changes, previous.metadata_at)
+    return None if metadata is None else (metadata, later_changes(previous.changes, item.accepted))

@@ -1,4 +1,4 @@
-"""The frontier of a crawl: the pages that were found, kept while its job run is under way."""
+"""Frontier of a crawl: its pages, stored while the job run is active."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from retrieval.ingestion.queries import page_removals
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A page of the frontier. `key`: a URL, or the mark of a content that was kept; `tries`: how often it failed;
-    `linked_from`: the page that led to it first."""
+class FrontierPage:
+    """Page of the frontier. `key`: URL or content mark; `tries`: failures; `linked_from`: first linking page."""
 
     key: str
     depth: int
@@ -25,30 +24,30 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Change:
-    """Changes of a crawl's frontier in one part of its listing."""
+class FrontierChange:
+    """Changes of a crawl's frontier in one page of its listing."""
 
     ended: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    stored: list[str] = field(default_factory=list)
+    # Keys of pages to try again.
     failed: list[str] = field(default_factory=list)
-    """Keys of pages to try again."""
-    found: list[Seen] = field(default_factory=list)
+    new_pages: list[FrontierPage] = field(default_factory=list)
+    # Document address, other address of the page, version mark of the response.
     aliases: list[tuple[str, str, str]] = field(default_factory=list)
-    """Addresses of documents, each with another address of its page and the site's mark of the answer there."""
+    # Reason by address of a missing page.
     missed: dict[str, str] = field(default_factory=dict)
-    """Addresses of pages that are gone, with the reason."""
 
 
-def load_frontier(db: Database, job_run_id: str) -> list[Seen]:
-    """Return the pages of the frontier in the order in which they were found."""
+def load_frontier(db: Database, job_run_id: str) -> list[FrontierPage]:
+    """Return the pages of the frontier in order of discovery."""
     statement: LiteralString = (
         "select key, depth, done, kept, tries, linked_from from crawl_pages where job_run_id = %(run)s"
         " order by position"
     )
-    return db.fetch(Seen, statement, {"run": job_run_id})
+    return db.fetch(FrontierPage, statement, {"run": job_run_id})
 
 
-def save_change(connection: Executor, job_run_id: str, change: Change) -> None:
+def save_change(connection: Executor, job_run_id: str, change: FrontierChange) -> None:
     """Save changes of the frontier within the caller's transaction."""
     connection.execute(
         """
@@ -58,7 +57,7 @@ def save_change(connection: Executor, job_run_id: str, change: Change) -> None:
                  as w (key, depth, done, linked_from, number)
         order by w.number on conflict do nothing
         """,
-        {"run": job_run_id, **_columns(change.found)},
+        {"run": job_run_id, **_page_columns(change.new_pages)},
     )
     page_removals.record_aliases(connection, job_run_id, change.aliases)
     page_removals.record_misses(connection, job_run_id, change.missed)
@@ -68,19 +67,19 @@ def save_change(connection: Executor, job_run_id: str, change: Change) -> None:
                                tries = tries + (key = any(%(failed)s))::int
         where job_run_id = %(run)s and key = any(%(ended)s::text[] || %(failed)s::text[])
         """,
-        {"run": job_run_id, "ended": change.ended, "kept": change.kept, "failed": change.failed},
+        {"run": job_run_id, "ended": change.ended, "kept": change.stored, "failed": change.failed},
     )
 
 
-def _columns(found: Sequence[Seen]) -> dict[str, list[Any]]:
+def _page_columns(pages: Sequence[FrontierPage]) -> dict[str, list[Any]]:
     return {
-        "keys": [page.key for page in found],
-        "depths": [page.depth for page in found],
-        "done": [page.done for page in found],
-        "linked_from": [page.linked_from for page in found],
+        "keys": [page.key for page in pages],
+        "depths": [page.depth for page in pages],
+        "done": [page.done for page in pages],
+        "linked_from": [page.linked_from for page in pages],
     }
 
 
 def delete_frontiers(db: Database) -> None:
-    """Drop the frontiers of job runs that are over."""
+    """Delete the frontiers of finished job runs."""
     db.execute("delete from crawl_pages c using job_runs r where r.id = c.job_run_id and r.finished_at is not null")

@@ -1,4 +1,4 @@
-"""Statements on job runs that list what they ingest."""
+"""Statements on job runs with an unfinished listing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from retrieval.ports import DiscoveryRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job run that does not know yet what to ingest."""
+class PendingListing:
+    """Job run with an unfinished listing."""
 
     job_run_id: str
     job_id: str
@@ -28,14 +28,14 @@ class Waiting:
 
     @property
     def picks(self) -> bool:
-        """Tell if the run only lists: new documents wait in BACKLOG for a resync."""
+        """Return whether new documents wait in BACKLOG for a resync."""
         return bool(self.request.config.get("pick"))
 
 
-def waiting_listings(db: Database, lease: Lease) -> list[Waiting]:
-    """The batch's job runs that have not found out everything, in order of arrival."""
+def pending_listings(db: Database, lease: Lease) -> list[PendingListing]:
+    """Return the batch's job runs with an unfinished listing, in order of arrival."""
     runs = db.fetch(
-        _WaitingRow,
+        _PendingListingRow,
         """
         select r.id, r.job_id, r.number, r.source, j.config from job_runs r join jobs j on j.id = r.job_id
         where r.batch_id = %(batch)s and r.to_discover and r.finished_at is null and not r.cancel_requested
@@ -43,10 +43,10 @@ def waiting_listings(db: Database, lease: Lease) -> list[Waiting]:
         """,
         {"batch": lease.batch_id},
     )
-    return [_waiting(lease, run) for run in runs]
+    return [_open_listing(lease, run) for run in runs]
 
 
-class _WaitingRow(NamedTuple):
+class _PendingListingRow(NamedTuple):
     id: str
     job_id: str
     number: int
@@ -54,10 +54,10 @@ class _WaitingRow(NamedTuple):
     config: dict[str, Any]
 
 
-def _waiting(lease: Lease, run: _WaitingRow) -> Waiting:
+def _open_listing(lease: Lease, run: _PendingListingRow) -> PendingListing:
     config = JobConfig.load(run.config)
     request = DiscoveryRequest(lease.scope, run.source, config.request or {}, config.connection_id, run.id)
-    return Waiting(run.id, run.job_id, run.number, request)
+    return PendingListing(run.id, run.job_id, run.number, request)
 
 
 def begin_listing(connection: ThreadConnection, job_run_id: str) -> None:
@@ -69,12 +69,12 @@ def begin_listing(connection: ThreadConnection, job_run_id: str) -> None:
 
 
 def find_cursor(db: Database, job_run_id: str) -> str | None:
-    """Return the cursor of the last page that any try saved."""
+    """Return the cursor of the last saved page."""
     return db.fetch_one(str, "select discover_cursor from job_runs where id = %(run)s", {"run": job_run_id})
 
 
 def save_cursor(connection: ThreadConnection, job_run_id: str, cursor: str | None) -> bool:
-    """Save the cursor with its page; False if the run was cancelled or has ended."""
+    """Save the cursor; False if the run was cancelled or has ended."""
     return bool(
         connection.execute(
             "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
@@ -85,7 +85,7 @@ def save_cursor(connection: ThreadConnection, job_run_id: str, cursor: str | Non
 
 
 def end_listing(connection: ThreadConnection, job_run_id: str) -> None:
-    """Note that all documents of the run are known."""
+    """Mark the listing of the run as complete."""
     connection.execute(
         """
         update job_runs set to_discover = false, updated_at = now(), status = case
@@ -96,15 +96,16 @@ def end_listing(connection: ThreadConnection, job_run_id: str) -> None:
     )
 
 
-_ASKED: LiteralString = (
+# Access list of the request and its time, as the number of the job's first run; a schedule has none.
+_REQUEST_ACCESS_QUERY: LiteralString = (
     "select (select min(o.number) from job_runs o where o.job_id = j.id) as number, case when not "
     + job_config.IS_SCHEDULED
     + " then "
     + job_config.ACCESS
     + " end as access from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s"
 )
-"""The list of readers that a job was sent with, and when, as the number of its first run; a schedule's brings none."""
-_RECORD: LiteralString = (
+# If a content service lists an item again on a later page, the last entry wins.
+_RECORD_ITEMS_STATEMENT: LiteralString = (
     """
     with listed as (
         select * from unnest(%(documents)s::text[], %(external_ids)s::text[], %(names)s::text[],
@@ -143,7 +144,7 @@ _RECORD: LiteralString = (
     from found join listed l using (external_id),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s,
          ("""
-    + _ASKED
+    + _REQUEST_ACCESS_QUERY
     + """) asked
     on conflict (job_run_id, document_id) do update
         set name = excluded.name, media_type = excluded.media_type, properties = excluded.properties,
@@ -152,8 +153,7 @@ _RECORD: LiteralString = (
         where %(connection)s::text is not null and run_documents.status = 'QUEUED'
 """
 )
-"""What a content service names again on a later page of one run is as it says last."""
-_REFUSE: LiteralString = """
+_RECORD_REFUSED_STATEMENT: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
     select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', %(discover)s, w.error,
            jsonb_strip_nulls(jsonb_build_object('externalId', w.external_id, 'linkedFrom', w.linked_from))
@@ -165,13 +165,13 @@ _REFUSE: LiteralString = """
 
 
 def record_items(connection: ThreadConnection, values: Params) -> None:
-    """Record a page of a listing, and the items of it that were refused, by column."""
-    connection.execute(_RECORD, values)
-    connection.execute(_REFUSE, values)
+    """Record a page of a listing and its refused items, by column."""
+    connection.execute(_RECORD_ITEMS_STATEMENT, values)
+    connection.execute(_RECORD_REFUSED_STATEMENT, values)
 
 
 def count_skipped(connection: ThreadConnection, job_run_id: str, skipped: Mapping[str, int]) -> None:
-    """Add the pages that a listing left out, by reason."""
+    """Add the skipped pages of a listing, by reason."""
     connection.execute(
         """
         update job_runs r

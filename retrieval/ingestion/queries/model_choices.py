@@ -1,4 +1,4 @@
-"""The model of namespaces that leave it to the service: the languages of their content, and what was chosen."""
+"""Model choice of namespaces with `model: auto`: languages of their content and the stored choice."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from retrieval.database.database import Database
 
-CHOICE = "choice"
-"""Member of an embedding model's `learned`: why the service chose it."""
+# Field of an embedding model's `learned`: the reason of the choice.
+CHOICE_FIELD = "choice"
 
 
-class _Language(NamedTuple):
+class _LanguageCount(NamedTuple):
     language: str
     documents: int
 
 
 async def count_languages(db: Database, namespace_id: str) -> dict[str, int]:
-    """Count the searchable documents of a namespace by language; "" where none was detected."""
+    """Count the searchable documents of a namespace by language; "" if none was detected."""
     rows = await db.async_fetch(
-        _Language,
+        _LanguageCount,
         """
         select coalesce(d.properties ->> 'language', '') as language, count(*) as documents
         from documents d join partitions p on p.id = d.partition_id
@@ -31,7 +31,7 @@ async def count_languages(db: Database, namespace_id: str) -> dict[str, int]:
 
 
 def store_choice(db: Database, namespace_id: str, model: str, reason: str) -> None:
-    """Store the model of a namespace whose choice is open; of concurrent choices the first stays."""
+    """Store the model of a namespace with an open choice; the first of concurrent choices wins."""
     db.execute(
         """
         update namespaces
@@ -40,5 +40,5 @@ def store_choice(db: Database, namespace_id: str, model: str, reason: str) -> No
         where id = %(id)s and config -> 'embeddingModelConfig' @> '{"provider": "LOCAL", "model": "auto"}'
           and deleted_at is null
         """,
-        {"id": namespace_id, "chosen": json.dumps({"model": model, "learned": {CHOICE: reason}})},
+        {"id": namespace_id, "chosen": json.dumps({"model": model, "learned": {CHOICE_FIELD: reason}})},
     )

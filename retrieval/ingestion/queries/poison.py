@@ -1,4 +1,4 @@
-"""Statements on documents and listings that a process may have died of."""
+"""Statements on documents and listings that may have crashed a process."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.ingestion.items import ALONE
+from retrieval.ingestion.items import ISOLATION_BLAME
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 
 
-class AtWork(NamedTuple):
-    """What a batch works on alone; None where it works on several documents."""
+class IsolatedWork(NamedTuple):
+    """Isolated work of a batch; None for several documents."""
 
-    what: str | None
+    work_id: str | None
 
 
 class Suspect(NamedTuple):
-    """A document with what is held against it."""
+    """Document and the crashes recorded for it."""
 
     job_run_id: str
     document_id: str
@@ -26,7 +26,7 @@ class Suspect(NamedTuple):
 
 
 def list_suspects(db: Database, lease: Lease) -> list[DocumentKey]:
-    """Return unfinished documents that may have crashed a process, the least suspicious first."""
+    """Return unfinished documents that may have crashed a process, least suspicious first."""
     return db.fetch(
         DocumentKey,
         """
@@ -34,12 +34,12 @@ def list_suspects(db: Database, lease: Lease) -> list[DocumentKey]:
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame >= %(alone)s
         order by d.blame, r.number, d.position
         """,
-        {"batch": lease.batch_id, "alone": ALONE},
+        {"batch": lease.batch_id, "alone": ISOLATION_BLAME},
     )
 
 
 def clear_suspects(connection: ThreadConnection, lease: Lease, documents: Collection[str]) -> None:
-    """Reset the crash counts of documents that made progress since."""
+    """Reset the crash counts of documents that made progress."""
     connection.execute(
         "update run_documents d set blame = 0 from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s"
         " and d.document_id = any(%(documents)s) and d.blame > 0",
@@ -48,32 +48,32 @@ def clear_suspects(connection: ThreadConnection, lease: Lease, documents: Collec
 
 
 def release_lease(db: Database, lease: Lease) -> None:
-    """Hand the lease back: the work was interrupted in good order and may go on elsewhere at once."""
+    """Return the lease after an orderly interruption, so that another worker may continue at once."""
     db.execute(
         "update batches set released = true where id = %(batch)s and fence = %(fence)s and finished_at is null",
         {"batch": lease.batch_id, "fence": lease.fence},
     )
 
 
-def set_at_work(db: Database, lease: Lease, what: str | None) -> None:
+def set_isolated_work(db: Database, lease: Lease, work_id: str | None) -> None:
     db.execute(
         "update batches set at_work = %(what)s where id = %(batch)s and fence = %(fence)s",
-        {"batch": lease.batch_id, "fence": lease.fence, "what": what},
+        {"batch": lease.batch_id, "fence": lease.fence, "what": work_id},
     )
 
 
-def lock_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> AtWork | None:
-    """Lock a batch in this attempt; None if it has ended, or its holder is writing."""
+def lock_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> IsolatedWork | None:
+    """Lock a batch in this attempt; None if the batch has ended or its holder is writing."""
     return connection.fetch_one(
-        AtWork,
-        "select at_work as what from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
+        IsolatedWork,
+        "select at_work as work_id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
         " for update skip locked",
         {"id": batch_id, "attempt": attempt},
     )
 
 
 def begin_attempt(connection: ThreadConnection, batch_id: str) -> None:
-    """Fence off the holder, and let the dispatcher start the batch again."""
+    """Fence off the holder and queue the batch again."""
     connection.execute(
         """
         update batches set attempt = attempt + 1, fence = fence + 1, lease_until = null, dispatched_at = null,
@@ -84,16 +84,16 @@ def begin_attempt(connection: ThreadConnection, batch_id: str) -> None:
     )
 
 
-def blame_together(connection: ThreadConnection, batch_id: str, weight: int, most: int) -> bool:
-    """Hold it against all documents in progress, one of which may be to blame: up to `most`, so that this alone makes
-    none of them fail. False where none is in progress."""
+def blame_together(connection: ThreadConnection, batch_id: str, weight: int, max_blame: int) -> bool:
+    """Add to the crash counts of all documents in progress, up to `max_blame`; False without any."""
+    # The limit keeps shared blame from failing a document.
     return bool(
         connection.execute(
             """
             update run_documents d set blame = least(d.blame + %(weight)s, %(most)s) from job_runs r
             where r.id = d.job_run_id and r.batch_id = %(id)s and d.status = 'PROCESSING' and d.blame < %(most)s
             """,
-            {"id": batch_id, "weight": weight, "most": most},
+            {"id": batch_id, "weight": weight, "most": max_blame},
         ).rowcount
     )
 

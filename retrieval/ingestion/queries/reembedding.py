@@ -1,4 +1,4 @@
-"""Statements of embedding a namespace again, beside its live index."""
+"""Statements to embed a namespace again next to its live index."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor, Executor, Params
-from retrieval.ingestion.items import ALONE
+from retrieval.ingestion.items import ISOLATION_BLAME
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.statuses import Stage, stage_names
 
-MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
-"""Of a document `d`: another mark means that its shadow must be built again."""
-_BEGIN: LiteralString = """
+# Of a document `d`; a changed mark requires a new shadow.
+SHADOW_MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
+_BEGIN_STATEMENT: LiteralString = """
     update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s, dimensions = %(dimensions)s,
         keyword_language = %(keyword_language)s, pending = %(pending)s, pending_run = %(run)s,
         updated_at = greatest(now(), updated_at + interval '1 microsecond')
     where id = %(id)s and organization_id = %(organization)s and deleted_at is null and updated_at = %(seen)s returning
 """
-_RUN: LiteralString = """
+# `to_discover` stays true, so that the run is not complete before the swap.
+_INSERT_RUN_STATEMENT: LiteralString = """
     with job as (
         insert into jobs (id, organization_id, partition_id, source, config)
         values (%(job)s, %(organization)s, %(partition)s, %(source)s, '{}') returning id
@@ -28,15 +29,14 @@ _RUN: LiteralString = """
     insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
     select %(run)s, id, %(partition)s, %(source)s, true, %(request_id)s, %(traceparent)s from job
 """
-"""`to_discover` stays: the run is not complete before the swap, however its documents stand."""
-_REFRESH: LiteralString = f"""
+_REFRESH_STATEMENT: LiteralString = f"""
     with listed as (
         insert into run_documents (job_run_id, document_id, position, generation, stage, name, media_type, raw_key,
                                    raw_hash, raw_size, parsed_key, title, pages, properties, made_from, partition_id)
         select r.id, d.id, row_number() over (order by d.partition_id, d.created_at, d.id) - 1, r.number,
                {stage_names(Stage.PARSED)}, d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size,
                d.parsed_key,
-               coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {MARK}, d.partition_id
+               coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {SHADOW_MARK}, d.partition_id
         from job_runs r, documents d join partitions p on p.id = d.partition_id
         left join lateral (
             select * from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
@@ -54,22 +54,22 @@ _REFRESH: LiteralString = f"""
     delete from sweeps s using listed l
     where s.kind = 'generation' and s.document_id = l.document_id and s.generation = l.generation
 """
-LEAVE_STORES: LiteralString = """
+# The sweep forgets vector stores other than the current one once they are empty.
+SWEEP_STORES_STATEMENT: LiteralString = """
     insert into sweeps (partition_id, kind, generation, due_at)
     values (%(partition)s, 'stores', %(epoch)s, now() + interval '10 minutes')
 """
-"""Has the sweep forget other vector stores than the namespace's present one, when they are empty."""
 
 
 class PendingRun(NamedTuple):
-    """The job run that builds, with the sealed configuration that it builds for."""
+    """Job run that builds, with its sealed target configuration."""
 
     id: str
     pending: bytes
 
 
 class OpenDocument(NamedTuple):
-    """An unfinished document of the run. `alone`: a process may have died of it."""
+    """Unfinished document of the run. `alone`: it may have crashed a process."""
 
     job_run_id: str
     document_id: str
@@ -79,14 +79,14 @@ class OpenDocument(NamedTuple):
 
 
 class SealedConfigs(NamedTuple):
-    """Sealed configurations of a namespace that are not the present one."""
+    """Sealed configurations of a namespace besides the current one."""
 
     pending: bytes | None
     retired: bytes | None
 
 
 async def lock_pending_run(connection: AsyncExecutor, namespace: str) -> str | None:
-    """Lock the namespace; return its job run that is under way."""
+    """Lock the namespace and return its active job run."""
     statement: LiteralString = """
         select r.id from namespaces n join job_runs r on r.id = n.pending_run and r.finished_at is null
         where n.id = %(id)s for update of n
@@ -95,12 +95,12 @@ async def lock_pending_run(connection: AsyncExecutor, namespace: str) -> str | N
 
 
 async def set_pending(connection: AsyncExecutor, values: Params) -> namespaces.NamespaceRow | None:
-    """Store the present and the sealed next configuration; None if the namespace changed since it was read."""
-    return await connection.async_fetch_one(namespaces.NamespaceRow, _BEGIN + namespaces.COLUMNS, values)
+    """Store the current and the sealed next configuration; None if the namespace changed after the read."""
+    return await connection.async_fetch_one(namespaces.NamespaceRow, _BEGIN_STATEMENT + namespaces.COLUMNS, values)
 
 
 async def insert_run(connection: AsyncExecutor, values: Params) -> None:
-    await connection.async_execute(_RUN, values)
+    await connection.async_execute(_INSERT_RUN_STATEMENT, values)
 
 
 def find_pending(db: Executor, lease: Lease) -> PendingRun | None:
@@ -117,14 +117,14 @@ def find_pending(db: Executor, lease: Lease) -> PendingRun | None:
 
 
 def list_outdated(db: Database, lease: Lease, job_run_id: str) -> None:
-    """List every visible document whose shadow is not there yet or is not of its present version."""
+    """List every visible document with a missing or outdated shadow."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        connection.execute(_REFRESH, {"run": job_run_id, "namespace": lease.scope.namespace})
+        connection.execute(_REFRESH_STATEMENT, {"run": job_run_id, "namespace": lease.scope.namespace})
 
 
 def list_open_documents(db: Executor, lease: Lease) -> list[OpenDocument]:
-    """List unfinished documents by partition; those that run alone come last."""
+    """List unfinished documents by partition; isolated documents come last."""
     return db.fetch(
         OpenDocument,
         """
@@ -133,15 +133,15 @@ def list_open_documents(db: Executor, lease: Lease) -> list[OpenDocument]:
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.stage <> %(upserted)s
         order by alone, d.partition_id, d.position
         """,
-        {"batch": lease.batch_id, "alone": ALONE, "upserted": Stage.UPSERTED},
+        {"batch": lease.batch_id, "alone": ISOLATION_BLAME, "upserted": Stage.UPSERTED},
     )
 
 
 def has_failed(db: Database, job_run_id: str) -> bool:
-    """Tell if building failed for a document that has not changed since it was listed."""
+    """Return whether building failed for a document that has not changed after its listing."""
     statement: LiteralString = (
         "select exists (select from run_documents w join documents d on d.id = w.document_id and d.deleted_at is null"
-        f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {MARK})"
+        f" where w.job_run_id = %(run)s and w.status = 'FAILED' and w.made_from = {SHADOW_MARK})"
     )
     return bool(db.fetch_one(bool, statement, {"run": job_run_id}))
 

@@ -1,4 +1,4 @@
-"""The trial of a namespace's new model and store, and the swap: one transaction for all of its documents."""
+"""Trial of a namespace's new model and store, and their swap in one transaction."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from retrieval.database.database import UNLIMITED_TRANSACTION, Database
 from retrieval.database.schema.content import Document
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import reembedding
-from retrieval.ingestion.queries.reembedding import LEAVE_STORES, MARK
-from retrieval.ingestion.reembedding import GATE, row_name, store_identity
+from retrieval.ingestion.queries.reembedding import SHADOW_MARK, SWEEP_STORES_STATEMENT
+from retrieval.ingestion.reembedding import GATE_FIELD, row_name, store_identity
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import Lease
 from retrieval.keywords import postings
@@ -24,33 +24,31 @@ from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Nam
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import Stage, stage_names
 
-_GENERATION = "active_generation"
+_GENERATION_COLUMN = "active_generation"
 
-_FORGET: LiteralString = "deallocate all"
-"""Statements that this connection has prepared mean the table."""
+# Prepared statements of this connection refer to the table instead of the view.
+_DEALLOCATE_STATEMENT: LiteralString = "deallocate all"
 
 
-def asked(db: Database, keys: KeyRing, lease: Lease) -> dict[str, Any] | None:
-    """The gate as it was sent, None where there is none."""
+def read_gate(db: Database, keys: KeyRing, lease: Lease) -> dict[str, Any] | None:
+    """Return the gate of the request, if any."""
     namespace_id = lease.scope.namespace
-    pending = db.fetch_one(bytes, _PENDING, {"id": namespace_id})
+    pending = db.fetch_one(bytes, _PENDING_QUERY, {"id": namespace_id})
     if pending is None:
         return None
-    gate: dict[str, Any] | None = json.loads(keys.open(pending, row=row_name(namespace_id, "pending"))).get(GATE)
+    gate: dict[str, Any] | None = json.loads(keys.open(pending, row=row_name(namespace_id, "pending"))).get(GATE_FIELD)
     return gate
 
 
-_PENDING: LiteralString = "select pending from namespaces where id = %(id)s"
+_PENDING_QUERY: LiteralString = "select pending from namespaces where id = %(id)s"
 
 
 @contextmanager
-def shadow(db: Database, job_run_id: str) -> Iterator[None]:
-    """Within the block this thread's searches find the shadow that the job run has built, in place of what is visible.
-
-    `documents` is a view of this connection alone, which the end of its transaction takes away; nothing is locked.
-    """
+def search_shadow(db: Database, job_run_id: str) -> Iterator[None]:
+    """Make searches of this thread use the job run's shadow instead of the visible generations."""
+    # `documents` is a temporary view of this connection, dropped with the transaction; nothing is locked.
     columns = ", ".join(
-        f"w.generation as {_GENERATION}" if column.name == _GENERATION else f'd."{column.name}"'
+        f"w.generation as {_GENERATION_COLUMN}" if column.name == _GENERATION_COLUMN else f'd."{column.name}"'
         for column in Document.__table__.columns  # type: ignore[attr-defined]
     )
     view = psycopg.sql.SQL(
@@ -60,14 +58,14 @@ def shadow(db: Database, job_run_id: str) -> Iterator[None]:
     ).format(run=psycopg.sql.Literal(job_run_id))
     with db.together():
         with db.transaction() as connection:
-            connection.execute(_FORGET)
+            connection.execute(_DEALLOCATE_STATEMENT)
             connection.execute(view)
         yield
         raise psycopg.Rollback
 
 
-def note(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]) -> None:
-    """Record the verdict with the job run: `passed`, `told` and `questions`."""
+def record_verdict(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]) -> None:
+    """Record the gate's verdict with the job run."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(
@@ -76,82 +74,92 @@ def note(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]
         )
 
 
-def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: NamespaceConfig, language: str) -> bool:
-    """Make every shadow the visible generation; False, and nothing is done, if one is not there or not current.
-
-    Readers see either all of the old or all of the new; who writes waits for the few seconds that it takes.
-    """
+def swap_generations(
+    db: Database, keys: KeyRing, lease: Lease, job_run_id: str, target: NamespaceConfig, language: str
+) -> bool:
+    """Make every shadow visible; False, without changes, if a shadow is missing or outdated."""
+    # Readers see the old or the new state; writers wait a few seconds.
+    # Readers see the old or the new state; writers wait a few seconds.
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
         connection.execute(UNLIMITED_TRANSACTION)
         batches.guard_lease(connection, lease)
-        row = connection.fetch_one(namespaces.NamespaceRow, _HOLD + namespaces.COLUMNS + _HELD, values)
-        if row is None or not connection.fetch_one(bool, _OPEN, values):
+        row = connection.fetch_one(namespaces.NamespaceRow, _HOLD_PREFIX + namespaces.COLUMNS + _HOLD_SUFFIX, values)
+        if row is None or not connection.fetch_one(bool, _OPEN_RUN_QUERY, values):
             return False
-        connection.execute(_LOCK, values)
-        if connection.fetch_one(bool, _LACKING, values):
+        connection.execute(_LOCK_DOCUMENTS_STATEMENT, values)
+        if connection.fetch_one(bool, _MISSING_SHADOW_QUERY, values):
             return False
-        for partition in connection.fetch(int, _PARTITIONS, values):
-            _reindex(connection, partition, values, language)
-        connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": later.epoch})
-        for statement in (_LEAVE, _LEAVE_EMBEDDINGS, _SHOW, _END):
+        for partition in connection.fetch(int, _PARTITIONS_QUERY, values):
+            _replace_postings(connection, partition, values, language)
+        connection.execute(SWEEP_STORES_STATEMENT, {"partition": lease.partition, "epoch": target.epoch})
+        for statement in (
+            _SWEEP_GENERATIONS_STATEMENT,
+            _SWEEP_EMBEDDINGS_STATEMENT,
+            _SHOW_SHADOWS_STATEMENT,
+            _END_RUN_STATEMENT,
+        ):
             connection.execute(statement, values)
-        _configure(connection, keys, namespaces.open_namespace(keys, row), later, job_run_id)
+        _store_config(connection, keys, namespaces.open_namespace(keys, row), target, job_run_id)
     return True
 
 
-_HOLD: LiteralString = "select "
-_HELD: LiteralString = """
+_HOLD_PREFIX: LiteralString = "select "
+_HOLD_SUFFIX: LiteralString = """
     from namespaces where id = %(namespace)s and deleted_at is null and pending_run = %(run)s for no key update
 """
-_OPEN: LiteralString = (
+_OPEN_RUN_QUERY: LiteralString = (
     "select true from job_runs where id = %(run)s and finished_at is null and not cancel_requested for update"
 )
-_OURS: LiteralString = """
+_NAMESPACE_DOCUMENTS: LiteralString = """
     documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s
 """
-_VISIBLE: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
-_LOCK: LiteralString = f"select d.id from {_OURS} where {_VISIBLE} order by d.id for update of d"
-_LACKING: LiteralString = f"""
-    select true from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
-    where {_VISIBLE} and (w.document_id is null or w.stage <> {stage_names(Stage.UPSERTED)} or w.status <> 'PROCESSING'
-                          or w.made_from is distinct from {MARK}) limit 1
+_VISIBLE_CONDITION: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
+_LOCK_DOCUMENTS_STATEMENT: LiteralString = (
+    f"select d.id from {_NAMESPACE_DOCUMENTS} where {_VISIBLE_CONDITION} order by d.id for update of d"
+)
+_MISSING_SHADOW_QUERY: LiteralString = f"""
+    select true from {_NAMESPACE_DOCUMENTS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
+    where {_VISIBLE_CONDITION} and (w.document_id is null or w.stage <> {stage_names(Stage.UPSERTED)}
+                          or w.status <> 'PROCESSING'
+                          or w.made_from is distinct from {SHADOW_MARK}) limit 1
 """
-_PARTITIONS: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
-_OLD: LiteralString = f"""
+_PARTITIONS_QUERY: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
+_OLD_CHUNKS_QUERY: LiteralString = f"""
     select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    where d.partition_id = %(partition)s and {_VISIBLE}
+    where d.partition_id = %(partition)s and {_VISIBLE_CONDITION}
 """
-_NEW: LiteralString = f"""
+_NEW_CHUNKS_QUERY: LiteralString = f"""
     select c.id from documents d join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
     join chunks c on c.document_id = d.id and c.generation = w.generation
-    where d.partition_id = %(partition)s and {_VISIBLE}
+    where d.partition_id = %(partition)s and {_VISIBLE_CONDITION}
 """
-_LEAVE: LiteralString = f"""
+# Old generations, and shadows of deleted documents.
+_SWEEP_GENERATIONS_STATEMENT: LiteralString = f"""
     insert into sweeps (partition_id, kind, document_id, generation)
-    select d.partition_id, 'generation', d.id, d.active_generation from {_OURS} where {_VISIBLE}
+    select d.partition_id, 'generation', d.id, d.active_generation from {_NAMESPACE_DOCUMENTS}
+    where {_VISIBLE_CONDITION}
     union all
     select w.partition_id, 'generation', w.document_id, w.generation from run_documents w
     where w.job_run_id = %(run)s
-      and not exists (select from documents d where d.id = w.document_id and {_VISIBLE})
+      and not exists (select from documents d where d.id = w.document_id and {_VISIBLE_CONDITION})
 """
-"""Old generations, and shadows of documents that were deleted meanwhile."""
-_LEAVE_EMBEDDINGS: LiteralString = """
+# Embeddings of shadows built twice.
+_SWEEP_EMBEDDINGS_STATEMENT: LiteralString = """
     insert into sweeps (partition_id, kind, due_at)
     select id, 'embeddings', now() + interval '1 minute' from partitions where namespace_id = %(namespace)s
 """
-"""Those of shadows that were built twice."""
-_SHOW: LiteralString = f"""
+# `latest_generation` stays: an earlier accepted ingestion that ends later is newer.
+_SHOW_SHADOWS_STATEMENT: LiteralString = f"""
     update documents d
     set active_generation = w.generation, properties = w.properties, embedding = w.embedding, fingerprint = null
-    from run_documents w where w.job_run_id = %(run)s and w.document_id = d.id and {_VISIBLE}
+    from run_documents w where w.job_run_id = %(run)s and w.document_id = d.id and {_VISIBLE_CONDITION}
 """
-"""`latest_generation` stays: an ingestion that was accepted before and ends later is newer than this."""
-_END: LiteralString = f"""
+_END_RUN_STATEMENT: LiteralString = f"""
     with ended as (
         update run_documents w
         set error = null, status = case when exists (
-            select from documents d where d.id = w.document_id and {_VISIBLE}
+            select from documents d where d.id = w.document_id and {_VISIBLE_CONDITION}
         ) then 'SUCCESS' else 'CANCELLED' end
         where w.job_run_id = %(run)s
     )
@@ -160,10 +168,10 @@ _END: LiteralString = f"""
 """
 
 
-def _reindex(connection: ThreadConnection, partition: int, values: Mapping[str, str], language: str) -> None:
+def _replace_postings(connection: ThreadConnection, partition: int, values: Mapping[str, str], language: str) -> None:
     params = {**values, "partition": partition}
-    fewer_chunks, fewer_terms = postings.remove_chunks(connection, connection.fetch(int, _OLD, params))
-    new = connection.fetch(int, _NEW, params)
+    fewer_chunks, fewer_terms = postings.remove_chunks(connection, connection.fetch(int, _OLD_CHUNKS_QUERY, params))
+    new = connection.fetch(int, _NEW_CHUNKS_QUERY, params)
     more_chunks, more_terms = postings.index_chunks(connection, partition, new, language)
     connection.execute(
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
@@ -171,16 +179,18 @@ def _reindex(connection: ThreadConnection, partition: int, values: Mapping[str, 
     )
 
 
-def _configure(
-    connection: ThreadConnection, keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig, job_run_id: str
+def _store_config(
+    connection: ThreadConnection, keys: KeyRing, current: NamespaceConfig, target: NamespaceConfig, job_run_id: str
 ) -> None:
-    previous = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
-    sealed = keys.seal(json.dumps(previous).encode(), row=row_name(now.id, "retired"))
-    pending = connection.fetch_one(bytes, _PENDING, {"id": now.id})
+    previous = {EMBEDDING_MODEL: current.embedding_model, VECTOR_STORAGE: current.vector_storage}
+    sealed = keys.seal(json.dumps(previous).encode(), row=row_name(current.id, "retired"))
+    pending = connection.fetch_one(bytes, _PENDING_QUERY, {"id": current.id})
     if pending is not None:
-        later = reembedding.later_config(keys, now, pending)  # with a key that was changed since
-    changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
-    changed = replace(changed, sent_to=later.sent_to)
+        target = reembedding.open_sealed_config(keys, current, pending)  # with a key that was changed since
+    changed = replace(
+        current, embedding_model=target.embedding_model, vector_storage=target.vector_storage, dimensions=None
+    )
+    changed = replace(changed, sent_to=target.sent_to)
     connection.execute(
         """
         update namespaces
@@ -191,7 +201,7 @@ def _configure(
         """,
         {
             **namespaces.row_values(keys, changed),
-            "retired": sealed if store_identity(now) != store_identity(later) else None,
+            "retired": sealed if store_identity(current) != store_identity(target) else None,
             "run": job_run_id,
         },
     )

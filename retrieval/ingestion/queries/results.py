@@ -1,4 +1,4 @@
-"""Completion of a batch's documents and job runs, and the results that the flow reports."""
+"""Completion of a batch's documents and job runs, and results for the flow's report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrieval.statuses import DocumentStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """Counts of a batch's documents."""
 
     documents: int
@@ -23,8 +23,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A row of the result table."""
+class DocumentOutcome:
+    """Row of the result table."""
 
     job_run_id: str
     document_id: str
@@ -36,32 +36,32 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """Numbers of documents that the content service removed: deleted with the run, or held for confirmation."""
+class RemovalCounts:
+    """Documents removed by the content service: deleted with the run, or held for confirmation."""
 
     removed: int
     held: int
 
 
-NOBODY = Left(0, 0)
+NO_REMOVALS = RemovalCounts(0, 0)
 
 
-def count_removed(db: Database, lease: Lease) -> Left:
+def count_removed(db: Database, lease: Lease) -> RemovalCounts:
     """Count the removed documents of the batch's job runs."""
     removals = db.fetch_one(
-        Left,
+        RemovalCounts,
         "select coalesce(sum((progress ->> 'removed')::int), 0)::int as removed,"
         " coalesce(max((progress ->> 'awaitingConfirmation')::int), 0) as held"
         " from job_runs where batch_id = %(batch)s",
         {"batch": lease.batch_id},
     )
-    return removals or NOBODY
+    return removals or NO_REMOVALS
 
 
-def count_progress(db: Database, lease: Lease) -> Progress:
+def count_progress(db: Database, lease: Lease) -> BatchProgress:
     """Count the batch's documents by status."""
     counts = db.fetch_one(
-        Progress,
+        BatchProgress,
         """
         select count(*) as documents, count(*) filter (where d.status = 'FAILED') as failed,
                count(*) filter (where d.status = 'CANCELLED') as cancelled
@@ -69,13 +69,13 @@ def count_progress(db: Database, lease: Lease) -> Progress:
         """,
         {"batch": lease.batch_id},
     )
-    return counts or Progress(0, 0, 0)
+    return counts or BatchProgress(0, 0, 0)
 
 
-def list_outcomes(db: Database, lease: Lease) -> list[Outcome]:
+def list_outcomes(db: Database, lease: Lease) -> list[DocumentOutcome]:
     """Return the status of each document of the batch."""
     return db.fetch(
-        Outcome,
+        DocumentOutcome,
         """
         select d.job_run_id, d.document_id, d.name, d.status, d.stage, d.error,
                coalesce((d.properties ->> 'embeddingCount')::int, 0) as chunks
@@ -87,9 +87,9 @@ def list_outcomes(db: Database, lease: Lease) -> list[Outcome]:
 
 
 def count_skipped(db: Database, lease: Lease) -> dict[str, int]:
-    """Count the pages that the batch's job runs left out, by reason."""
+    """Count the skipped pages of the batch's job runs, by reason."""
     reasons = db.fetch(
-        _Skipped,
+        _SkippedPages,
         "select key as reason, sum(value::int)::int as pages"
         " from job_runs r, jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))"
         " where r.batch_id = %(batch)s group by key order by key",
@@ -98,13 +98,13 @@ def count_skipped(db: Database, lease: Lease) -> dict[str, int]:
     return dict(reasons)
 
 
-class _Skipped(NamedTuple):
+class _SkippedPages(NamedTuple):
     reason: str
     pages: int
 
 
 def settle_runs(db: Database, lease: Lease) -> None:
-    """Cancel documents of cancelled job runs, and complete each job run whose documents are all finished."""
+    """Cancel documents of cancelled job runs and complete job runs without unfinished documents."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         cancelled = connection.fetch(
@@ -117,7 +117,7 @@ def settle_runs(db: Database, lease: Lease) -> None:
         )
         batches.close_documents(connection, dict.fromkeys(cancelled), status=DocumentStatus.CANCELLED)
         completed = connection.fetch(
-            _Completed,
+            _CompletedRun,
             """
             update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()
             where r.batch_id = %(batch)s and r.finished_at is null and (r.cancel_requested or not r.to_discover)
@@ -132,10 +132,10 @@ def settle_runs(db: Database, lease: Lease) -> None:
         for run in completed:
             # A resync and a retry run a job again: they remove nothing.
             if run.source in WEB and run.is_first and not run.cancel_requested:
-                page_removals.settle(connection, run.id)
+                page_removals.settle_removals(connection, run.id)
 
 
-class _Completed(NamedTuple):
+class _CompletedRun(NamedTuple):
     id: str
     source: str
     cancel_requested: bool

@@ -1,4 +1,4 @@
-"""Documents of a batch and their progress: shared by the steps, and the only writer of these rows."""
+"""Documents of a batch and their progress. No other module writes these rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any, LiteralString, NamedTuple
 from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.ingestion.items import ALONE, ARCHIVE_PATH, BEFORE, Item, StoredItem, is_page
+from retrieval.ingestion.items import (
+    ARCHIVE_PATH_PROPERTY,
+    ISOLATION_BLAME,
+    STAGES_BEFORE_STEP,
+    Item,
+    StoredItem,
+    is_web_page,
+)
 from retrieval.job_config import JobConfig
 from retrieval.jobs import names
 from retrieval.jobs.queries import batches
@@ -20,7 +27,7 @@ from retrieval.ports import ScrapeOptions
 from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus, Stage
 
-_ITEMS: LiteralString = (
+_ITEMS_QUERY: LiteralString = (
     """
     select d.job_run_id, d.document_id, d.generation, d.name, d.media_type, d.stage, d.raw_key, d.raw_hash, d.raw_size,
            d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, r.password, """
@@ -43,57 +50,54 @@ class _Arrival(NamedTuple):
     job_run_id: str
     document_id: str
     size: int
-    known: bool
+    is_update: bool
 
 
 def list_windows(
-    db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None
+    db: Database, lease: Lease, *, documents: int, size: int, updates: int | None = None
 ) -> list[list[DocumentKey]]:
-    """Group unfinished documents, in order of arrival, into windows of at most `documents` and about `size` bytes.
-
-    Without suspects, which run alone (`suspects`). known: limit of documents in separate windows for those with a
-    visible version; None: no separate windows. Windows of both kinds fill in parallel, so that alternating arrivals of
-    new documents and new versions do not end a window each time.
-    """
+    """Group unfinished documents in order of arrival, at most `documents` and about `size` bytes each."""
+    # Suspects run alone. Both kinds of windows fill in parallel, so that alternating new documents and updates do not
+    # end a window each time.
     arrivals = db.fetch(
         _Arrival,
         """
         select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size,
                %(apart)s and exists (select from documents k where k.id = d.document_id and k.active_generation > 0)
-               as known
+               as is_update
         from run_documents d join job_runs r on r.id = d.job_run_id
         left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(alone)s
         order by r.number, d.position
         """,
-        {"batch": lease.batch_id, "alone": ALONE, "apart": known is not None},
+        {"batch": lease.batch_id, "alone": ISOLATION_BLAME, "apart": updates is not None},
     )
-    cut: list[list[DocumentKey]] = []
-    filled: dict[bool, tuple[list[DocumentKey], int]] = {}
+    windows: list[list[DocumentKey]] = []
+    open_windows: dict[bool, tuple[list[DocumentKey], int]] = {}
     for document in arrivals:
-        limit = known if known is not None and document.known else documents
-        window, room = filled.get(document.known, ([], 0))
-        if not window or len(window) == limit or document.size > room:
-            window, room = [], size
-            cut.append(window)
+        limit = updates if updates is not None and document.is_update else documents
+        window, remaining = open_windows.get(document.is_update, ([], 0))
+        if not window or len(window) == limit or document.size > remaining:
+            window, remaining = [], size
+            windows.append(window)
         window.append(DocumentKey(document.job_run_id, document.document_id))
-        filled[document.known] = window, room - document.size
-    return cut
+        open_windows[document.is_update] = window, remaining - document.size
+    return windows
 
 
-def not_past(db: Database, lease: Lease, window: Sequence[DocumentKey], step: str) -> list[DocumentKey]:
-    """Those of the window that are open and have not done `step`."""
-    return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
+def list_unfinished(db: Database, lease: Lease, window: Sequence[DocumentKey], step: str) -> list[DocumentKey]:
+    """Return open documents of the window that have not completed `step`."""
+    return [item.key for stage in STAGES_BEFORE_STEP[step] for item in items_at_stage(db, lease, window, stage)]
 
 
 def parsed_items(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> list[Item]:
-    """Those of the window that are parsed and not at their end."""
+    """Return unfinished items of the window with a parsed text."""
     stages = (Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED)
-    return [item for stage in stages for item in at_stage(db, lease, window, stage)]
+    return [item for stage in stages for item in items_at_stage(db, lease, window, stage)]
 
 
 def window_label(db: Database, window: Sequence[DocumentKey]) -> str:
-    """Return the display name of a window: the name of its first document, and the number of others."""
+    """Return the display name of a window: its first document and the number of further documents."""
     name = db.fetch_one(
         str,
         "select name from run_documents where job_run_id = %(run)s and document_id = %(document)s",
@@ -103,8 +107,8 @@ def window_label(db: Database, window: Sequence[DocumentKey]) -> str:
     return name if len(window) == 1 else f"{name} and {len(window) - 1:,} more"
 
 
-def open_of(db: Database, window: Sequence[DocumentKey]) -> list[DocumentKey]:
-    """Those of the window's documents that are not at their end, in its order."""
+def list_open(db: Database, window: Sequence[DocumentKey]) -> list[DocumentKey]:
+    """Return the unfinished documents of the window, in order."""
     return db.fetch(
         DocumentKey,
         """
@@ -113,15 +117,15 @@ def open_of(db: Database, window: Sequence[DocumentKey]) -> list[DocumentKey]:
         join run_documents d on d.job_run_id = w.run and d.document_id = w.document
         where d.status in ('QUEUED', 'PROCESSING') order by w.place
         """,
-        _keys(window),
+        _key_params(window),
     )
 
 
-def at_stage(db: Database, lease: Lease, window: Sequence[DocumentKey], stage: Stage) -> list[Item]:
-    """Those of the window that have done `stage` and nothing after it, and are not cancelled."""
+def items_at_stage(db: Database, lease: Lease, window: Sequence[DocumentKey], stage: Stage) -> list[Item]:
+    """Return uncancelled items of the window at exactly this stage."""
     rows = db.fetch(
         _ItemRow,
-        _ITEMS + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
+        _ITEMS_QUERY + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
         {"batch": lease.batch_id, "stage": stage, "documents": [key.document_id for key in window]},
     )
     keys = set(window)
@@ -129,7 +133,7 @@ def at_stage(db: Database, lease: Lease, window: Sequence[DocumentKey], stage: S
 
 
 def start_window(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> None:
-    """The window's documents and their job runs are PROCESSING from now on."""
+    """Set the window's documents and their job runs to PROCESSING."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(
@@ -149,12 +153,12 @@ def start_window(db: Database, lease: Lease, window: Sequence[DocumentKey]) -> N
             from (select distinct job_run_id from begun) b
             where r.id = b.job_run_id and r.status in ('QUEUED', 'PRE_PROCESSING')
             """,
-            _keys(window),
+            _key_params(window),
         )
 
 
-def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: int) -> None:
-    """Have cut again what was cut for another model than that of this epoch."""
+def reset_outdated_chunks(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: int) -> None:
+    """Reset documents chunked for another model epoch to the stage PARSED."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(
@@ -167,7 +171,7 @@ def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: 
             select %(partition)s, 'embeddings', now() + interval '10 minutes' from again limit 1
             """,
             {
-                **_keys(window),
+                **_key_params(window),
                 "parsed": Stage.PARSED,
                 "stages": [Stage.CHUNKED, Stage.EMBEDDED],
                 "epoch": epoch,
@@ -176,33 +180,33 @@ def take_back(db: Database, lease: Lease, window: Sequence[DocumentKey], epoch: 
         )
 
 
-def advance_items(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
-    """Record that these documents have done `stage`, each with what the step found out."""
-    if not done:
+def advance_items(db: Database, lease: Lease, items: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
+    """Record the stage of these documents, with the columns of the step."""
+    if not items:
         return
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        write_stage(connection, done, stage)
+        write_stage(connection, items, stage)
 
 
-def write_stage(connection: ThreadConnection, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
-    """Form of `advance_items` inside the caller's transaction."""
-    alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
-    for item, values in done:
-        alike.setdefault(tuple(sorted(values)), []).append((item, values))
-    for fields, group in alike.items():
+def write_stage(connection: ThreadConnection, items: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
+    """Write the stage inside the caller's transaction."""
+    groups: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
+    for item, values in items:
+        groups.setdefault(tuple(sorted(values)), []).append((item, values))
+    for fields, group in groups.items():
         connection.execute(
             _stage_statement(fields),
             {
-                **{name: [_value(values[name]) for _, values in group] for name in fields},
-                **_keys([item.key for item, _ in group]),
+                **{name: [_column_value(values[name]) for _, values in group] for name in fields},
+                **_key_params([item.key for item, _ in group]),
                 "stage": stage,
             },
         )
 
 
 def fail_items(db: Database, lease: Lease, failures: Mapping[DocumentKey, str | None]) -> None:
-    """These documents end here, each with its reason; their neighbours go on."""
+    """Fail these documents, each with its reason."""
     if not failures:
         return
     with db.transaction() as connection:
@@ -211,7 +215,7 @@ def fail_items(db: Database, lease: Lease, failures: Mapping[DocumentKey, str | 
 
 
 def add_timing(db: Database, lease: Lease, window: Sequence[DocumentKey], step: str, seconds: float) -> None:
-    """Add the seconds of a step to each job run that took part in it."""
+    """Add the seconds of a step to the job runs of the window."""
     db.execute(
         """
         update job_runs set timings = timings || jsonb_build_object(
@@ -227,7 +231,8 @@ def add_timing(db: Database, lease: Lease, window: Sequence[DocumentKey], step: 
     )
 
 
-_COLUMNS: Mapping[str, LiteralString] = {
+# Columns that a step may set, with the SQL type of the parameter; nested arrays travel as text.
+_STEP_COLUMNS: Mapping[str, LiteralString] = {
     "raw_key": "text",
     "raw_hash": "bytea",
     "raw_size": "bigint",
@@ -239,15 +244,14 @@ _COLUMNS: Mapping[str, LiteralString] = {
     "fingerprint": "bytea",
     "epoch": "bigint",
 }
-"""What a step may find out, each with the type that carries it: an array of arrays would fall apart."""
 
 
 @lru_cache(64)
 def _stage_statement(names: tuple[str, ...]) -> LiteralString:
-    """For any number of documents of which these columns are known. ValueError for others."""
-    if not _COLUMNS.keys() >= set(names):
-        raise ValueError(f"not columns of a step: {set(names) - _COLUMNS.keys()}")
-    stored_columns = [(name, kind) for name, kind in _COLUMNS.items() if name in names]
+    """Return the update for any number of documents with these columns. ValueError for other columns."""
+    if not _STEP_COLUMNS.keys() >= set(names):
+        raise ValueError(f"not columns of a step: {set(names) - _STEP_COLUMNS.keys()}")
+    stored_columns = [(name, kind) for name, kind in _STEP_COLUMNS.items() if name in names]
     casts: Mapping[str, LiteralString] = {"pages": "::bigint[]"}
     columns: LiteralString = "".join([f", {name} = w.{name}{casts.get(name, '')}" for name, _ in stored_columns])
     arguments: LiteralString = "".join([f", %({name})s::{kind}[]" for name, kind in stored_columns])
@@ -259,19 +263,19 @@ def _stage_statement(names: tuple[str, ...]) -> LiteralString:
     )
 
 
-def _value(value: Any) -> Any:
+def _column_value(value: Any) -> Any:
     if isinstance(value, dict):
         return json.dumps(value)
     return "{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else value
 
 
-def _keys(window: Sequence[DocumentKey]) -> dict[str, list[str]]:
+def _key_params(window: Sequence[DocumentKey]) -> dict[str, list[str]]:
     return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
 
 
-def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    path = properties.get(ARCHIVE_PATH)
-    return wanted if wanted is None or path is None else {**wanted, ARCHIVE_PATH: path}
+def _item_metadata(metadata: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    path = properties.get(ARCHIVE_PATH_PROPERTY)
+    return metadata if metadata is None or path is None else {**metadata, ARCHIVE_PATH_PROPERTY: path}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +308,14 @@ class _ItemRow(StoredItem):
             properties=self.properties,
             embedding=self.embedding,
             fingerprint=self.fingerprint,
-            metadata=None if self.ingested_before else _metadata(request.metadata, self.properties),
+            metadata=None if self.ingested_before else _item_metadata(request.metadata, self.properties),
             accepted=self.accepted,
             chunk_size=request.chunk_size,
             chunk_overlap=request.chunk_overlap,
             ocr=request.ocr,
             modified_at=request.modified_at,
-            page=ScrapeOptions.of(config.request or {}) if self.source in WEB and is_page(self.media_type) else None,
+            page=ScrapeOptions.of(config.request or {})
+            if self.source in WEB and is_web_page(self.media_type)
+            else None,
             password=self.password,
         )

@@ -1,4 +1,4 @@
-"""Outcomes of steps: how many documents passed a step, and those that failed in it."""
+"""Outcomes of steps: number of documents and failures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from retrieval.database.database import Database
-from retrieval.ingestion.items import BEFORE
+from retrieval.ingestion.items import STAGES_BEFORE_STEP
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.statuses import Stage, stages_since
 
 MAX_FAILURES: Final = 50
-"""Number of failed documents that an outcome names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class FailedDocument:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Number of documents that passed the step or failed in it, those that failed, and the first of these."""
+    """Number of documents that passed or failed the step, and the first failures."""
 
     documents: int
     failed: int = 0
@@ -43,14 +42,11 @@ class _OutcomeRow:
 def read_window_outcome(
     db: Database, window: Sequence[DocumentKey], step: str, *, fails_later_stages: bool = False
 ) -> StepOutcome:
-    """Read the outcome of a step on a window.
-
-    `fails_later_stages`: the error of the step also failed documents that had passed it.
-    """
-    before = BEFORE[step]
+    """Read the outcome of a step on a window. `fails_later_stages`: the error also failed documents past the step."""
+    previous_stages = STAGES_BEFORE_STEP[step]
     # Other steps may work on the same window: a document failed in the step that follows its stage.
-    failed_at = stages_since(before[-1]) if fails_later_stages else before[-1:]
-    untouched = [*before, *([] if step == "fetch" else [Stage.UNCHANGED])]
+    failed_at = stages_since(previous_stages[-1]) if fails_later_stages else previous_stages[-1:]
+    untouched = [*previous_stages, *([] if step == "fetch" else [Stage.UNCHANGED])]
     rows = db.fetch(
         _OutcomeRow,
         """
@@ -77,7 +73,7 @@ def read_window_outcome(
 
 
 def read_listing_outcome(db: Database, job_run_id: str) -> StepOutcome:
-    """Read the number of entries that a job run has listed, and those that could not be listed."""
+    """Read the number of listed entries of a job run, and its failures."""
     rows = db.fetch(
         _OutcomeRow,
         """

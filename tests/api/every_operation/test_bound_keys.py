@@ -230,7 +230,7 @@ def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
     path = f"/v1/ingest-job-runs/{changed.json()['data']['ingestJobRunId']}"
     with org.key(namespace=space) as client:
         seen = client.get(path, params={"namespaceId": space}).json()["data"]
-        assert seen["source"] == reembedding.SOURCE
+        assert seen["source"] == reembedding.REEMBED_SOURCE
         answer = client.post(f"{path}/cancel", json={"namespaceId": space})
         assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
     assert org.client.post(f"{path}/cancel", json={"namespaceId": space}).status_code == 200

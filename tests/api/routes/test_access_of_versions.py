@@ -344,7 +344,7 @@ def failing(org, db, name):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, org.ring, lease, window))
-                parsed = run_documents.at_stage(db, lease, window, Stage.PARSED)
+                parsed = run_documents.items_at_stage(db, lease, window, Stage.PARSED)
                 run_documents.fail_items(db, lease, {item.key: "Refused." for item in parsed if item.name == name})
         results.settle_runs(db, lease)
     batches.finish_batch(db, lease)

@@ -99,11 +99,11 @@ class Endless:
 
 def test_what_unfolds_to_too_much_is_refused(tmp_path):
     raw = RawContent(tmp_path / "raw", "a.zip", "", 1)
-    found = convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, most=1000, members=1000)
+    found = convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=1000)
     assert [one.filename for one in found][:3] == ["a.zip", "a.zip/0", "a.zip/1"]
     assert max(one.filename.count("/") for one in found) == 4
     assert {one.error is None for one in found if one.filename.count("/") == 4} == {False}
     with pytest.raises(Skippable, match="10 characters"):
-        convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, most=10, members=1000)
+        convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=10, max_files=1000)
     with pytest.raises(Skippable, match="3 files"):
-        convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, most=1000, members=3)
+        convert.convert_file(Endless(), raw, OcrStrategy.BASIC_PARSER, max_characters=1000, max_files=3)

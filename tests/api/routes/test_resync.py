@@ -158,7 +158,7 @@ def test_a_resync_undoes_no_change_of_metadata(org, space):
     lease = batches.claim_lease(org.db, "bat_" + run, 1, seconds=30)
     (window,) = run_documents.list_windows(org.db, lease, documents=9, size=1 << 20)
     run_documents.start_window(org.db, lease, window)
-    waiting = run_documents.at_stage(org.db, lease, window, "accepted")
+    waiting = run_documents.items_at_stage(org.db, lease, window, "accepted")
     activation.finish_unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
     after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
     assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})

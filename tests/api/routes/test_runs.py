@@ -172,7 +172,10 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     lease, window = claimed(org, run), keys_of(org, run)
     run_documents.start_window(org.db, lease, window)
     run_documents.advance_items(
-        org.db, lease, [(item, {}) for item in run_documents.at_stage(org.db, lease, window, "accepted")], "parsed"
+        org.db,
+        lease,
+        [(item, {}) for item in run_documents.items_at_stage(org.db, lease, window, "accepted")],
+        "parsed",
     )
     run_documents.add_timing(org.db, lease, window, "parse", 0.25)
     now = get(org, space, run)
@@ -233,7 +236,7 @@ def test_a_run_that_is_worked_on_ends_between_two_steps(org):
     run_documents.start_window(org.db, lease, window)
     data = act(org, space, run, "cancel").json()["data"]
     assert (data["status"], len(data["documents"]["processing"])) == ("PROCESSING", 1)
-    assert run_documents.at_stage(org.db, lease, window, "accepted") == []
+    assert run_documents.items_at_stage(org.db, lease, window, "accepted") == []
     results.settle_runs(org.db, lease)
     data = get(org, space, run)
     assert (data["status"], len(data["documents"]["cancelled"])) == ("COMPLETED", 1)
@@ -305,7 +308,7 @@ def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
     lease, window = claimed(org, new), keys_of(org, new)
     run_documents.start_window(org.db, lease, window)
     fetch.fetch_documents(org.db, lease, window, files, {"provider": "LOCAL"})
-    (item,) = run_documents.at_stage(org.db, lease, window, "fetched")
+    (item,) = run_documents.items_at_stage(org.db, lease, window, "fetched")
     with files.open(item.raw_key) as stream:
         assert stream.read() == b"Kept."
 
@@ -396,7 +399,7 @@ def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
     assert before["config"]["ocr"] == "BASIC_PARSER"
     lease = claimed(org, new)
     run_documents.start_window(org.db, lease, keys_of(org, new))
-    (item,) = run_documents.at_stage(org.db, lease, keys_of(org, new), "accepted")
+    (item,) = run_documents.items_at_stage(org.db, lease, keys_of(org, new), "accepted")
     assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
 
 

@@ -16,7 +16,7 @@ import pytest
 from connectors.embedders import local, minilm
 from connectors.embedders.minilm import RuntimeChoice
 from retrieval.errors import Fatal
-from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, WORDLLAMA_MODEL, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
 from retrieval.settings import PROJECT
 
@@ -66,7 +66,7 @@ def test_a_text_has_one_vector_whatever_stands_beside_it(embedder: Embedder) -> 
 def test_a_long_text_is_cut_off(embedder: Embedder) -> None:
     start = "wind " * embedder.max_tokens
     long, longer = embedder.embed([start, start + "unseen rain " * 50], "document")
-    assert float(long @ longer) > (0.999 if embedder.model == MINILM else 0.9)
+    assert float(long @ longer) > (0.999 if embedder.model == MINILM_MODEL else 0.9)
 
 
 def test_several_threads_at_once(embedder: Embedder) -> None:
@@ -155,8 +155,8 @@ def test_the_static_vectors_are_those_of_the_package() -> None:
 
 
 def test_a_model_is_loaded_once_by_name(home: Path) -> None:
-    assert local.load_model(MINILM, home) is local.load_model(MINILM, home)
-    assert local.load_model(WORDLLAMA, home).dimensions == 256
+    assert local.load_model(MINILM_MODEL, home) is local.load_model(MINILM_MODEL, home)
+    assert local.load_model(WORDLLAMA_MODEL, home).dimensions == 256
     with pytest.raises(Fatal, match="no such model"):
         local.load_model("another", home)
 
@@ -171,7 +171,7 @@ def test_changed_weights_are_refused(tmp_path: Path) -> None:
 def test_a_broken_graph_is_named(tmp_path: Path, runtime: RuntimeChoice) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
-    (folder / f"{MINILM}.fp32.v{minilm.VERSION}.onnx").write_bytes(b"not a graph")
+    (folder / f"{MINILM_MODEL}.fp32.v{minilm.VERSION}.onnx").write_bytes(b"not a graph")
     with pytest.raises(Fatal, match="delete the folder"):
         local.MiniLM(tmp_path, runtime=runtime).embed(["one"], "query")
 
@@ -196,7 +196,7 @@ def test_importing_loads_no_model_library() -> None:
 def _forward(text: str) -> np.ndarray:
     """BERT with mean pooling in plain numpy, from the same weights."""
     weights = minilm.read_weights(wheel_file(*WEIGHTS))
-    ids = raw_tokenizer(MINILM).encode(text).ids
+    ids = raw_tokenizer(MINILM_MODEL).encode(text).ids
     erf = np.vectorize(math.erf)
 
     def dense(x: np.ndarray, at: str) -> np.ndarray:

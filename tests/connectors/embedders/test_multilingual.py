@@ -12,7 +12,7 @@ import pytest
 from bench import languages
 from connectors.embedders import e5, local
 from retrieval.errors import Fatal
-from retrieval.ingestion.chunking.tokenizer import E5, e5_path, read_e5_file, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import E5_MODEL, e5_path, read_e5_file, tokenizer_for
 from retrieval.ports import UncalibratedEmbedder
 
 pytestmark = [
@@ -64,7 +64,7 @@ def test_tokens_are_those_of_the_packages_engine(reference):
 
 
 def test_a_special_piece_in_a_text_is_plain_text():
-    assert len(tokenizer_for("LOCAL", E5).spans(["</s>"])[0]) > 1
+    assert len(tokenizer_for("LOCAL", E5_MODEL).spans(["</s>"])[0]) > 1
 
 
 @pytest.mark.parametrize("language", ["de", "tr", "zh"])

@@ -15,7 +15,7 @@ from connectors.parsers.messages import Unpack
 from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.ingestion import convert
-from retrieval.ingestion.convert import Converted
+from retrieval.ingestion.convert import ConversionResult
 from retrieval.ports import OcrStrategy, RawContent
 from tests.connectors.parsers import containers
 from tests.connectors.parsers.containers import File
@@ -25,16 +25,16 @@ pytestmark = pytest.mark.service
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "cases-3"
 
 
-def read(folder: Path, file: File) -> list[Converted]:
+def read(folder: Path, file: File) -> list[ConversionResult]:
     """The documents that the file becomes, with those of its parts."""
     folder.mkdir(exist_ok=True)
     path = folder / "raw"
     path.write_bytes(file[1])
     raw = RawContent(path, file[0], "", len(file[1]))
-    return convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=1000)
+    return convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=1000)
 
 
-def missing(words: list[str], documents: list[Converted]) -> list[str]:
+def missing(words: list[str], documents: list[ConversionResult]) -> list[str]:
     """The words that no document's text holds, hyphens and markup of tables aside."""
     texts = " ".join(document.markdown for document in documents)
     return [word for word in words if word not in texts]

@@ -31,7 +31,9 @@ def documents(folder: Path, name: str, data: bytes) -> dict[str, str]:
     path = folder / "raw"
     path.write_bytes(data)
     raw = RawContent(path, name, "", len(data))
-    converted = convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=100)
+    converted = convert.convert_file(
+        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
+    )
     return {document.filename: document.markdown or str(document.error) for document in converted}
 
 

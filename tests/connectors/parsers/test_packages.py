@@ -273,7 +273,9 @@ def test_folders_of_an_archive_that_are_packages_are_reported_whole(tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(data)
     raw = RawContent(path, "all.zip", "", len(data))
-    documents = convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=100)
+    documents = convert.convert_file(
+        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
+    )
     errors = {document.filename: document.error for document in documents if document.error}
     assert "all.zip/read.txt" in {document.filename for document in documents if not document.error}
     assert len(documents) == 4

@@ -91,7 +91,9 @@ def test_the_text_of_a_chunk_is_read(tmp_path, name, words):
     path = tmp_path / "raw"
     path.write_bytes(with_chunk(name, CHUNKS[name], words))
     raw = RawContent(path, "report.docx", "", path.stat().st_size)
-    documents = convert.convert_file(document_parser(), raw, OcrStrategy.BASIC_PARSER, most=10**7, members=100)
+    documents = convert.convert_file(
+        document_parser(), raw, OcrStrategy.BASIC_PARSER, max_characters=10**7, max_files=100
+    )
     assert not [document.error for document in documents if document.error]
     assert any("High water at" in document.markdown for document in documents)
 

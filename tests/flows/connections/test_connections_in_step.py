@@ -120,7 +120,7 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.take(lease)
     run = space.run(asked)
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
-    assert results.count_removed(space.db, lease) == results.Left(removed=0, held=2)
+    assert results.count_removed(space.db, lease) == results.RemovalCounts(removed=0, held=2)
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2

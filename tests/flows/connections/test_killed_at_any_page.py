@@ -59,7 +59,7 @@ def account(request, tmp_path, monkeypatch):
 
 def kill_at_each_page(space, monkeypatch):
     """Ingest; each page is lost before it is recorded, then its worker after that."""
-    record, calls = discover._record, []
+    record, calls = discover._record_page, []
 
     def recording(*given):
         calls.append(given)
@@ -72,7 +72,7 @@ def kill_at_each_page(space, monkeypatch):
 
     run = space.request()
     with monkeypatch.context() as patch:
-        patch.setattr(discover, "_record", recording)
+        patch.setattr(discover, "_record_page", recording)
         for _ in range(40):
             try:
                 space.take_up() if calls else space.work()

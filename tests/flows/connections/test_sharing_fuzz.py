@@ -107,7 +107,7 @@ def indexed(space):
 def disturbed(space, drive, rng, monkeypatch):
     """A sync that ends before its end: its worker is killed between two pages, or it is cancelled there."""
     run, left = space.request(), [rng.randint(0, 3)]
-    record, is_killed = discover._record, rng.random() < 0.6
+    record, is_killed = discover._record_page, rng.random() < 0.6
 
     def recording(*given):
         drive.change()
@@ -119,7 +119,7 @@ def disturbed(space, drive, rng, monkeypatch):
         return record(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(discover, "_record", recording)
+        patch.setattr(discover, "_record_page", recording)
         try:
             space.work()
         except Killed:

@@ -40,7 +40,7 @@ def space(db, account, monkeypatch):
 def listing(space):
     """The step that lists, and the lease that it works under."""
     lease = space.lease()
-    (wanted,) = listings.waiting_listings(space.db, lease)
+    (wanted,) = listings.pending_listings(space.db, lease)
     return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
 
 
@@ -53,7 +53,7 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     began = time.monotonic()
     space.call(tasks.wait_and_repeat(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
-    assert listings.waiting_listings(space.db, lease) == []
+    assert listings.pending_listings(space.db, lease) == []
 
 
 def test_nobody_waits_for_a_run_that_was_cancelled(space, account):

@@ -28,14 +28,14 @@ def broken(site):
 
 
 def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch):
-    record, seen = discover._record, []
+    record, seen = discover._record_page, []
 
     def watched(db, lease, wanted, *given):
         saved = record(db, lease, wanted, *given)
         seen.append(space.run(wanted.job_run_id).progress)
         return saved
 
-    monkeypatch.setattr(discover, "_record", watched)
+    monkeypatch.setattr(discover, "_record_page", watched)
     crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
     found = [one["found"] for one in seen]
     assert found == sorted(found)

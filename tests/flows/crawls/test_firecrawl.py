@@ -268,7 +268,7 @@ class Killed(BaseException):
 
 def dying(monkeypatch, after):
     """The worker dies once so many pages of the listing are saved."""
-    record, saved = discover._record, []
+    record, saved = discover._record_page, []
 
     def recorded(*given):
         if len(saved) == after:
@@ -276,8 +276,8 @@ def dying(monkeypatch, after):
         saved.append(record(*given))
         return saved[-1]
 
-    monkeypatch.setattr(discover, "_record", recorded)
-    return lambda: monkeypatch.setattr(discover, "_record", record)
+    monkeypatch.setattr(discover, "_record_page", recorded)
+    return lambda: monkeypatch.setattr(discover, "_record_page", record)
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
@@ -325,14 +325,14 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
 def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monkeypatch):
     endless(crawler, 200)
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
-    record = discover._record
+    record = discover._record_page
 
     def cancelling(*given):
         on = record(*given)
         space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
         return on
 
-    monkeypatch.setattr(discover, "_record", cancelling)
+    monkeypatch.setattr(discover, "_record_page", cancelling)
     found = listing(space)
     steps.discover(found)
     assert crawler.given_up == ["crawl-1"]

@@ -205,7 +205,7 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     everything = wide(site, 120)
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
     found = listing(space)
-    record, saved = discover._record, []
+    record, saved = discover._record_page, []
 
     class Killed(BaseException):
         pass
@@ -216,10 +216,10 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
         saved.append(record(*given))
         return saved[-1]
 
-    monkeypatch.setattr(discover, "_record", dying)
+    monkeypatch.setattr(discover, "_record_page", dying)
     with pytest.raises(Killed):
         steps.discover(found)
-    monkeypatch.setattr(discover, "_record", record)
+    monkeypatch.setattr(discover, "_record_page", record)
     had = set(paths(space, site, run))
     assert 10 < len(had) < len(everything)
     before = len(site.paths())
@@ -234,14 +234,14 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
 def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):
     everything = wide(site, 120)
     run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
-    record = discover._record
+    record = discover._record_page
 
     def cancelling(*given):
         on = record(*given)
         space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
         return on
 
-    monkeypatch.setattr(discover, "_record", cancelling)
+    monkeypatch.setattr(discover, "_record_page", cancelling)
     found = listing(space)
     steps.discover(found)
     assert 0 < len(site.paths()) < len(everything)

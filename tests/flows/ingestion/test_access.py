@@ -63,7 +63,7 @@ def accepted(db, scope, **said):
 
     asyncio.run(post())
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     return lease, wanted
 
 

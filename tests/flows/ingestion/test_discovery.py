@@ -64,7 +64,7 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     run = accept(db, scope, connection_id=None)
     assert read(db, scope, run).status == "QUEUED"
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     source = Listing("a", "b")
     seen = []
 
@@ -80,7 +80,7 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     assert [entry.status for entry in after.queued] == ["QUEUED", "QUEUED"]
     assert source.asked[0].config == {"url": SITE}
     assert source.asked[0].scope == scope
-    assert listings.waiting_listings(db, lease) == []
+    assert listings.pending_listings(db, lease) == []
     rows = db.rows(
         "select external_id, document_type, source, metadata from documents where job_run_id = %(run)s order by 1",
         {"run": run.job_run_id},
@@ -95,7 +95,7 @@ def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing())
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing())
     results.settle_runs(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
@@ -114,7 +114,7 @@ def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.fail_listing(db, lease, listings.waiting_listings(db, lease)[0], "The site did not answer.")
+    discover.fail_listing(db, lease, listings.pending_listings(db, lease)[0], "The site did not answer.")
     results.settle_runs(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
@@ -125,7 +125,7 @@ def test_a_listing_that_breaks_off_keeps_what_it_found_and_goes_on_there(db, new
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     with pytest.raises(Fatal):
         discover.record_listing(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
     assert len(read(db, scope, run).queued) == 1
@@ -139,7 +139,7 @@ def test_a_listing_without_an_end_is_not_taken_for_a_complete_one(db, new_scope)
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
 
     class Cut(Listing):
         def discover(self, request, cursor):
@@ -148,7 +148,7 @@ def test_a_listing_without_an_end_is_not_taken_for_a_complete_one(db, new_scope)
     with pytest.raises(Retryable, match="broke off"):
         discover.record_listing(db, lease, wanted, Cut("a", "b"))
     assert read(db, scope, run).status == "PRE_PROCESSING"
-    assert listings.waiting_listings(db, lease) == [wanted]
+    assert listings.pending_listings(db, lease) == [wanted]
 
 
 def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
@@ -156,7 +156,7 @@ def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     broken = SourceItem(f"{SITE}/x", "page x", error="The page is gone.")
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing("a", broken, "b"))
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing("a", broken, "b"))
     after = read(db, scope, run)
     assert len(after.queued) == 2
     assert [entry.error for entry in after.failed] == ["The page is gone."]
@@ -167,7 +167,7 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     asked = count()
 
     class Endless:
@@ -189,7 +189,7 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing("a", "b"))
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing("a", "b"))
     batches.finish_batch(db, lease)
     db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run.job_run_id})
     run = accept(db, scope)
@@ -202,7 +202,7 @@ def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(d
             yield from super().discover(request, None)
 
     gone = SourceItem(f"{SITE}/a", "page a", deleted=True)
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Counting(gone, "b"))
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Counting(gone, "b"))
     left = db.rows(
         "select d.external_id from documents d join partitions p on p.id = d.partition_id"
         " where p.namespace_id = %(id)s and d.deleted_at is null",
@@ -221,7 +221,7 @@ def test_a_page_listed_again_is_the_same_document(db, new_scope):
     for _ in range(2):
         run = accept(db, scope)
         lease = claimed(db)
-        discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing("a", "a"))
+        discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing("a", "a"))
         found.append([entry.id for entry in read(db, scope, run).queued])
         batches.finish_batch(db, lease)
     assert len(found[0]) == 1
@@ -265,13 +265,15 @@ def test_pages_are_fetched_each_for_itself(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     source = Pages("a", "gone", "busy", "b")
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], source)
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], source)
     (window,) = run_documents.list_windows(db, lease, documents=64, size=1 << 20)
     run_documents.start_window(db, lease, window)
     with pytest.raises(Retryable):
-        download.download_documents(db, lease, run_documents.at_stage(db, lease, window, "accepted"), shelf, source)
+        download.download_documents(
+            db, lease, run_documents.items_at_stage(db, lease, window, "accepted"), shelf, source
+        )
     assert [entry.error for entry in read(db, scope, run).failed] == ["The page is gone."]
-    stored = [item for item in run_documents.at_stage(db, lease, window, "accepted") if item.raw_key]
+    stored = [item for item in run_documents.items_at_stage(db, lease, window, "accepted") if item.raw_key]
     assert [shelf[item.raw_key] for item in stored] == [f"{SITE}/a".encode(), f"{SITE}/b".encode()]
     assert [item.raw_hash for item in stored] == [hashlib.sha256(shelf[item.raw_key]).digest() for item in stored]
     assert {(item.media_type, item.raw_size) for item in stored} == {("text/html", len(f"{SITE}/a"))}

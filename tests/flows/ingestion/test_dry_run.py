@@ -232,7 +232,7 @@ def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
 
 def work(space):
     lease = space.lease()
-    for wanted in listings.waiting_listings(space.db, lease):
+    for wanted in listings.pending_listings(space.db, lease):
         steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
     while windows := run_documents.list_windows(space.db, lease, documents=64, size=1 << 24):
         for window in windows:

@@ -51,14 +51,14 @@ def test_of_a_text_that_is_deleted_while_the_model_is_at_work(space, monkeypatch
     """Its chunks are swept before the vectors come."""
     made = space.text("Bats hunt moths.", "bats").document_id
     space.text("Owls hunt mice.", "owls")
-    whole = embed._check
+    whole = embed._check_vectors
 
     def late(*given):
         space.delete(made)
         space.sweep()
         return whole(*given)
 
-    monkeypatch.setattr(embed, "_check", late)
+    monkeypatch.setattr(embed, "_check_vectors", late)
     space.work()
     assert space.search("hunting") == ["owls"]
     assert embeddings(space) == 1
@@ -101,13 +101,13 @@ def test_while_texts_come_and_go_and_are_checked(space, monkeypatch):
     """Texts that share words and texts that come again, one worker, one sweeper, deletions and repairs."""
     chance, until = random.Random(SEED), time.monotonic() + SECONDS
     known, lock, trouble = [], threading.Lock(), []
-    whole = embed._check
+    whole = embed._check_vectors
 
     def slowly(*given):
         time.sleep(0.1)
         return whole(*given)
 
-    monkeypatch.setattr(embed, "_check", slowly)
+    monkeypatch.setattr(embed, "_check_vectors", slowly)
 
     def loop(act):
         def run():

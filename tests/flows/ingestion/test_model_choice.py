@@ -42,7 +42,7 @@ def cut(space, config=None):
 
 
 def resolve(space, *, again):
-    return space.call(model_choice.resolve_model(space.db, space.config, again=again))
+    return space.call(model_choice.resolve_model(space.db, space.config, force=again))
 
 
 def test_one_document_in_five_that_is_not_in_english_needs_the_multilingual_model():
@@ -93,7 +93,7 @@ def test_a_blank_document_does_not_decide(space):
 def test_the_mark_of_unchanged_content_names_the_chosen_model(space):
     space.text(GERMAN, "katze")
     work = cut(space)
-    (item,) = run_documents.at_stage(space.db, work.lease, work.window, Stage.CHUNKED)
+    (item,) = run_documents.items_at_stage(space.db, work.lease, work.window, Stage.CHUNKED)
     assert item.fingerprint == steps.fetching.fingerprint(item, item.raw_hash, work.identity)
     assert work.identity["model"] == E5
     assert work.epoch == space.config.epoch == 1
@@ -130,7 +130,7 @@ def test_a_store_that_was_sent_before_the_choice_does_not_undo_it(space):
     (window,) = run_documents.list_windows(space.db, lease, documents=64, size=1 << 24)
     for step in (steps.fetch, steps.parse, steps.chunk):
         step(steps.Work(space.db, space.ring, lease, window))
-    assert reembedding.later_config(space.ring, space.config, pending).embedding_model["model"] == E5
+    assert reembedding.open_sealed_config(space.ring, space.config, pending).embedding_model["model"] == E5
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
         (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24) or [[]]
         house.steps(lease, window, until=step)
         (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
-        poison_detection.start_again(house.db, batch)
+        poison_detection.restart_batch(house.db, batch)
     house.work()
     house.sweep()
     assert house.footprint() == expected

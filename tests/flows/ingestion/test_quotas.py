@@ -13,7 +13,7 @@ from tests.flows.jobs.test_batches import claimed
 def listed(db, scope, *names):
     run = accept(db, scope).job_run_id
     lease = claimed(db)
-    (wanted,) = listings.waiting_listings(db, lease)
+    (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(db, lease, wanted, Listing(*names))
     return run, lease
 
@@ -67,7 +67,7 @@ def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_sc
             " where job_run_id = %(run)s and document_id = %(id)s",
             {"run": key.job_run_id, "id": key.document_id},
         )
-    work = run_documents.at_stage(db, lease, window, stage_of(db, run))
+    work = run_documents.items_at_stage(db, lease, window, stage_of(db, run))
     kept = within_quotas.affordable_items(db, lease, work)
     assert len(kept) == 2
     assert [item.key for item in within_quotas.affordable_items(db, lease, kept)] == [item.key for item in kept]

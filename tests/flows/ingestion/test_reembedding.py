@@ -167,10 +167,10 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
     (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
-    poison_detection.start_again(space.db, lost)
+    poison_detection.restart_batch(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append(
-        (step, len(run_documents.not_past(work.db, work.lease, work.window, step)))
+        (step, len(run_documents.list_unfinished(work.db, work.lease, work.window, step)))
     )
     assert rebuild(space)
     assert done == [("chunk", 0), ("embed", 0), ("shadow", 3)]
@@ -244,7 +244,7 @@ def test_a_document_that_cannot_be_embedded_again_stops_it_with_the_reason(space
     def refuse(*_args, **_options):
         raise Skippable("The text cannot be cut.")
 
-    monkeypatch.setattr("retrieval.ingestion.chunk._cut", refuse)
+    monkeypatch.setattr("retrieval.ingestion.chunk._split_item", refuse)
     assert not rebuild(space)
     assert [entry.error for entry in space.run(run).failed] == ["The text cannot be cut."] * 3
     assert space.config.embedding_model == MINILM

@@ -107,13 +107,13 @@ def test_a_batch_that_is_written_under_is_not_waited_for(db, dispatcher, new_sco
     (found,) = batches.open_batches(db)
     held.execute("select from batches where id = %s for share", [batch.id])
     began = time.monotonic()
-    assert not poison_detection.start_again(dispatcher, found)
+    assert not poison_detection.restart_batch(dispatcher, found)
     assert not batches.end_batch(dispatcher, found, status="FAILED", error="gone")
     assert time.monotonic() - began < 0.9, "a dispatcher waits for rows for a second, and then gives up"
     (still,) = batches.open_batches(db)
     assert still.attempt == 1
     held.rollback()
-    assert poison_detection.start_again(dispatcher, found)
+    assert poison_detection.restart_batch(dispatcher, found)
     assert batches.open_batches(db) == []
 
 

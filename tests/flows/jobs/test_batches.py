@@ -65,7 +65,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
     (batch,) = batches.open_batches(db)
-    poison_detection.start_again(db, batch)
+    poison_detection.restart_batch(db, batch)
     with pytest.raises(Superseded):
         run_documents.start_window(db, lease, [])
     assert not leases.renew_lease(db, lease, seconds=30)
@@ -111,7 +111,7 @@ def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     lease = claimed(db)
     assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
     assert [len(window) for window in run_documents.list_windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
-    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000, known=9)] == [
+    assert [len(window) for window in run_documents.list_windows(db, lease, documents=2, size=10_000, updates=9)] == [
         2,
         2,
         1,
@@ -127,7 +127,7 @@ def test_new_documents_and_new_versions_that_arrive_by_turns_fill_two_windows(db
         " where m.document_id = d.id and r.batch_id = %(batch)s and mod(r.number, 2) = 0",
         {"batch": lease.batch_id},
     )
-    windows = run_documents.list_windows(db, lease, documents=64, size=1 << 24, known=1024)
+    windows = run_documents.list_windows(db, lease, documents=64, size=1 << 24, updates=1024)
     assert [len(window) for window in windows] == [10, 10]
     (all_of_them,) = run_documents.list_windows(db, lease, documents=64, size=1 << 24)
     assert set(all_of_them) == {*windows[0], *windows[1]}

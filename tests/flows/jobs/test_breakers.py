@@ -356,7 +356,7 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, wa
     (seen,) = batches.open_batches(db)
     match way:
         case "lost":
-            assert poison_detection.start_again(db, seen, weight=poison_detection.LOSS)
+            assert poison_detection.restart_batch(db, seen, weight=poison_detection.LOSS_BLAME)
         case "closed":
             assert batches.end_batch(db, seen, status="CANCELLED", error=None)
         case "finished":

@@ -83,7 +83,7 @@ def at(moment, monkeypatch, do):
         for store in (PgVectorStore, PineconeStore):
             _wrapped(monkeypatch, store, "upsert", once)
     if moment == "flip":
-        _wrapped(monkeypatch, activation, "activate", once)
+        _wrapped(monkeypatch, activation, "activate_generations", once)
     return lambda name: once() if name == moment else None
 
 

@@ -104,7 +104,7 @@ def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
     post(db, space.scope, "one")
     lease = lease_of(db, space)
     (batch,) = batches.open_batches(db)
-    poison_detection.start_again(db, batch)
+    poison_detection.restart_batch(db, batch)
     post(db, space.scope, "two")
     with pytest.raises(Superseded):
         batch_append.append_waiting(db, lease, size=9)

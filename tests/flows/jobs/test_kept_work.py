@@ -86,7 +86,7 @@ def seen(house, lease):  # noqa: F811
 def lose(house):  # noqa: F811
     """The process died; the next attempt's lease."""
     (batch,) = batches.open_batches(house.db)
-    poison_detection.start_again(house.db, batch, weight=poison_detection.DEATH)
+    poison_detection.restart_batch(house.db, batch, weight=poison_detection.DEATH_BLAME)
     return house.lease()
 
 

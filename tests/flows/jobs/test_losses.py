@@ -34,9 +34,9 @@ def claim(db, seconds=30):
     return lease
 
 
-def lose(db, weight=poison_detection.DEATH):
+def lose(db, weight=poison_detection.DEATH_BLAME):
     (batch,) = batches.open_batches(db)
-    poison_detection.start_again(db, batch, weight=weight, attempts=ATTEMPTS)
+    poison_detection.restart_batch(db, batch, weight=weight, attempts=ATTEMPTS)
 
 
 def begin(db, lease):
@@ -80,12 +80,12 @@ def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, n
             continue
         for key in blamed:
             if key.document_id == poisoned_id:
-                with pytest.raises(KeyboardInterrupt), poison_detection.mark_alone(db, lease, key.document_id):
+                with pytest.raises(KeyboardInterrupt), poison_detection.mark_isolated(db, lease, key.document_id):
                     raise KeyboardInterrupt
                 deaths += 1
                 lose(db)
                 break
-            with poison_detection.mark_alone(db, lease, key.document_id):
+            with poison_detection.mark_isolated(db, lease, key.document_id):
                 succeed(db, lease, [key])
         else:
             break
@@ -103,16 +103,16 @@ def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_s
         lease = claim(db)
         begin(db, lease)
         for key in poison.list_suspects(db, lease):
-            with pytest.raises(SystemExit), poison_detection.mark_alone(db, lease, key.document_id):
+            with pytest.raises(SystemExit), poison_detection.mark_isolated(db, lease, key.document_id):
                 raise SystemExit
-        lose(db, poison_detection.LOSS)
+        lose(db, poison_detection.LOSS_BLAME)
     assert len(read(db, scope, run).processing) == 1
 
 
 def list_until_the_process_dies(db, *pages):
     lease = claim(db)
-    (waiting,) = listings.waiting_listings(db, lease)
-    with pytest.raises(RuntimeError), poison_detection.mark_alone(db, lease, waiting.job_run_id):
+    (waiting,) = listings.pending_listings(db, lease)
+    with pytest.raises(RuntimeError), poison_detection.mark_isolated(db, lease, waiting.job_run_id):
         discover.record_listing(db, lease, waiting, Listing(*pages, RuntimeError()))
     lose(db)
 
@@ -123,7 +123,7 @@ def test_a_listing_that_makes_progress_survives_any_number_of_dead_processes(db,
     for page in range(5):
         list_until_the_process_dies(db, *"abcdefgh"[: page + 1])
     assert len(read(db, scope, run).queued) == 5
-    assert listings.waiting_listings(db, claim(db))
+    assert listings.pending_listings(db, claim(db))
 
 
 def test_a_listing_that_kills_its_process_each_time_fails_with_the_reason(db, new_scope):
@@ -170,7 +170,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.start_again(db, opened, weight=reconciliation.BLAME[action], attempts=ATTEMPTS)
+        poison_detection.restart_batch(db, opened, weight=reconciliation.BLAME[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

@@ -33,7 +33,7 @@ def listed(db, scope, *names, **options):
     """A website's run that found these pages, and its lease."""
     run = accept(db, scope, **options)
     lease = claimed(db)
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing(*names))
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing(*names))
     return run, lease
 
 
@@ -62,7 +62,7 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     run = accept(db, scope)
     lease = claimed(db)
     if found:
-        discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Listing(*found))
+        discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Listing(*found))
     control.cancel_run(db, scope, run.job_run_id)
     close(db, lease)
     after = read(db, scope, run)
@@ -83,7 +83,7 @@ def test_a_run_that_could_not_look_failed(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    discover.fail_listing(db, lease, listings.waiting_listings(db, lease)[0], "The site did not answer.")
+    discover.fail_listing(db, lease, listings.pending_listings(db, lease)[0], "The site did not answer.")
     close(db, lease)
     assert read(db, scope, run).outcome == "FAILED"
 
@@ -107,7 +107,7 @@ def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notic
         def discover(self, _request, _cursor):
             yield Page([], "0", done=True, skipped=skipped)
 
-    discover.record_listing(db, lease, listings.waiting_listings(db, lease)[0], Empty())
+    discover.record_listing(db, lease, listings.pending_listings(db, lease)[0], Empty())
     close(db, lease)
     after = read(db, scope, run)
     assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)

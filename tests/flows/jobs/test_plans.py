@@ -166,7 +166,7 @@ def everything(db, house):
     for batch in batches.undispatched_batches(db):
         batches.record_flow_run(db, batch, "run")
     for batch in batches.open_batches(db):
-        poison_detection.start_again(db, batch)
+        poison_detection.restart_batch(db, batch)
         lease = batches.claim_lease(db, batch.id, batch.attempt + 1, seconds=30)
         leases.renew_lease(db, lease, seconds=30)
     waits = house.post("waits longer", "four")

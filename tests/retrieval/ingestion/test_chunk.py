@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.graphemes import is_cut
 from retrieval.ingestion.chunking.splitter import effective_size, split_text
-from retrieval.ingestion.chunking.tokenizer import E5, MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import E5_MODEL, MINILM_MODEL, WORDLLAMA_MODEL, tokenizer_for
 from retrieval.ports import Chunk, Parsed
 
-MODELS = st.sampled_from([MINILM, WORDLLAMA, E5])
+MODELS = st.sampled_from([MINILM_MODEL, WORDLLAMA_MODEL, E5_MODEL])
 PIECES = [
     "# Head\n",
     "\n\n",
@@ -40,7 +40,7 @@ PARTS = st.sampled_from([*PIECES, "x" * 130, " " * 300])
 TEXT = st.one_of(st.text(max_size=120), st.lists(st.one_of(PARTS, st.text(max_size=8)), max_size=40).map("".join))
 
 
-def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM) -> list[Chunk]:
+def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM_MODEL) -> list[Chunk]:
     return split_text(Parsed(text), tokenizer_for("LOCAL", model), size, overlap)
 
 
@@ -63,7 +63,7 @@ def test_any_text_any_size(text: str, size: int, overlap: int, model: str) -> No
 
 
 def _one_character(text: str) -> bool:
-    return not any(is_cut(text, position, 0, whole=False) for position in range(1, len(text)))
+    return not any(is_cut(text, position, 0, keep_joined=False) for position in range(1, len(text)))
 
 
 def _nothing_to_lean_on(text: str, start: int) -> bool:
@@ -73,7 +73,7 @@ def _nothing_to_lean_on(text: str, start: int) -> bool:
 @given(st.lists(st.sampled_from(["alpha", "beta.", "gamma\n\n", "delta,", "epsilon"]), min_size=1, max_size=300))
 @settings(max_examples=60, deadline=None)
 def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
-    text, tokenizer = " ".join(words), tokenizer_for("LOCAL", MINILM)
+    text, tokenizer = " ".join(words), tokenizer_for("LOCAL", MINILM_MODEL)
     chunks = chunks_of(text, 30, 10)
     for before, after in pairwise(chunks):
         shared = text[after.start : before.end]
@@ -104,7 +104,7 @@ def test_small_chunks_that_overlap_are_filled_rather_than_ended_with_a_sentence(
 
 @pytest.mark.parametrize(("overlap", "shared"), [(40, {33}), (35, {33}), (10, {10}), (13, {11}), (21, {21})])
 def test_an_overlap_begins_with_a_sentence_where_that_keeps_most_of_it(overlap: int, shared: set[int]) -> None:
-    text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM)
+    text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM_MODEL)
     chunks = chunks_of(text, 100, overlap)
     found = [text[after.start : before.end] for before, after in pairwise(chunks)]
     assert {len(tokens) for tokens in tokenizer.spans(found)} == shared
@@ -164,13 +164,13 @@ def test_a_heading_stays_with_its_first_sentence() -> None:
 
 def test_joined_emoji_and_flags_stay_whole_where_the_size_allows() -> None:
     family = "👨\u200d👩\u200d👧\u200d👦"
-    for chunk in chunks_of(family * 30 + "🇩🇪" * 40, 40, model=WORDLLAMA):
+    for chunk in chunks_of(family * 30 + "🇩🇪" * 40, 40, model=WORDLLAMA_MODEL):
         assert not chunk.text.replace(family, "").replace("🇩🇪", "")
 
 
 def test_pages_count_from_one() -> None:
     text = "First page. " * 10 + "Second page. " * 10
-    chunks = split_text(Parsed(text, pages=(0, 120)), tokenizer_for("LOCAL", MINILM), 15, 0)
+    chunks = split_text(Parsed(text, pages=(0, 120)), tokenizer_for("LOCAL", MINILM_MODEL), 15, 0)
     assert [chunk.page for chunk in chunks] == [1 if chunk.start < 120 else 2 for chunk in chunks]
     assert {chunk.page for chunk in chunks} == {1, 2}
     assert chunks_of(text, 15)[0].page is None

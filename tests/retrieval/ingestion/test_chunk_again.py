@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking import splitter
 from retrieval.ingestion.chunking.cutter import Cutter
-from retrieval.ingestion.chunking.splitter import Piece, split_text
+from retrieval.ingestion.chunking.splitter import PreviousChunk, split_text
 from retrieval.ingestion.chunking.structure import Headers
-from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed
 from tests.standins.edited_texts import KINDS, edited
@@ -27,12 +27,12 @@ TEXT = st.lists(WORDS, min_size=1, max_size=150).map(" ".join)
 
 
 def chunks_of(text: str, size: int, overlap: int, before: list[Chunk] | None = None) -> list[Chunk]:
-    return split_text(Parsed(text), tokenizer_for("LOCAL", MINILM), size, overlap, before=pieces(before or []))
+    return split_text(Parsed(text), tokenizer_for("LOCAL", MINILM_MODEL), size, overlap, previous=pieces(before or []))
 
 
-def pieces(chunks: list[Chunk]) -> list[Piece]:
+def pieces(chunks: list[Chunk]) -> list[PreviousChunk]:
     ends = [0, *(chunk.end for chunk in chunks)]
-    return [Piece(chunk.text, max(0, end - chunk.start)) for chunk, end in zip(chunks, ends, strict=False)]
+    return [PreviousChunk(chunk.text, max(0, end - chunk.start)) for chunk, end in zip(chunks, ends, strict=False)]
 
 
 @given(TEXT, TEXT, TEXT, TEXT, st.integers(12, 40), st.integers(0, 11))
@@ -42,7 +42,7 @@ def test_sizes_overlaps_and_offsets_are_as_in_a_new_text(
 ) -> None:
     text = head + new + tail
     chunks = chunks_of(text, size, overlap, chunks_of(head + old + tail, size, overlap))
-    covered, tokenizer = 0, tokenizer_for("LOCAL", MINILM)
+    covered, tokenizer = 0, tokenizer_for("LOCAL", MINILM_MODEL)
     for number, chunk in enumerate(chunks):
         assert chunk.index == number
         assert chunk.text == text[chunk.start : chunk.end]
@@ -122,12 +122,12 @@ def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
             Units(starts, array("q", (start + 7 for start in starts))),
             20,
             4,
-            Headers.of(Parsed(""), tokenizer_for("LOCAL", MINILM), 20),
+            Headers.of(Parsed(""), tokenizer_for("LOCAL", MINILM_MODEL), 20),
         )
         ranges = list(cutter.ranges())
-        before = [Piece(text[start:end], 0) for start, end in ranges]
+        before = [PreviousChunk(text[start:end], 0) for start, end in ranges]
         started = time.process_time()
-        assert splitter.chunk_ranges(cutter, before) == ranges
+        assert splitter.choose_ranges(cutter, before) == ranges
         return time.process_time() - started
 
     cpu(2_000)

@@ -9,10 +9,10 @@ import pytest
 
 from retrieval.ingestion.chunking import row_values, structure, titles
 from retrieval.ingestion.chunking.titles import embedded_text
-from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.ports import Parsed
 
-TOKENIZER = tokenizer_for("LOCAL", MINILM)
+TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
 NAMES = ("customer", "order_no", "status", "amount_eur")
 
 
@@ -26,7 +26,7 @@ def table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -> titles.Cut:
+def cut(text: str, media_type: str = "", size: int = 1000, overlap: int = 200) -> titles.TitledChunks:
     parsed = Parsed(text, "Orders of this year", (), {"mimeType": media_type})
     return titles.split_titled(parsed, TOKENIZER, size, overlap, 254)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from retrieval.ingestion.chunking import titles
 from retrieval.ingestion.chunking.splitter import split_text
 from retrieval.ingestion.chunking.titles import embedded_text, usable_title
-from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, WORDLLAMA_MODEL, tokenizer_for
 from retrieval.ports import Parsed
 
-TOKENIZER = tokenizer_for("LOCAL", MINILM)
+TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
     )
 
 
-@given(st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM, WORDLLAMA]))
+@given(
+    st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM_MODEL, WORDLLAMA_MODEL])
+)
 @settings(max_examples=150, deadline=None)
 def test_any_title_any_text(title: str, text: str, most: int, model: str) -> None:
     cut = titles.split_titled(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, most)

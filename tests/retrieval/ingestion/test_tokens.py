@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingestion.chunking.tokenizer import E5, FALLBACK, MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import (
+    E5_MODEL,
+    FALLBACK_MODEL,
+    MINILM_MODEL,
+    WORDLLAMA_MODEL,
+    tokenizer_for,
+)
 
 TEXT = st.text(max_size=200)
-MODELS = [MINILM, WORDLLAMA, E5]
+MODELS = [MINILM_MODEL, WORDLLAMA_MODEL, E5_MODEL]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -40,19 +46,19 @@ def test_spans_lie_in_the_text_and_in_order(model: str, text: str) -> None:
 
 
 def test_a_batch_counts_as_its_texts_do() -> None:
-    tokenizer = tokenizer_for("LOCAL", MINILM)
+    tokenizer = tokenizer_for("LOCAL", MINILM_MODEL)
     texts = ["one", "", "two words", "three more words " * 200]
     assert tokenizer.spans(texts) == [tokenizer.spans([text])[0] for text in texts]
     assert len(tokenizer.spans(texts)[3]) == 600
 
 
 def test_special_words_in_a_text_are_plain_text() -> None:
-    assert len(tokenizer_for("LOCAL", MINILM).spans(["[SEP]"])[0]) > 1
-    assert len(tokenizer_for("LOCAL", WORDLLAMA).spans(["</s>"])[0]) > 1
+    assert len(tokenizer_for("LOCAL", MINILM_MODEL).spans(["[SEP]"])[0]) > 1
+    assert len(tokenizer_for("LOCAL", WORDLLAMA_MODEL).spans(["</s>"])[0]) > 1
 
 
 def test_a_lone_surrogate_is_one_character() -> None:
-    assert tokenizer_for("LOCAL", MINILM).spans(["\ud800 wind"])[0][-1] == (2, 6)
+    assert tokenizer_for("LOCAL", MINILM_MODEL).spans(["\ud800 wind"])[0][-1] == (2, 6)
 
 
 def test_models_without_an_offline_tokenizer_get_the_named_fallback() -> None:
@@ -61,8 +67,8 @@ def test_models_without_an_offline_tokenizer_get_the_named_fallback() -> None:
         ("COHERE", "embed-v4.0"),
         ("JINA", "jina-embeddings-v3"),
     ):
-        assert tokenizer_for(provider, model).name == FALLBACK
-    assert tokenizer_for("LOCAL", WORDLLAMA).name == WORDLLAMA
+        assert tokenizer_for(provider, model).name == FALLBACK_MODEL
+    assert tokenizer_for("LOCAL", WORDLLAMA_MODEL).name == WORDLLAMA_MODEL
 
 
 def test_a_forked_process_counts_on() -> None:

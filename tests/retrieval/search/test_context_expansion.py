@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search.context_expansion import Expansion, ParsedText, Texts, Unit
 from retrieval.search.diversity import Recency, Shape, Shaper
 from retrieval.search.queries import Candidate
 
-TOKENIZER = tokenizer_for("LOCAL", MINILM)
+TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
 MANUAL = """# Manual
 
 Read this first.

@@ -3,7 +3,7 @@
 import pytest
 
 from retrieval.filters import DocumentFilter
-from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search import search
 from retrieval.search.context_expansion import Expansion, Texts, Unit
 from retrieval.search.diversity import Recency, Shape
@@ -12,7 +12,7 @@ from retrieval.search.search import Query
 from tests.library import viewer_of
 from tests.retrieval.search.test_search import FixedEmbedder, axis
 
-TOKENIZER = tokenizer_for("LOCAL", MINILM)
+TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
 WEIGHTS = pytest.mark.parametrize("weight", [1.0, 0.5, 0.0], ids=["semantic", "hybrid", "keyword"])
 SHAPES = pytest.mark.parametrize(
     "shape",
