@@ -1,8 +1,4 @@
-"""Dry run: estimates an ingestion with the steps of the pipeline, without writing anything.
-
-Content is fetched, parsed and chunked as usual; texts to embed are counted without those that have vectors. A list of
-more than `SAMPLE` documents is sampled at even distances, and the counts are extrapolated: the report has `sampled`.
-"""
+"""Dry run: estimate an ingestion with the steps of the pipeline, without writing anything."""
 
 from __future__ import annotations
 
@@ -46,10 +42,10 @@ from retrieval.sources import WEB
 from retrieval.statuses import Stage
 
 T = TypeVar("T")
+# A longer list is sampled at even distances, and the counts are extrapolated.
 SAMPLE: Final = 500
-"""Documents that are fetched at most where a listing names more."""
+# As in the pipeline.
 WINDOW: Final = 64
-"""Documents that are embedded together, as in the pipeline."""
 TRIES: Final = 3
 THREADS: Final = 8
 
@@ -80,17 +76,17 @@ class Tools:
     ingestion: Ingestion
     files: FileStore
     parser: Parser
+    # Of the namespace's own parser, or "".
     parser_address: str
-    """Of the namespace's own parser, "" if it has none."""
     tokenizer: Tokenizer
     embedder: Embedder
+    # Creates an embedder by model name while the namespace's model is open.
     load_model: Callable[[str], Embedder] | None = None
-    """Makes the embedder of a model's name, where the choice of the namespace's model is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A document as it is stored. `kept`: its file is; `version`, `listed`: marks of that file."""
+    """Stored document; `version`, `listed`: marks of the stored file."""
 
     id: str
     external_id: str
@@ -112,7 +108,7 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A document that was read: as an item of the pipeline, its text (None: unchanged), and what is packed into it."""
+    """Document with its text (None if unchanged) and packed files."""
 
     external_id: str
     item: Item
@@ -121,14 +117,13 @@ class _Read:
     folder: Path
     depth: int
     error: str = ""
-    """Why it fails."""
+    # Unreadable pages of a failed document.
     unread: int = 0
-    """Pages that cannot be read, of a document that fails for them."""
 
 
 @dataclass(slots=True)
 class Estimator:
-    """Adds documents to a report one by one. `goes_on` is called between them and may raise to end it."""
+    """Adds documents to a report. `goes_on` is called between documents and may raise to stop."""
 
     tools: Tools
     goes_on: Callable[[], None]
@@ -137,7 +132,7 @@ class Estimator:
     _named: set[str] = field(default_factory=set)
 
     def listed(self, source: Source, items: Sequence[SourceItem]) -> None:
-        """Documents of a source whose content is fetched now, unless it came with the listing. Of too many a sample."""
+        """Add listed documents, fetched now or delivered with the listing; a long list is sampled."""
         fresh = list({item.external_id: item for item in items if item.external_id not in self._named}.values())
         self._named.update(item.external_id for item in fresh)
         readable = [item for item in fresh if not item.error]
@@ -162,7 +157,7 @@ class Estimator:
             self.report.plan(stored.name or external_id, "REMOVE")
 
     def text(self, external_id: str, name: str, content: str) -> None:
-        """A text that came with the request."""
+        """Add a text of the request."""
         stored = self._known([external_id]).get(external_id)
         raw_hash = hashlib.sha256(content.encode()).digest()
         item = self._item(external_id, name, "text/plain", raw_hash, stored, title=name)
@@ -170,7 +165,7 @@ class Estimator:
         self._add([_Read(external_id, item, stored, parsed, Path(), 0)], self.report)
 
     def file(self, external_id: str, raw: RawContent) -> None:
-        """A file that came with the request."""
+        """Add a file of the request."""
         with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
             stored = self._known([external_id]).get(external_id)
             self._window([self._read(external_id, raw, stored, Path(folder), 0)], self.report)
@@ -191,7 +186,7 @@ class Estimator:
                 self._window(list(pool.map(read_item, window, places)), report)
 
     def _window(self, read: list[_Read], report: DryRunReport) -> None:
-        """Add documents that are embedded together; members of archives are added in windows of their own."""
+        """Add documents embedded together, then their archive members in further windows."""
         self._add(read, report)
         members = [member for document in read for member in self._members(document, report)]
         for part in _parts(members):
@@ -210,7 +205,7 @@ class Estimator:
             yield f"{document.external_id}/{member.path}", raw, document.folder, document.depth + 1
 
     def _fetched(self, source: Source, item: SourceItem, known: _Stored | None, folder: Path) -> _Read:
-        """The item with its content, as the pipeline would have it; one that cannot be had has failed."""
+        """Fetch and read the item as the pipeline does, with an error after permanent or repeated failures."""
         folder.mkdir()
         reason = ""
         for number in range(TRIES):
@@ -259,7 +254,7 @@ class Estimator:
         return self._read(item.external_id, raw, known, folder, 0)
 
     def _read(self, external_id: str, raw: RawContent, known: _Stored | None, folder: Path, depth: int) -> _Read:
-        """The text of a file, unless it is what is stored."""
+        """Parse a file unless it is unchanged."""
         if depth:
             known = self._known([external_id]).get(external_id)
         with raw.path.open("rb") as file:
@@ -284,7 +279,7 @@ class Estimator:
         return _Read(external_id, item, known, None, folder, depth, error=error)
 
     def _add(self, read: Sequence[_Read], report: DryRunReport) -> None:
-        """Count a window's documents, their chunks and what would be sent to the model for them."""
+        """Count a window's documents, chunks and texts for the model."""
         texts: dict[bytes, str] = {}
         if self.tools.load_model is not None:
             self._choose(self.tools.load_model, [document.parsed for document in read if document.parsed is not None])
@@ -314,7 +309,7 @@ class Estimator:
         self._embed(texts, report)
 
     def _choose(self, load_model: Callable[[str], Embedder], read: Sequence[Parsed]) -> None:
-        """Choose the model as the ingestion would, by the first documents with text."""
+        """Choose the model by the first documents with text, as the ingestion does."""
         texts = ((parsed.text, str(parsed.properties.get("language") or "")) for parsed in read)
         if documents := model_choice.count_texts(texts):
             choice = model_choice.choose_model(documents)
@@ -323,7 +318,7 @@ class Estimator:
             self.report.model_choice = f"{choice.model}; {choice.reason}"
 
     def _cut(self, document: _Read, parsed: Parsed) -> titles.TitledChunks | None:
-        """None where there is no text to search."""
+        """Return the chunks; None for a document without text."""
         tools, config = self.tools, self.tools.ingestion
         item = document.item
         former = (
@@ -346,7 +341,7 @@ class Estimator:
         report.calls += self._calls(sorted((texts[key] for key in missing), key=len))
 
     def _calls(self, texts: Sequence[str]) -> int:
-        """Requests to the model: its calls hold so many texts (`embed`), and a vendor's requests so many tokens."""
+        """Return the number of requests to the model, by batch size and the vendor's token limit."""
         embedder = self.tools.embedder
         parts = [texts[start : start + embedder.batch_size] for start in range(0, len(texts), embedder.batch_size)]
         if isinstance(embedder, BatchingEmbedder):
@@ -368,7 +363,7 @@ class Estimator:
     def _item(
         self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: _Stored | None, *, title: str
     ) -> Item:
-        """Return the document as an item of the pipeline, for functions that take one."""
+        """Return the document as an item of the pipeline."""
         config, request = self.tools.ingestion, self.tools.request
         web = self.tools.source in WEB and is_web_page(media_type)
         return Item(
