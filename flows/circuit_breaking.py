@@ -1,8 +1,7 @@
-"""Ports behind circuit breakers: a vendor or a site that hangs is detected, and not requested for a while.
+"""Ports behind circuit breakers: a vendor or site that hangs gets no requests for a while.
 
-What runs here, such as the local model and PGVECTOR, is passed on as it is. A vendor that all of a scope needs (model,
-vector store, file store) holds all of its job runs; a site, a scraping service and a connection hold those that need
-them.
+A vendor of the whole scope (model, vector store, file store) holds all job runs; a site, scraping service or connection
+holds the job runs that need it. The local model and PGVECTOR have no breaker.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.network import urls
 from retrieval.ports import DiscoveryRequest, Embedder, FileStore, Page, RawContent, Source, SourceItem, VectorStore
 
-P = TypeVar("P", Embedder, VectorStore, FileStore)
-SITE_PATIENCE: Final = 300.0
-"""Seconds that job runs wait for a site."""
-HUNG_SECONDS: Final = 5.0
-"""A site's failure counts if it took so long: what refuses at once keeps no slot."""
-_CONFIGS: Final = {"embedder": "embedding_model", "vectors": "vector_storage", "files": "file_storage"}
-"""Kind of a port to the part of a namespace's configuration that names its vendor."""
-_LOCAL: Final = frozenset({"LOCAL", "PGVECTOR"})
-_ADDRESSES: Final = {"indexHost", "endpoint", "bucket", "region", "url"}
-_IDENTITY: Final = sorted({"apiKey", "credentials", "provider", "type", *_ADDRESSES})
-_NAMES: Final = {
+PortT = TypeVar("PortT", Embedder, VectorStore, FileStore)
+# Job runs wait this long for a site.
+SITE_WAIT_SECONDS: Final = 300.0
+# Faster failures of a site do not count: a site that refuses at once keeps no slot.
+HUNG_REQUEST_SECONDS: Final = 5.0
+# Port to the namespace's field with its vendor.
+_CONFIG_FIELDS: Final = {"embedder": "embedding_model", "vectors": "vector_storage", "files": "file_storage"}
+_LOCAL_PROVIDERS: Final = frozenset({"LOCAL", "PGVECTOR"})
+_ADDRESS_FIELDS: Final = {"indexHost", "endpoint", "bucket", "region", "url"}
+_IDENTITY_FIELDS: Final = sorted({"apiKey", "credentials", "provider", "type", *_ADDRESS_FIELDS})
+_VENDOR_NAMES: Final = {
     "OPENAI": "OpenAI",
     "COHERE": "Cohere",
     "JINA": "Jina AI",
@@ -44,30 +43,30 @@ _NAMES: Final = {
 
 
 def guard_port(
-    port: P,
+    port: PortT,
     kind: Literal["embedder", "vectors", "files"],
     config: NamespaceConfig,
     circuits: Circuits | None,
     job_run: str | None = None,
-) -> P:
-    """The namespace's model, vector store or file store behind its breaker. `job_run`: as of `Circuits.through`."""
-    storage: Mapping[str, Any] = getattr(config, _CONFIGS[kind])
-    if circuits is None or _provider(storage) in _LOCAL:
+) -> PortT:
+    """Put a namespace's model, vector store or file store behind its circuit breaker."""
+    storage: Mapping[str, Any] = getattr(config, _CONFIG_FIELDS[kind])
+    if circuits is None or _provider_name(storage) in _LOCAL_PROVIDERS:
         return port
-    counts_each = kind != "embedder"  # a model's client counts its own tries
-    through = partial(circuits.through, _vendor(config, kind, storage), job_run=job_run, each=counts_each)
-    return cast("P", _Guarded(port, through))
+    counts_each = kind != "embedder"  # the embedding client counts its own attempts
+    breaker = partial(circuits.through, _vendor_breaker(config, kind, storage), job_run=job_run, each=counts_each)
+    return cast("PortT", _CircuitBreakerProxy(port, breaker))
 
 
 def guard_source(port: Source, config: NamespaceConfig, circuits: Circuits | None) -> Source:
-    return port if circuits is None else _Source(port, config, circuits)
+    return port if circuits is None else _CircuitBreakerSource(port, config, circuits)
 
 
-class _Guarded:
-    """A port whose methods go through a circuit."""
+class _CircuitBreakerProxy:
+    """Port whose methods pass a circuit breaker."""
 
-    def __init__(self, port: Any, through: Any) -> None:
-        self._port, self._through = port, through
+    def __init__(self, port: Any, breaker: Any) -> None:
+        self._port, self._breaker = port, breaker
 
     def __repr__(self) -> str:
         return repr(self._port)
@@ -78,25 +77,25 @@ class _Guarded:
             return attribute
 
         @wraps(attribute)
-        def guarded(*args: Any, **named: Any) -> Any:
-            with self._through():
-                return attribute(*args, **named)
+        def call_guarded(*args: Any, **kwargs: Any) -> Any:
+            with self._breaker():
+                return attribute(*args, **kwargs)
 
-        return guarded
+        return call_guarded
 
 
-class _Source:
+class _CircuitBreakerSource:
     """Source behind the circuit breaker of its site, scraping service or connection."""
 
     def __init__(self, port: Source, config: NamespaceConfig, circuits: Circuits) -> None:
         self._port, self._config, self._circuits = port, config, circuits
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Generator[Page[SourceItem], None, None]:
-        """Count each page as a request of its own, without the reader's work on it."""
+        """Count each page as one request, without the time that the reader needs."""
         pages: Iterator[Page[SourceItem]] = iter(self._port.discover(request, cursor))
         try:
             while True:
-                with self._through(request, str(request.config.get("url") or "")):
+                with self._guard_request(request, str(request.config.get("url") or "")):
                     page = next(pages, None)
                 if page is None:
                     return
@@ -107,40 +106,40 @@ class _Source:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         if request.source in sources.WEB:
-            with self._through(request, item.external_id):
+            with self._guard_request(request, item.external_id):
                 return self._port.fetch(item, request, to)
-        breaker = self._ask_connection(request)
-        with self._through(request, ""), self._circuits.tell_apart(breaker, item.external_id):
+        breaker = self._connection_breaker(request)
+        with self._guard_request(request, ""), self._circuits.tell_apart(breaker, item.external_id):
             return self._port.fetch(item, request, to)
 
-    def _ask_connection(self, request: DiscoveryRequest) -> Asked:
+    def _connection_breaker(self, request: DiscoveryRequest) -> Asked:
         info = registry.source_infos().get(request.source)
         name = info.title if info else request.source.title()
         patience = settings.load_settings().outage_seconds
         return Asked(self._config.organization_id, name, {"connection": request.connection_id}, patience)
 
-    def _through(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
+    def _guard_request(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
         organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
         through = partial(self._circuits.through, job_run=request.job_run_id)
         if request.source not in sources.WEB:
-            return through(self._ask_connection(request), each=False)
+            return through(self._connection_breaker(request), each=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":
-            return through(_vendor(self._config, "scraper", scraper), each=False)
+            return through(_vendor_breaker(self._config, "scraper", scraper), each=False)
         name = f"The site {urls.site_name(url)}".strip()
-        site = Asked(organization, name, {"site": urls.site_of(url)}, min(SITE_PATIENCE, outage))
-        return through(site, each=True, least=HUNG_SECONDS)
+        site = Asked(organization, name, {"site": urls.site_of(url)}, min(SITE_WAIT_SECONDS, outage))
+        return through(site, each=True, least=HUNG_REQUEST_SECONDS)
 
 
-def _provider(storage: Mapping[str, Any]) -> str:
+def _provider_name(storage: Mapping[str, Any]) -> str:
     return str(storage.get("provider") or storage.get("type"))
 
 
-def _vendor(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> Asked:
-    """Breaker key of a vendor and credential: a hash of what distinguishes them."""
-    provider = _provider(storage)
-    # Models at one server fail apart from each other.
-    names = [*_IDENTITY, "model"] if kind == "embedder" else _IDENTITY
+def _vendor_breaker(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> Asked:
+    """Make the breaker of a vendor and credential."""
+    provider = _provider_name(storage)
+    # Models on one server fail independently.
+    names = [*_IDENTITY_FIELDS, "model"] if kind == "embedder" else _IDENTITY_FIELDS
     identity = {"kind": kind} | {name: storage[name] for name in names if name in storage}
-    name = _NAMES.get(provider, provider.title())
+    name = _VENDOR_NAMES.get(provider, provider.title())
     return Asked(config.organization_id, name, identity, settings.load_settings().outage_seconds)

@@ -1,4 +1,4 @@
-"""Settings, database and keys of a flow process, made on first use and shared by its threads."""
+"""Settings, database and keys of a flow process, created on first use and shared by its threads."""
 
 from __future__ import annotations
 
@@ -39,10 +39,7 @@ def load_keys() -> KeyRing:
 
 
 def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
-    """Stores of a namespace's vectors and files, also of a deleted one, and the end of its authorizations.
-
-    `db`: whose connections they use; those of the process if absent.
-    """
+    """Open the vector store, file store and authorizations of a namespace, also of a deleted one."""
     db = db or open_database()
     config = namespaces.load(db, load_keys(), namespace_id, deleted=True)
 
@@ -51,15 +48,15 @@ def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
             connector, connections.usable_app(config, connector, settings.load_settings()), settings.load_settings()
         )
 
-    def end(partition_id: int) -> None:
+    def end_authorizations(partition_id: int) -> None:
         tokens.end_all(db, load_keys(), partition_id, authorizer)
 
     other_stores = tuple(_other_stores(db, config))
-    return Stores(registry.vector_store(config, db), registry.file_store(config), end, other_stores)
+    return Stores(registry.vector_store(config, db), registry.file_store(config), end_authorizations, other_stores)
 
 
 def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:
-    """Other stores that can be reached: a lost one must not block the garbage collection of the others."""
+    # An unreachable store must not block the garbage collection of the others.
     for config_of_store in reembedding.other_stores(db, load_keys(), config):
         try:
             yield registry.vector_store(config_of_store, db)

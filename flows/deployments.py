@@ -1,4 +1,4 @@
-"""Deployments of the service: names, `prefect.yaml` and version."""
+"""Names, version and `prefect.yaml` of the deployments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from retrieval.sources import CONNECTED, source_slug
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
-FLOWS: Final = {
+# Ingestion source to flow; the deployment has the flow's name.
+FLOW_NAMES: Final = {
     "TEXT": "ingest-text",
     "LOCAL_FILE": "ingest-file",
     "URLS_LIST": "ingest-urls",
@@ -24,13 +25,12 @@ FLOWS: Final = {
     "REEMBED": "reembed",
     "DRY_RUN": "dry-run",
 }
-"""Ingestion source to its flow; the deployment has the flow's name."""
 
-SHORT_WORKER: Final = "-short"
-"""Suffix of the worker name that serves the queue of short flow runs."""
+# Each machine has a second worker with this suffix for the queue of short flow runs.
+SHORT_WORKER_SUFFIX: Final = "-short"
 
-STOCK_TYPES: Final = ("process", "docker", "kubernetes")
-"""Types of Prefect's own work pools whose workers can execute the deployments."""
+# Prefect's own work pool types, whose workers can also execute the deployments.
+STOCK_POOL_TYPES: Final = ("process", "docker", "kubernetes")
 
 
 @lru_cache(maxsize=1)
@@ -48,9 +48,9 @@ def compute_version() -> str:
 
 
 async def find_registered_pool(client: PrefectClient) -> str:
-    """Return the name of the work pool that the deployments are registered to, or RETRIEVAL_WORK_POOL without any."""
+    """Return the work pool of the registered deployments; RETRIEVAL_WORK_POOL without any."""
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 
-    names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOWS.values())))
+    names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOW_NAMES.values())))
     registered = await client.read_deployments(deployment_filter=names, limit=1)
     return (registered[0].work_pool_name if registered else None) or settings.load_settings().work_pool

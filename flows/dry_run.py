@@ -1,4 +1,4 @@
-"""The flow of dry runs: finds out what an ingestion would do, and writes nothing but the report of it."""
+"""Flow of dry runs: estimates an ingestion and writes a report only."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ async def dry_run(batch_id: str, attempt: int) -> State[None]:
     """Estimate ingestions without storing anything, one after the other."""
     async with flow_states.claim_batch(batch_id, attempt) as batch:
         if (run := batch.run) is not None:
-            for waiting_trial in await asyncio.to_thread(dry_runs.waiting_trials, run.db, run.lease):
-                await _estimate_run(run, waiting_trial)
+            for dry_run_record in await asyncio.to_thread(dry_runs.waiting_trials, run.db, run.lease):
+                await _estimate_run(run, dry_run_record)
             dry_runs.close_cancelled(run.db, run.lease)
             batches.finish_batch(run.db, run.lease)
             batch.report = partial(_report_outcome, run)
@@ -53,11 +53,11 @@ async def _report_outcome(run: RunContext) -> State[None]:
     return flow_states.final_state(outcomes, "The reports stand with their job runs.")
 
 
-async def _estimate_run(run: RunContext, waiting_trial: dry_runs.Trial) -> None:
-    trial = Trial(run.lease, waiting_trial)
+async def _estimate_run(run: RunContext, dry_run_record: dry_runs.Trial) -> None:
+    trial = Trial(run.lease, dry_run_record)
     try:
-        await asyncio.to_thread(find_out, trial)
-        result: dict[str, Any] = {"report": trial.report, **trial.more}
+        await asyncio.to_thread(estimate_in_task, trial)
+        result: dict[str, Any] = {"report": trial.report, **trial.extra_results}
     except _Cancelled:
         return
     except StepError as error:
@@ -67,49 +67,51 @@ async def _estimate_run(run: RunContext, waiting_trial: dry_runs.Trial) -> None:
 
 
 class Trial:
-    """A dry run that is to be made. Not a dataclass, so that Prefect does not look inside."""
+    """One dry run."""
+
+    # Not a dataclass: Prefect would traverse its fields.
 
     def __init__(self, lease: Lease, run: dry_runs.Trial) -> None:
         self.lease, self.job_run_id, self.content = lease, run.id, run.content
-        self.asked = JobConfig.load(run.config)
+        self.job_config = JobConfig.load(run.config)
         self.report: dict[str, Any] = {}
-        self.more: dict[str, Any] = {}
+        self.extra_results: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return f"Trial({self.job_run_id}, {self.asked.dry_run})"
+        return f"Trial({self.job_run_id}, {self.job_config.dry_run})"
 
 
 class _Cancelled(Exception):
-    """Cancelled estimate: the report is not needed."""
+    """The job run was cancelled and needs no report."""
 
 
 def estimate_ingestion(trial: Trial) -> None:
-    """Fetch, read and cut as the ingestion would; embed nothing."""
+    """Fetch, parse and chunk as the ingestion would, without embedding."""
     with explain_errors():
         db, lease, began = context.open_database(), trial.lease, time.monotonic()
         try:
             config = namespaces.load(db, context.load_keys(), lease.scope.namespace)
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
-        estimator = Estimator(_tools(trial, config), throttle_alive(lambda: _look(trial)))
+        estimator = Estimator(_make_tools(trial, config), throttle_alive(lambda: _require_uncancelled(trial)))
         dry_runs.begin_trial(db, lease, trial.job_run_id, status="PRE_PROCESSING")
-        _look(trial)
-        _count(trial, config, estimator)
+        _require_uncancelled(trial)
+        _count_documents(trial, config, estimator)
         report, embedder, options = estimator.report, estimator.tools.embedder, settings.load_settings()
         seconds = dry_run_report.estimate_seconds(db, lease.partition, report.tokens, time.monotonic() - began)
         trial.report = dry_run_report.report_json(report, embedder, options.prices, options.price_currency, seconds)
 
 
-find_out = tasks.retried_task(estimate_ingestion, name="estimate", retries=2)
+estimate_in_task = tasks.retried_task(estimate_ingestion, name="estimate", retries=2)
 
 
-def _look(trial: Trial) -> None:
+def _require_uncancelled(trial: Trial) -> None:
     if batches.is_cancelled(context.open_database(), trial.job_run_id):
         raise _Cancelled
 
 
-def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
-    asked, source = trial.asked, trial.asked.dry_run or ""
+def _make_tools(trial: Trial, config: NamespaceConfig) -> Tools:
+    job_config, source = trial.job_config, trial.job_config.dry_run or ""
     embedder = registry.make_embedder(config)
 
     def load_model(name: str) -> Embedder:
@@ -119,8 +121,10 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
         context.open_database(),
         trial.lease.partition,
         source,
-        DiscoveryRequest(trial.lease.scope, source, asked.request or {}, asked.connection_id, trial.job_run_id),
-        asked.ingestion,
+        DiscoveryRequest(
+            trial.lease.scope, source, job_config.request or {}, job_config.connection_id, trial.job_run_id
+        ),
+        job_config.ingestion,
         registry.file_store(config),
         registry.parser_of(config),
         str((config.parser or {}).get("url", "")),
@@ -130,22 +134,22 @@ def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
     )
 
 
-def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
-    tools, request = estimator.tools, trial.asked.request or {}
+def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
+    tools, request = estimator.tools, trial.job_config.request or {}
     if tools.source == "TEXT":
         estimator.text(request["externalId"], request["name"], trial.content or "")
         return
     if tools.source == "LOCAL_FILE":
         for file in request.get("files", [request]):
             estimator.goes_on()
-            _file(file, estimator)
+            _count_file(file, estimator)
         return
     source = registry.make_source(tools.source, config, tools.db, context.load_keys())
     if tools.source == "URLS_LIST":
         dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.CONNECTED:
-        _connected(trial, cast("Connected", source), estimator)
+        _count_connection(trial, cast("Connected", source), estimator)
     else:
         waiting: list[SourceItem] = []
         for page in source.discover(tools.request, None):
@@ -156,20 +160,20 @@ def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
         estimator.listed(source, waiting)
 
 
-def _file(asked: Any, estimator: Estimator) -> None:
+def _count_file(upload: Any, estimator: Estimator) -> None:
     with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
         path = Path(folder) / "raw"
         try:
-            with estimator.tools.files.open(asked["rawKey"]) as stream, path.open("wb") as file:
-                while piece := stream.read(1 << 20):
-                    file.write(piece)
+            with estimator.tools.files.open(upload["rawKey"]) as stream, path.open("wb") as file:
+                while block := stream.read(1 << 20):
+                    file.write(block)
         except Skippable as error:
             raise Fatal("The file is no longer there; send it again.") from error
-        estimator.file(asked["externalId"], RawContent(path, asked["name"], asked["mediaType"], asked["size"]))
+        estimator.file(upload["externalId"], RawContent(path, upload["name"], upload["mediaType"], upload["size"]))
 
 
-def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
-    """A connection's listing from where the last one ended, what would leave with it."""
+def _count_connection(trial: Trial, source: Connected, estimator: Estimator) -> None:
+    """Count changes since the connection's last listing, and documents to remove."""
     request, departed, waiting = estimator.tools.request, dict[str, None](), dict[str, SourceItem]()
     for page in source.preview(request):
         estimator.goes_on()
@@ -186,4 +190,4 @@ def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
     if estimator.report.remove:
         estimator.list_removed(list(departed))
     if held_count:
-        trial.more["awaitingConfirmation"] = held_count
+        trial.extra_results["awaitingConfirmation"] = held_count

@@ -1,4 +1,4 @@
-"""The flow of an evaluation's run: one task for each setting, then the comparison."""
+"""Flow of an evaluation run: one task per setting, then the comparison."""
 
 from __future__ import annotations
 
@@ -25,34 +25,33 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 
 log = structlog.get_logger()
 
-RENEW_SECONDS = 5.0
-"""How often the lease is renewed and the progress told."""
+LEASE_RENEW_SECONDS = 5.0
 
 
-class _Lost(Exception):
-    """Another flow run has the run, or it was deleted."""
+class _LeaseLost(Exception):
+    """The run was deleted, or another flow run holds it."""
 
 
-class _Progress:
-    """Searches made, of all; 0 of 0 before they are known. Threads may share it."""
+class _EvaluationProgress:
+    """Thread-safe count of searches; 0 of 0 until the total is known."""
 
     def __init__(self, claimed: Claimed) -> None:
         self._claimed, self._is_lost = claimed, False
-        self.asked = self.total = 0
+        self.searched = self.total = 0
 
-    def renew(self) -> float | None:
-        """Renew the run's lease and tell the progress, however long one request takes."""
-        with suppress(*flow_states.AWAY):
-            self._is_lost = not runs.renew_lease(context.open_database(), self._claimed, self.asked, self.total)
-        return None if self._is_lost else RENEW_SECONDS
+    def renew_lease(self) -> float | None:
+        """Renew the lease with the progress; return the pause in seconds, None once the lease is lost."""
+        with suppress(*flow_states.CONNECTION_ERRORS):
+            self._is_lost = not runs.renew_lease(context.open_database(), self._claimed, self.searched, self.total)
+        return None if self._is_lost else LEASE_RENEW_SECONDS
 
     def require_lease(self) -> None:
         if self._is_lost:
-            raise _Lost
+            raise _LeaseLost
 
     def count_search(self) -> None:
         self.require_lease()
-        self.asked += 1
+        self.searched += 1
 
 
 @flow(name="evaluate", persist_result=False)
@@ -62,36 +61,36 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
         claimed = runs.claim_run(context.open_database(), run_id, attempt)
         if claimed is None:
             return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
-        count = _Progress(claimed)
-        with repeat_in_thread(count.renew, RENEW_SECONDS, name="evaluation-lease"):
-            return _evaluate(claimed, count)
-    except flow_states.AWAY as error:
+        progress = _EvaluationProgress(claimed)
+        with repeat_in_thread(progress.renew_lease, LEASE_RENEW_SECONDS, name="evaluation-lease"):
+            return _evaluate(claimed, progress)
+    except flow_states.CONNECTION_ERRORS as error:
         return flow_states.away_state(error)
 
 
-def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
+def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
     db = context.open_database()
     try:
         config = namespaces.load(db, context.load_keys(), claimed.scope.namespace)
-        bench = _bench(claimed, config)
+        bench = _make_bench(claimed, config)
         questions = evaluations.read_questions(db, claimed.evaluation_id)
-        count.total = len(questions) * len(claimed.settings)
-        runs.renew_lease(db, claimed, 0, count.total)
-        vectors, refused = judge.vectors_of(bench, questions, claimed.settings, count.require_lease)
+        progress.total = len(questions) * len(claimed.settings)
+        runs.renew_lease(db, claimed, 0, progress.total)
+        vectors, refused = judge.vectors_of(bench, questions, claimed.settings, progress.require_lease)
         embedded = judge.require_embedded(questions, refused)
         judgements = [
-            tasks.name_task(_judge, setting["name"])(
-                partial(judge.judge_setting, bench, embedded, vectors, setting, count.count_search)
+            tasks.name_task(_judge_task, setting["name"])(
+                partial(judge.judge_setting, bench, embedded, vectors, setting, progress.count_search)
             )
             for setting in claimed.settings
         ]
         _require_unchanged(claimed, config)
-    except _Lost:
+    except _LeaseLost:
         return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
     except (StepError, ServiceError) as error:
         runs.finish_run(db, claimed, None, str(error))
         return Failed(message=str(error))
-    except flow_states.AWAY:
+    except flow_states.CONNECTION_ERRORS:
         raise
     except Exception:
         log.exception("evaluation.failed", run_id=claimed.id)
@@ -109,27 +108,27 @@ def _evaluate(claimed: Claimed, count: _Progress) -> State[None]:
 
 
 def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
-    """ConfigChanged where what was measured is no longer what is searched."""
+    """Raise ConfigChanged if the measured model or store is no longer the searched one."""
     if namespaces.load(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch != config.epoch:
         raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
 
 
-def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
+def _make_bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
     db = context.open_database()
     return Bench(
         db,
         claimed.scope,
         registry.make_embedder(config),
         registry.vector_store(config, db),
-        lambda chosen: registry.make_reranker(replace(config, reranker=chosen or config.reranker)),
+        lambda reranker: registry.make_reranker(replace(config, reranker=reranker or config.reranker)),
         settings.load_settings().keyword_language,
         reranks=config.reranker is not None,
     )
 
 
-def _measure(ask: Callable[[], Judgement]) -> Judgement:
+def _judge_setting(judge_questions: Callable[[], Judgement]) -> Judgement:
     """Measure all questions under one setting."""
-    return ask()
+    return judge_questions()
 
 
-_judge = tasks.retried_task(_measure, name="judge", retries=2)
+_judge_task = tasks.retried_task(_judge_setting, name="judge", retries=2)

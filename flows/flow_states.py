@@ -1,4 +1,4 @@
-"""Claim of a batch by its flow run, and the final state of the flow run."""
+"""Claim of a batch by its flow run, and the flow run's final state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
 from flows.lease_renewal import keep_lease
-from flows.prefect_errors import GONE, SILENT, SUPERSEDED, WITH_FAILURES
+from flows.prefect_errors import AWAY_STATE, NO_ANSWER_ERRORS, PARTIAL_STATE, SUPERSEDED_STATE
 from flows.request_context import bind_requests
 from flows.run_context import RunContext
 from retrieval import settings
@@ -28,16 +28,18 @@ from retrieval.jobs.queries import batches, leases, retry
 from retrieval.jobs.queries.batches import Lease, Superseded
 from retrieval.statuses import Outcome
 
-AWAY = (*DATABASE_AWAY, *SILENT)
-"""Errors of a database or Prefect server that does not answer."""
+# The database or Prefect does not answer.
+CONNECTION_ERRORS = (*DATABASE_AWAY, *NO_ANSWER_ERRORS)
 
-CLAIM_SECONDS = 1.0
-"""Pause between two tries to claim a batch whose lease a killed process holds."""
+# A killed process may still hold the lease.
+CLAIM_RETRY_SECONDS = 1.0
 
 
 @dataclass
 class BatchRun:
-    """Claimed batch of a flow run. `report` is called after the lease and returns the final state."""
+    """Claimed batch of a flow run."""
+
+    # `report` is called after the lease has ended and returns the final state.
 
     run: RunContext | None = None
     report: Callable[[], Awaitable[State[None]]] | None = None
@@ -46,18 +48,16 @@ class BatchRun:
 
 @asynccontextmanager
 async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = False) -> AsyncIterator[BatchRun]:
-    """Hold the lease of a batch; `run` is None if another flow run holds it or nothing is left.
-
-    `retries_documents`: a retry of the flow run in Prefect ingests the failed documents again.
-    """
+    """Hold the lease of a batch; `run` is None if another flow run holds it or no work remains."""
+    # `retries_documents`: a retry in Prefect ingests the failed documents again.
     db, seconds = context.open_database(), settings.load_settings().lease_seconds
     batch = BatchRun()
     try:
-        lease = await _claim_own(db, batch_id, attempt, seconds=seconds)
+        lease = await _claim_dispatched(db, batch_id, attempt, seconds=seconds)
         if lease is None and retries_documents:
             lease = await _claim_retry(batch_id, seconds=seconds)
         if lease is None:
-            batch.state = _unclaimed(batch_id) if _is_known(batch_id) else _unknown_batch(batch_id)
+            batch.state = _unclaimed_state(batch_id) if _is_known_batch(batch_id) else _unknown_batch_state(batch_id)
             yield batch
             return
         try:
@@ -65,30 +65,30 @@ async def claim_batch(batch_id: str, attempt: int, *, retries_documents: bool = 
                 batch.run = RunContext(db, context.load_keys(), lease)
                 yield batch
         except Superseded:
-            batch.state = _unclaimed(lease.batch_id)
+            batch.state = _unclaimed_state(lease.batch_id)
         else:
             if batch.report is not None:
                 batch.state = await batch.report()
             if batch.run.is_suspended:
                 # Ends the process; the state in Prefect stays Suspended until the flow run is resumed.
                 raise Pause
-    except AWAY as error:
+    except CONNECTION_ERRORS as error:
         batch.state = away_state(error)
 
 
-async def _claim_own(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """Claim the batch; wait for a lease that a former process of this flow run left when it was killed."""
+async def _claim_dispatched(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
+    """Claim the batch; wait for the lease of this flow run's killed process."""
     deadline = time.monotonic() + seconds
     while (lease := batches.claim_lease(db, batch_id, attempt, seconds=seconds)) is None:
         is_own = leases.is_dispatched_to(db, batch_id, attempt, str(_flow_run_id()))
         if not is_own or time.monotonic() > deadline:
             return None
-        await asyncio.sleep(CLAIM_SECONDS)
+        await asyncio.sleep(CLAIM_RETRY_SECONDS)
     return lease
 
 
 async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
-    """Claim the failed documents of a flow run that was retried in Prefect."""
+    """Claim the failed documents of a flow run retried in Prefect."""
     db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
         return None
@@ -96,23 +96,22 @@ async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
     return batches.claim_lease(db, retry_runs, 1, seconds=seconds) if retry_runs else None
 
 
-def _unclaimed(batch_id: str) -> State[None]:
-    """Return the state of a flow run without work: the outcome of the batch, or Superseded."""
+def _unclaimed_state(batch_id: str) -> State[None]:
+    """Return the state of a flow run without work: the batch's outcome, or Superseded."""
     db = context.open_database()
     batch_id = retry.newest_batch(db, batch_id, str(_flow_run_id()))
     outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
     if outcomes:
         return final_state(outcomes, "Nothing was left to do here.")
-    return Completed(name=SUPERSEDED, message="Another flow run holds this batch.")
+    return Completed(name=SUPERSEDED_STATE, message="Another flow run holds this batch.")
 
 
-def _is_known(batch_id: str) -> bool:
+def _is_known_batch(batch_id: str) -> bool:
     db = context.open_database()
     return retry.batch_exists(db, retry.newest_batch(db, batch_id, str(_flow_run_id())))
 
 
-def _unknown_batch(batch_id: str) -> State[None]:
-    """Return the state of a flow run whose parameter names no batch."""
+def _unknown_batch_state(batch_id: str) -> State[None]:
     return Failed(
         message=f"There is no batch {batch_id!r}: it was never accepted, or its namespace was deleted."
         " Start ingestion by the API, the app or the command line."
@@ -120,25 +119,25 @@ def _unknown_batch(batch_id: str) -> State[None]:
 
 
 def away_state(error: Exception) -> State[None]:
-    """Return the state of a run that lost the database or Prefect; no document is to blame."""
+    """Return the state of a run that lost the database or Prefect."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
-    return Failed(name=GONE, message=message)
+    return Failed(name=AWAY_STATE, message=message)
 
 
 def final_state(outcomes: Sequence[str], message: str) -> State[None]:
-    """Return the state of a flow run by the outcomes of its job runs; Completed if any succeeded at least in part."""
+    """Derive a flow run's state from its job runs' outcomes; Completed after any success."""
     if outcomes and all(outcome == Outcome.CANCELLED for outcome in outcomes):
         return Cancelled(message=message)
     if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):
         return Failed(message=message)
     if any(outcome != Outcome.SUCCEEDED for outcome in outcomes):
-        return Completed(name=WITH_FAILURES, message=message)
+        return Completed(name=PARTIAL_STATE, message=message)
     return Completed(message=message)
 
 
 def _flow_run_id() -> UUID | None:
-    context = FlowRunContext.get()
-    return context.flow_run.id if context is not None and context.flow_run is not None else None
+    run_context = FlowRunContext.get()
+    return run_context.flow_run.id if run_context is not None and run_context.flow_run is not None else None
 
 
 async def _has_ended_before(run: UUID) -> bool:

@@ -1,7 +1,4 @@
-"""Lease renewal: a batch's lease is renewed while the flow works, and handed back when that is cut short.
-
-From a thread and by a connection of its own: a worker whose connections are all at work is not dead.
-"""
+"""Renewal of a batch's lease while the flow works."""
 
 from __future__ import annotations
 
@@ -19,37 +16,32 @@ from retrieval.metrics import counts
 
 log = structlog.get_logger()
 
-AGAIN_SECONDS = 1.0
-"""After which a lease is renewed again that could not be."""
+RENEW_RETRY_SECONDS = 1.0
 
 
 @contextmanager
 def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew the lease every third of its time, by a connection of its own.
-
-    A lost lease stops nothing here: the fence refuses the next write. Of a batch that was closed from outside, as
-    with its namespace, it is said until the end that a worker may still be writing to a store.
-
-    Where the process is asked to end, which is no `Exception`, the lease is handed back at once. What ends within a
-    third of the lease opens no connection.
-    """
+    """Renew the lease every third of its time; release it at once when the process is stopped."""
+    # An own thread and connection: a worker whose connections are all busy is still alive.
+    # A lost lease stops nothing here: the fence refuses the next write.
     own_db = db.sibling(size=1, role="heartbeat")
-    closed = threading.Event()
+    is_closed = threading.Event()
 
     def renew() -> float | None:
         try:
             if not leases.renew_lease(own_db, lease, seconds=seconds):
-                if not closed.is_set():
+                if not is_closed.is_set():
                     log.warning("lease.lost", batch_id=lease.batch_id)
+                # A batch closed from outside, as with its namespace: this worker may still write to a store.
                 if not leases.extend_lease(own_db, lease, seconds=seconds):
                     return None
-                closed.set()
+                is_closed.set()
             counts.write_counts(own_db)
-        except LOCK_ERRORS:  # by a write with this fence, which also shows that the worker lives
+        except LOCK_ERRORS:  # a write with this fence holds the row, which shows that the worker lives
             return 0
         except UNAVAILABLE_ERRORS:
             log.warning("lease.not_renewed", batch_id=lease.batch_id, reason="the database is away")
-            return min(AGAIN_SECONDS, seconds / 3)
+            return min(RENEW_RETRY_SECONDS, seconds / 3)
         return seconds / 3
 
     try:
@@ -57,7 +49,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
             try:
                 yield
             except Exception:
-                # The end of the lease tells this failure from a state that a person sets while the run works.
+                # An expired lease distinguishes this failure from a state that a person sets during the run.
                 with suppress(*UNAVAILABLE_ERRORS):
                     leases.expire_lease(own_db, lease)
                 raise
@@ -67,7 +59,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 log.info("lease.released", batch_id=lease.batch_id)
                 raise
     finally:
-        if closed.is_set():
+        if is_closed.is_set():
             with suppress(*UNAVAILABLE_ERRORS):
                 leases.extend_lease(own_db, lease, seconds=0)
         own_db.close()
@@ -76,12 +68,12 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def repeat_in_thread(call: Callable[[], float | None], seconds: float, *, name: str) -> Iterator[None]:
-    """Call after so many seconds, and again after those that it returns, until it returns None."""
-    over = threading.Event()
+    """Call in a thread after `seconds`, then after each returned pause, until it returns None."""
+    stopped = threading.Event()
 
     def repeat() -> None:
         pause: float | None = seconds
-        while pause is not None and not over.wait(pause):
+        while pause is not None and not stopped.wait(pause):
             pause = call()
 
     thread = threading.Thread(target=repeat, name=name, daemon=True)
@@ -89,5 +81,5 @@ def repeat_in_thread(call: Callable[[], float | None], seconds: float, *, name: 
     try:
         yield
     finally:
-        over.set()
+        stopped.set()
         thread.join()

@@ -1,4 +1,4 @@
-"""Waits of steps for vendors and disk space that are longer than the delays between a task's retries."""
+"""Waits of a step for vendors and disk space beyond the delays of a task's retries."""
 
 from __future__ import annotations
 
@@ -16,37 +16,34 @@ from retrieval.jobs.queries.batches import Lease
 
 log = structlog.get_logger()
 
-RETRIES: Final = 4
-"""Number of retries of a task."""
+# Retries of a task, and their total delay.
+MAX_RETRIES: Final = 4
 RETRY_SECONDS: Final = 60.0
-"""Total delay of a task's retries."""
+# Total wait of a step for a vendor or for disk space.
 MAX_WAIT_SECONDS: Final = 600.0
-"""Total time that a step waits for a vendor or for disk space."""
 FULL_DISK_SECONDS: Final = 10.0
-"""Time between two attempts on a full disk."""
 CANCEL_CHECK_SECONDS: Final = 2.0
-"""Time between two checks for cancellation while a step waits."""
 
 
 def is_soon(error: Retryable) -> bool:
-    """Check whether the error permits a retry within `RETRY_SECONDS`."""
+    """Check if the error permits a retry within `RETRY_SECONDS`."""
     return (error.after or 0) <= RETRY_SECONDS
 
 
 class LongWaits:
-    """Waits for a vendor's Retry-After or for disk space, at most `MAX_WAIT_SECONDS` in total for each step."""
+    """Waits for Retry-After or disk space, at most `MAX_WAIT_SECONDS` per step."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
-        self._seconds_left: defaultdict[str, float] = defaultdict(lambda: MAX_WAIT_SECONDS)
+        self._remaining_seconds: defaultdict[str, float] = defaultdict(lambda: MAX_WAIT_SECONDS)
 
     def take_seconds(self, step: str, error: Retryable) -> float | None:
-        """Return the seconds to wait before the step is repeated; None if it must give up."""
+        """Return the seconds until the step is repeated; None if it must give up."""
         is_full = disk_full.full_disk_reason(error) is not None
         seconds = FULL_DISK_SECONDS if is_full else error.after or 0
-        if isinstance(error, Unavailable) or is_soon(error) or seconds > self._seconds_left[step]:
+        if isinstance(error, Unavailable) or is_soon(error) or seconds > self._remaining_seconds[step]:
             return None
-        self._seconds_left[step] -= seconds
+        self._remaining_seconds[step] -= seconds
         event = "step.disk_full" if is_full else "step.rate_limited"
         log.info(event, batch_id=self._lease.batch_id, seconds=round(seconds))
         return seconds
@@ -54,5 +51,5 @@ class LongWaits:
     def sleep(self, seconds: float) -> None:
         """Sleep until the time is over or the batch is cancelled."""
         ends = time.monotonic() + seconds
-        while (seconds_left := ends - time.monotonic()) > 0 and batches.is_wanted(self._db, self._lease):
-            time.sleep(min(seconds_left, CANCEL_CHECK_SECONDS))
+        while (remaining_seconds := ends - time.monotonic()) > 0 and batches.is_wanted(self._db, self._lease):
+            time.sleep(min(remaining_seconds, CANCEL_CHECK_SECONDS))

@@ -1,4 +1,4 @@
-"""Parameters of the ingestion deployments: the fields of Prefect's form, and the request that they make."""
+"""Parameters of the ingestion deployments: fields of Prefect's form and the request made from them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 # Prefect shows and keeps parameters in the clear: they hold no secrets. Namespaces and connections do.
 
-T = TypeVar("T")
-FIRST = ("batch_id", "attempt", "namespace")
-"""Fields that come before those of the source."""
+StateT = TypeVar("StateT")
+# Shown before the fields of the source.
+FIRST_FIELDS = ("batch_id", "attempt", "namespace")
 
 
 class Dispatched(BaseModel):
-    """Parameters that the dispatcher sets, for content that the service has accepted. Forms do not show them."""
+    """Parameters set by the dispatcher for accepted content; hidden in Prefect's form."""
 
     model_config = ConfigDict(alias_generator=AliasGenerator(serialization_alias=to_camel))
 
@@ -29,7 +29,9 @@ class Dispatched(BaseModel):
 
 
 class Ingestion(Dispatched):
-    """Parameters of every ingestion. They have types only: the API checks the values."""
+    """Parameters of every ingestion."""
+
+    # Types only: the API checks the values.
 
     namespace: str | None = Field(
         None,
@@ -40,7 +42,7 @@ class Ingestion(Dispatched):
     tenant: str | None = Field(None, exclude=True, description="Tenant that the documents belong to.")
 
     def make_body(self, namespace_id: str, source: str) -> dict[str, Any]:
-        """Return the body of the API's request; parameters without a value are left out."""
+        """Build the API's request body without empty parameters."""
         config = self.model_dump(by_alias=True, exclude_none=True)
         chunks = {name: config.pop(name) for name in ("chunkSize", "chunkOverlap") if name in config}
         scrape = {name: config.pop(name) for name in ("includeSelectors", "excludeSelectors") if name in config}
@@ -53,7 +55,7 @@ class Ingestion(Dispatched):
 
 
 class Documents(Ingestion):
-    """Options of documents, for every source."""
+    """Options of documents from any source."""
 
     metadata: dict[str, Any] | None = Field(
         None, description="Metadata of the documents: up to 50 keys, which searches can filter by."
@@ -115,7 +117,7 @@ class Website(Site):
 
 
 class Connection(Documents):
-    """A connection, whose credentials stay in the service."""
+    """A connection; its credentials stay in the service."""
 
     connection: str | None = Field(
         None,
@@ -134,16 +136,19 @@ class Connection(Documents):
     )
 
 
-def flat_parameters(flow: Callable[[Any], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """Give a flow the fields of its model as parameters, which Prefect shows one by one and `-p` sets."""
-    (model,) = (kind for name, kind in get_type_hints(flow).items() if name != "return")
+def flat_parameters(flow: Callable[[Any], Awaitable[StateT]]) -> Callable[..., Awaitable[StateT]]:
+    """Make the fields of a flow's model its parameters, for Prefect's form and `-p`."""
+    (model,) = (annotation for name, annotation in get_type_hints(flow).items() if name != "return")
     fields = model.model_fields
 
     @wraps(flow)
-    async def run(*args: Any, **named: Any) -> T:
-        return await flow(model(**signature.bind(*args, **named).arguments))
+    async def run_flow(*args: Any, **kwargs: Any) -> StateT:
+        return await flow(model(**signature.bind(*args, **kwargs).arguments))
 
-    names = [*(name for name in FIRST if name in fields), *(name for name in _by_depth(model) if name not in FIRST)]
+    names = [
+        *(name for name in FIRST_FIELDS if name in fields),
+        *(name for name in _iter_field_names(model) if name not in FIRST_FIELDS),
+    ]
     parameters = [
         inspect.Parameter(
             name,
@@ -154,12 +159,12 @@ def flat_parameters(flow: Callable[[Any], Awaitable[T]]) -> Callable[..., Awaita
         for name in names
     ]
     signature = inspect.Signature(parameters, return_annotation=Any)
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    return run
+    run_flow.__signature__ = signature  # type: ignore[attr-defined]
+    return run_flow
 
 
-def _by_depth(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the names of the model's fields, its own before those of the classes above it."""
+def _iter_field_names(model: type[BaseModel]) -> Iterator[str]:
+    """Yield field names of the model, then of its base classes."""
     for kind in model.__mro__:
         yield from (name for name in inspect.get_annotations(kind) if name in model.model_fields)
 

@@ -25,20 +25,21 @@ from retrieval.jobs.queries import progress
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.sources import STORED
 
+# A window bounds the memory of a flow run.
 WINDOW_DOCUMENTS: Final = 64
+# Windows of known documents are larger: most are unchanged, and one query finds those.
 KNOWN_WINDOW_DOCUMENTS: Final = 1024
-"""Size of a window of known documents: most are unchanged, and one query finds those."""
 WINDOW_BYTES: Final = 16 * 1024 * 1024
+# One window is embedded while the next is fetched and parsed.
 MAX_WINDOWS: Final = 2
-"""Concurrent windows: one is embedded while the next is fetched and parsed."""
+# A larger document is chunked, embedded and stored separately from its window.
 LARGE_CHARACTERS: Final = 1_000_000
-"""Size of a document that passes chunk, embed and upsert apart from the others of its window."""
-PATIENCE_SECONDS: Final = 3.0
-"""Wait this long for slow files before the finished ones continue."""
+# Wait this long for slow files before the finished ones continue.
+SLOW_FILE_SECONDS: Final = 3.0
 
 
 async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
-    """Ingest a batch under its lease and return the final state of the flow run."""
+    """Ingest a batch under its lease; return the flow run's final state."""
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)
@@ -47,7 +48,7 @@ async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
 
 
 async def ingest_documents(run: RunContext) -> None:
-    """Take the documents of a batch through discover, fetch, parse, chunk, embed and upsert."""
+    """Discover, fetch, parse, chunk, embed and upsert the documents of a batch."""
     discovered: Sequence[StepResult] = ()
 
     async def ingest_window(window: Work) -> None:
@@ -63,14 +64,14 @@ async def ingest_documents(run: RunContext) -> None:
 
     async with run.intake:
         discovered = await discover_documents(run)
-        async with Windows(run) as windows:
+        async with WindowScheduler(run) as windows:
             async for window in windows:
                 windows.start(window, ingest_window(window))
         results.settle_runs(run.db, run.lease)
 
 
 async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
-    """Report the outcome of each document; return the final state of the flow run."""
+    """Report each document's outcome; return the flow run's final state."""
     notifications.notify_listeners(run.db)
     rows = results.list_outcomes(run.db, run.lease)
     skipped, removed = results.count_skipped(run.db, run.lease), results.count_removed(run.db, run.lease)
@@ -81,7 +82,7 @@ async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
 
 
 async def discover_documents(run: RunContext) -> list[StepResult]:
-    """List the documents of each job run that has no list yet; a failed listing is one failed entry of its job run."""
+    """List the documents of job runs without a list; a failed listing fails its job run only."""
     discovered: list[StepResult] = []
     for listing in await asyncio.to_thread(listings.pending_listings, run.db, run.lease):
         if not run.should_continue():
@@ -94,17 +95,16 @@ async def discover_documents(run: RunContext) -> list[StepResult]:
     return discovered
 
 
-class Windows:
-    """Windows of a batch, started at most `MAX_WINDOWS` at once, until no document is open or the time slice is over.
+class WindowScheduler:
+    """Yield windows of open documents, at most `MAX_WINDOWS` at once, until none is open or the time slice ends."""
 
-    Documents that were unpacked or that join the batch follow; a document that crashed its process comes last, alone.
-    """
+    # Unpacked documents and joining job runs follow. A document that crashed its process runs last, in its own window.
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
-        self._seen: set[DocumentKey] = set()
-        self._waiting: deque[tuple[Sequence[DocumentKey], report.ProgressBar]] = deque()
-        self._running: dict[asyncio.Task[None], tuple[Work, report.ProgressBar | None]] = {}
+        self._listed_keys: set[DocumentKey] = set()
+        self._waiting_windows: deque[tuple[Sequence[DocumentKey], report.ProgressBar]] = deque()
+        self._running_windows: dict[asyncio.Task[None], tuple[Work, report.ProgressBar | None]] = {}
         self._bar: report.ProgressBar | None = None
         self._listed_at = 0.0
         self._is_stale = True
@@ -114,37 +114,39 @@ class Windows:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, asyncio.CancelledError):
-            for window in self._running:
+            for window in self._running_windows:
                 window.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*self._running_windows, return_exceptions=True)
 
     def start(self, window: Work, ingestion: Coroutine[None, None, None]) -> None:
-        """Start the ingestion of the window that was yielded last."""
-        self._running[asyncio.create_task(ingestion)] = window, self._bar
+        """Start the ingestion of the last yielded window."""
+        self._running_windows[asyncio.create_task(ingestion)] = window, self._bar
 
     async def __aiter__(self) -> AsyncIterator[Work]:
         run = self._run
         while True:
             if not run.should_continue():
-                self._waiting.clear()
-            elif (self._is_stale and not self._waiting) or time.monotonic() > self._listed_at + PATIENCE_SECONDS:
-                await self._list_windows()
-            if self._waiting and len(self._running) < MAX_WINDOWS:
-                keys, self._bar = self._waiting.popleft()
-                yield self._prepare(keys)
-            elif self._running:
-                await self._wait()
+                self._waiting_windows.clear()
+            elif (
+                self._is_stale and not self._waiting_windows
+            ) or time.monotonic() > self._listed_at + SLOW_FILE_SECONDS:
+                await self._list_new_windows()
+            if self._waiting_windows and len(self._running_windows) < MAX_WINDOWS:
+                keys, self._bar = self._waiting_windows.popleft()
+                yield self._prepare_window(keys)
+            elif self._running_windows:
+                await self._wait_for_window()
             elif run.should_continue() and (suspect := self._next_suspect()):
                 self._bar = None
                 with poison_detection.mark_isolated(run.db, run.lease, suspect.document_id):
-                    yield self._prepare([suspect])
-                    while self._running:
-                        await self._wait()
+                    yield self._prepare_window([suspect])
+                    while self._running_windows:
+                        await self._wait_for_window()
             else:
                 return
 
-    async def _list_windows(self) -> None:
-        """List documents that are new in the batch, those of joining job runs included."""
+    async def _list_new_windows(self) -> None:
+        """List new documents of the batch, including joined job runs."""
         run = self._run
         if not run.is_blocked:
             await run.intake.append_waiting()
@@ -152,42 +154,44 @@ class Windows:
         windows = run_documents.list_windows(
             run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, updates=known_limit
         )
-        unseen = [[key for key in window if key not in self._seen] for window in windows]
-        bar = report.ProgressBar(run.namespace, sum(map(len, unseen)))
-        self._waiting.extend((window, bar) for window in unseen if window)
-        self._seen.update(*unseen)
+        new_windows = [[key for key in window if key not in self._listed_keys] for window in windows]
+        bar = report.ProgressBar(run.namespace, sum(map(len, new_windows)))
+        self._waiting_windows.extend((window, bar) for window in new_windows if window)
+        self._listed_keys.update(*new_windows)
         self._listed_at, self._is_stale = time.monotonic(), False
 
     def _next_suspect(self) -> DocumentKey | None:
         suspects = poison.list_suspects(self._run.db, self._run.lease)
-        suspect = next((key for key in suspects if key not in self._seen), None)
+        suspect = next((key for key in suspects if key not in self._listed_keys), None)
         if suspect is not None:
-            self._seen.add(suspect)
+            self._listed_keys.add(suspect)
         return suspect
 
-    def _prepare(self, keys: Sequence[DocumentKey]) -> Work:
+    def _prepare_window(self, keys: Sequence[DocumentKey]) -> Work:
         work = self._run.make_work(keys)
-        if len(keys) <= WINDOW_DOCUMENTS:  # a larger window is mostly unchanged: no parser for it
+        if len(keys) <= WINDOW_DOCUMENTS:  # a larger window is mostly unchanged and needs no parser
             prepare_parser(work)
         return work
 
-    async def _wait(self) -> None:
-        """Wait up to `PATIENCE_SECONDS` for a window; raise its error."""
-        ended, _ = await asyncio.wait(self._running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    async def _wait_for_window(self) -> None:
+        """Wait up to `SLOW_FILE_SECONDS` for a window; raise its error."""
+        ended, _ = await asyncio.wait(
+            self._running_windows, timeout=SLOW_FILE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         self._is_stale = self._is_stale or bool(ended)
         for task in ended:
-            window, bar = self._running.pop(task)
+            window, bar = self._running_windows.pop(task)
             try:
                 task.result()
             except ConfigChanged:
                 get_run_logger().info("The namespace got another model or vector store: embedding again.")
-                self._seen.difference_update(window.window)
+                self._listed_keys.difference_update(window.window)
             if bar is not None:
                 await bar.add(len(window.window))
 
 
 def split_window(run: RunContext, window: Work) -> Iterator[Work]:
-    """Yield a window, or its open documents in parts of `WINDOW_DOCUMENTS` while the time slice lasts."""
+    """Yield a window, or parts of `WINDOW_DOCUMENTS` open documents while the time slice lasts."""
     if len(window.window) <= WINDOW_DOCUMENTS:
         yield window
         return
@@ -204,13 +208,13 @@ async def for_each_parsed(
     fetched: Predecessors,
     store_part: Callable[[Work, Predecessors], Coroutine[None, None, None]],
 ) -> None:
-    """Call `store_part` with parsed documents while slow files are still parsed; large documents run one by one."""
+    """Call `store_part` with parsed documents while slow files are parsed; large documents run one by one."""
     storing: list[asyncio.Task[None]] = []  # of one large document
     started: set[DocumentKey] = set()
     try:
         while True:
             if running := [task for task in (parsing, *storing) if not task.done()]:
-                await asyncio.wait(running, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(running, timeout=SLOW_FILE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             is_parsed = parsing.done()
             parsed = parsing.result() if is_parsed else fetched
             if storing and storing[0].done():

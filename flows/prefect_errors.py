@@ -1,4 +1,4 @@
-"""Errors of Prefect's client, and names of states and pauses that this service sets."""
+"""Errors of Prefect's client, and names of states and pauses set by this service."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from typing import Final
 import httpx
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-AWAY: Final = (httpx.HTTPError, ObjectNotFound, OSError)
-"""Errors of a server that is unreachable or does not know a deployment yet."""
+# Prefect is unreachable, or does not know a deployment yet.
+SERVER_ERRORS: Final = (httpx.HTTPError, ObjectNotFound, OSError)
 
-SILENT: Final = (httpx.HTTPError,)
-"""Errors of a flow run whose Prefect server does not answer."""
+NO_ANSWER_ERRORS: Final = (httpx.HTTPError,)
 
-INTERRUPTED: Final = "Interrupted"
-"""State name of a run whose worker was stopped."""
+# Names of states in Prefect. Interrupted: the worker was stopped.
+INTERRUPTED_STATE: Final = "Interrupted"
 
-GONE: Final = "Away"
-"""State name of a run that lost the database or Prefect."""
+# The run lost the database or Prefect.
+AWAY_STATE: Final = "Away"
 
-REFUSED: Final = "Refused"
-"""State name of a run that the worker does not execute."""
+# The worker does not execute the run.
+REFUSED_STATE: Final = "Refused"
 
-SUPERSEDED: Final = "Superseded"
-"""State name of a run whose batch another flow run holds."""
+# Another flow run holds the batch.
+SUPERSEDED_STATE: Final = "Superseded"
 
-WITH_FAILURES: Final = "CompletedWithFailures"
-"""State name of a flow run or task run some of whose documents failed."""
+# Some documents of the flow run or task run failed.
+PARTIAL_STATE: Final = "CompletedWithFailures"
 
-WAITING: Final = "Waiting"
-"""State name of a task run that ended since its documents wait for a vendor or for disk space."""
+# The task run ended early: its documents wait for a vendor or for disk space.
+WAITING_STATE: Final = "Waiting"
 
-PAUSE_KEY: Final = "retrieval-"
-"""Prefix of the keys of pauses that this service sets and resumes; other pauses are a person's."""
+# The service resumes pauses with this prefix only; other pauses are a person's.
+PAUSE_KEY_PREFIX: Final = "retrieval-"
 
 
 def login_hint(error: PrefectHTTPStatusError) -> str | None:

@@ -1,4 +1,4 @@
-"""Flow that embeds a namespace's documents for another model or vector store, while search uses the current one."""
+"""Flow that embeds a namespace for another model or vector store while search uses the current one."""
 
 from __future__ import annotations
 
@@ -64,17 +64,14 @@ async def _report_outcome(run: RunContext, *, swapped: bool | None) -> State[Non
 
 
 async def rebuild_documents(run: RunContext) -> bool | None:
-    """Embed documents until all are current, then swap the generations.
-
-    Return False if the run was cancelled, a document failed or the gate refused it; None if another flow run must
-    continue, because the time slice is over or the new model or store does not answer. Documents that arrive during the
-    evaluation are embedded, and not evaluated again.
-    """
+    """Embed documents until all are current, then swap; False after a failure or refusal, None to continue later."""
+    # Documents that arrive during the evaluation are embedded, but not evaluated again.
+    # Documents that arrive during the evaluation are embedded, but not evaluated again.
     db, ring, lease = run.db, run.keys, run.lease
     language = settings.load_settings().keyword_language
     passed = False
     while (target := await asyncio.to_thread(reembedding.read_target, db, ring, lease)) is not None:
-        later, job_run = target
+        next_config, job_run = target
         await asyncio.to_thread(queries.list_outdated, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.list_windows, db, lease, size=WINDOW_DOCUMENTS)
         progress = report.ProgressBar(run.namespace, sum(len(window.keys) for window in windows))
@@ -86,49 +83,51 @@ async def rebuild_documents(run: RunContext) -> bool | None:
                 if window.alone
                 else nullcontext()
             ):
-                await rebuild_window(run, window, later)
+                await rebuild_window(run, window, next_config)
             if run.is_blocked:
                 return None
             await progress.add(len(window.keys))
         if await asyncio.to_thread(queries.has_failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
-        passed = passed or await passes_gate(run, job_run, later)
+        passed = passed or await passes_gate(run, job_run, next_config)
         if not passed:
             return None if run.is_blocked else False
-        if await asyncio.to_thread(reembedding_swap.swap_generations, db, ring, lease, job_run, later, language):
+        if await asyncio.to_thread(reembedding_swap.swap_generations, db, ring, lease, job_run, next_config, language):
             return True
     return False
 
 
-async def rebuild_window(run: RunContext, window: ReembeddingWindow, later: NamespaceConfig) -> None:
+async def rebuild_window(run: RunContext, window: ReembeddingWindow, next_config: NamespaceConfig) -> None:
     """Chunk, embed and store one window for the next model or vector store."""
     run_documents.start_window(run.db, window.lease, window.keys)
     label = run_documents.window_label(run.db, window.keys)
-    work = Work(run.db, run.keys, window.lease, window.keys, later, label=label, circuits=run.circuits)
+    work = Work(run.db, run.keys, window.lease, window.keys, next_config, label=label, circuits=run.circuits)
     chunked = await run_step(tasks.chunk, work)
     embedded = await run_step(tasks.embed, work, chunked)
     await run_step(tasks.shadow, work, embedded)
 
 
 class Trial:
-    """Evaluation of a new generation. Not a dataclass, since Prefect would traverse its fields."""
+    """Evaluation of a new generation."""
 
-    def __init__(self, run: RunContext, job_run_id: str, later: NamespaceConfig, gate: Gate) -> None:
-        self.run, self.job_run_id, self.later, self.gate = run, job_run_id, later, gate
+    # Not a dataclass: Prefect would traverse its fields.
+
+    def __init__(self, run: RunContext, job_run_id: str, next_config: NamespaceConfig, gate: Gate) -> None:
+        self.run, self.job_run_id, self.next_config, self.gate = run, job_run_id, next_config, gate
         self.verdict: Verdict | None = None
 
     def __repr__(self) -> str:
         return f"Trial({self.job_run_id}, {self.gate.metric})"
 
 
-async def passes_gate(run: RunContext, job_run_id: str, later: NamespaceConfig) -> bool:
-    """Check whether the generation passes the gate, or has none; False if the run was cancelled or is blocked."""
+async def passes_gate(run: RunContext, job_run_id: str, next_config: NamespaceConfig) -> bool:
+    """Check if the generation passes the gate, or has none; False if the run was cancelled or is blocked."""
     db, lease = run.db, run.lease
     gate = await asyncio.to_thread(reembedding_swap.read_gate, db, run.keys, lease)
     if gate is None:
         return True
-    trial = Trial(run, job_run_id, later, gates.load_gate(gate))
+    trial = Trial(run, job_run_id, next_config, gates.load_gate(gate))
     try:
         await tasks.wait_and_repeat(db, lease, partial(judge_generation, trial))
     except Unavailable:
@@ -146,40 +145,40 @@ def judge_new_generation(trial: Trial) -> None:
     db, gate = trial.run.db, trial.gate
     scope = trial.run.lease.scope
 
-    def check_wanted() -> None:
+    def require_open() -> None:
         if not batches.is_wanted(db, trial.run.lease):
-            raise _Unwanted
+            raise _JobRunEnded
 
-    alive = gates.throttle_alive(check_wanted)
+    alive = gates.throttle_alive(require_open)
     try:
         with explain_errors():
             evaluation, questions = gates.find_questions(db, scope.organization, scope.namespace, gate)
-            current = None
+            current_score = None
             if gate.not_worse_than is not None:
-                present = _bench(trial, namespaces.load(db, trial.run.keys, scope.namespace), evaluation)
-                vectors, refused = judge.vectors_of(present, questions, [gates.SETTING], alive)
-                current = gates.mean_measure(present, questions, vectors, refused, gate.metric, alive)
-            bench = _bench(trial, trial.later, evaluation)
-            vectors, refused = judge.vectors_of(bench, questions, [gates.SETTING], alive)
+                current_bench = _make_bench(trial, namespaces.load(db, trial.run.keys, scope.namespace), evaluation)
+                vectors, refused = judge.vectors_of(current_bench, questions, [gates.SETTING], alive)
+                current_score = gates.mean_measure(current_bench, questions, vectors, refused, gate.metric, alive)
+            next_bench = _make_bench(trial, trial.next_config, evaluation)
+            vectors, refused = judge.vectors_of(next_bench, questions, [gates.SETTING], alive)
             with reembedding_swap.search_shadow(db, trial.job_run_id):
-                later = gates.mean_measure(bench, questions, vectors, refused, gate.metric, alive)
-    except _Unwanted:
+                next_score = gates.mean_measure(next_bench, questions, vectors, refused, gate.metric, alive)
+    except _JobRunEnded:
         return
-    trial.verdict = gates.decide_gate(gate, later, current, len(questions))
+    trial.verdict = gates.decide_gate(gate, next_score, current_score, len(questions))
 
 
-class _Unwanted(Exception):
-    """The job run was cancelled, or another worker has it."""
+class _JobRunEnded(Exception):
+    """The job run was cancelled, or another worker holds it."""
 
 
-def _bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
+def _make_bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
     db, circuits = trial.run.db, trial.run.circuits
     return Bench(
         db,
         scope,
         guard_port(registry.make_embedder(config), "embedder", config, circuits, trial.job_run_id),
         guard_port(registry.vector_store(config, db), "vectors", config, circuits, trial.job_run_id),
-        lambda chosen: registry.make_reranker(replace(config, reranker=chosen or config.reranker)),
+        lambda reranker: registry.make_reranker(replace(config, reranker=reranker or config.reranker)),
         settings.load_settings().keyword_language,
     )
 

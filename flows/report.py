@@ -1,4 +1,4 @@
-"""Progress artifacts and result tables in Prefect, without any content of documents."""
+"""Progress artifacts and result tables in Prefect, without content of documents."""
 
 from __future__ import annotations
 
@@ -23,63 +23,65 @@ if TYPE_CHECKING:
 
     from retrieval.ingestion.queries.results import DocumentOutcome
 
-ROWS = 500
-LOOK_SECONDS = 2.0
-TELL_SECONDS = 1.0
+MAX_TABLE_ROWS = 500
+LISTING_CHECK_SECONDS = 2.0
+PROGRESS_UPDATE_SECONDS = 1.0
 
 
 class ProgressBar:
-    """A progress bar that counts documents, of what is not over in a moment."""
+    """Progress artifact that counts documents; created for longer work only."""
 
     def __init__(self, namespace: str, total: int) -> None:
         self._key = artifact_key("progress", namespace)
         self._artifact: UUID | None = None
         self._total = total
         self._done = 0
-        self._told = time.monotonic()
-        self._telling = asyncio.Lock()  # windows end together, and Prefect keeps what arrives last
+        self._updated_at = time.monotonic()
+        self._update_lock = asyncio.Lock()  # windows end together, and Prefect keeps the last update
 
     async def add(self, documents: int) -> None:
-        """Add finished documents; shown once a second, and at the end."""
+        """Add finished documents; update the artifact once a second and at the end."""
         self._done += documents
-        async with self._telling:
+        async with self._update_lock:
             is_all = self._done >= self._total
-            if (is_all and self._artifact is None) or (not is_all and time.monotonic() - self._told < TELL_SECONDS):
+            if (is_all and self._artifact is None) or (
+                not is_all and time.monotonic() - self._updated_at < PROGRESS_UPDATE_SECONDS
+            ):
                 return
-            self._told = time.monotonic()
+            self._updated_at = time.monotonic()
             if self._artifact is None:
-                self._artifact = await _bar(self._key, f"Documents through the pipeline: {self._total}")
+                self._artifact = await _create_bar(self._key, f"Documents through the pipeline: {self._total}")
             await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
-async def _bar(key: str, description: str) -> UUID:
+async def _create_bar(key: str, description: str) -> UUID:
     return await acreate_progress_artifact(progress=0.0, key=key, description=description)
 
 
 def artifact_key(kind: str, namespace: str) -> str:
-    """The key under which Prefect's Artifacts page shows the newest of this kind and namespace, with its history."""
+    """Build the key of an artifact; Prefect keeps a history per key."""
     return f"{kind}-{namespace.lower().replace('_', '-')}"
 
 
 @contextlib.asynccontextmanager
-async def report_listing(namespace: str, look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
-    """Show the progress of a listing. `look`: reads the job run's progress, called in a thread."""
-    artifact = await _bar(artifact_key("listing", namespace), "Finding out what to ingest.")
+async def report_listing(namespace: str, read_progress: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
+    """Show the progress of a listing; `read_progress` runs in a thread."""
+    artifact = await _create_bar(artifact_key("listing", namespace), "Finding out what to ingest.")
     ended, bar = asyncio.Event(), 0.0
-    watching = asyncio.create_task(_watch(artifact, look, ended))
+    watching = asyncio.create_task(_show_progress(artifact, read_progress, ended))
     try:
         yield
         bar = 100.0
     finally:
-        ended.set()  # not cancelled: what is under way could arrive after the end
+        ended.set()  # a cancelled update could still arrive after the last one
         await asyncio.gather(watching, return_exceptions=True)
-        await aupdate_progress_artifact(artifact, bar, _found(await asyncio.to_thread(look)))
+        await aupdate_progress_artifact(artifact, bar, _describe_listing(await asyncio.to_thread(read_progress)))
 
 
-async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]], ended: asyncio.Event) -> None:
+async def _show_progress(artifact: UUID, read_progress: Callable[[], Mapping[str, Any]], ended: asyncio.Event) -> None:
     last_text = ""
-    while not await _is_set_within(ended, LOOK_SECONDS):
-        if (text := _found(await asyncio.to_thread(look))) != last_text:
+    while not await _is_set_within(ended, LISTING_CHECK_SECONDS):
+        if (text := _describe_listing(await asyncio.to_thread(read_progress))) != last_text:
             await aupdate_progress_artifact(artifact, 0.0, text)
             last_text = text
 
@@ -90,24 +92,21 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
-def _found(counts: Mapping[str, Any]) -> str:
+def _describe_listing(counts: Mapping[str, Any]) -> str:
     labels = {"found": "found", "fetched": "fetched", "failed": "failed", "skipped": "left out"}
     return (
         "Finding out what to ingest: " + ", ".join(f"{counts.get(key, 0)} {word}" for key, word in labels.items()) + "."
     )
 
 
-def in_the_app(namespace: str, rows: Sequence[DocumentOutcome]) -> str:
-    """Link to these documents' job run in the admin app, or to the namespace's runs if there are several; Markdown.
-
-    Empty where the app's address is not known.
-    """
+def link_to_documents(namespace: str, rows: Sequence[DocumentOutcome]) -> str:
+    """Link to the documents' job run in the admin app, or to the namespace's runs; "" without an address."""
     runs = {row.job_run_id for row in rows}
     return link_to_run(namespace, runs.pop() if len(runs) == 1 else None)
 
 
 def link_to_run(namespace: str, job_run_id: str | None) -> str:
-    """Link to a job run in the admin app, or to all of the namespace; "" where the app's address is unknown."""
+    """Link to a job run in the admin app, or to the namespace's runs; "" without an address."""
     options = settings.load_settings()
     if not (options.ui_public_url or options.ui_port):
         return ""
@@ -120,12 +119,9 @@ async def report_results(
     namespace: str,
     rows: Sequence[DocumentOutcome],
     skipped: Mapping[str, int] | None = None,
-    left: outcomes.RemovalCounts = outcomes.NO_REMOVALS,
+    removals: outcomes.RemovalCounts = outcomes.NO_REMOVALS,
 ) -> None:
-    """Result table, one row a document; failures first. At most ROWS rows, then a note; and the documents left out.
-
-    `left`: documents that are gone at their content service.
-    """
+    """Create the result table, failures first, at most `MAX_TABLE_ROWS` rows."""
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {
@@ -137,23 +133,23 @@ async def report_results(
             "document id": outcome.document_id,
             "job run": outcome.job_run_id,
         }
-        for outcome in ordered[:ROWS]
+        for outcome in ordered[:MAX_TABLE_ROWS]
     ]
     failed = sum(row.status == DocumentStatus.FAILED for row in rows)
     total = f"{len(rows)}, {failed} of them failed." if failed else f"{len(rows)}."
-    omission = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
-    out = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
-    removal = f" Removed: {left.removed}." if left.removed else ""
-    if left.held:
-        removal += f" Gone at the source and kept until a person confirms it: {left.held}."
-        get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
-    link = in_the_app(namespace, rows)
-    description = f"Documents of this run: {total}{omission}{out}{removal}{link}"
+    omission = f" The first {MAX_TABLE_ROWS} of {len(rows)} are shown." if len(rows) > MAX_TABLE_ROWS else ""
+    left_out = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
+    removal = f" Removed: {removals.removed}." if removals.removed else ""
+    if removals.held:
+        removal += f" Gone at the source and kept until a person confirms it: {removals.held}."
+        get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", removals.held)
+    link = link_to_documents(namespace, rows)
+    description = f"Documents of this run: {total}{omission}{left_out}{removal}{link}"
     await acreate_table_artifact(table=table, key=artifact_key("results", namespace), description=description)
 
 
 def describe_failures(rows: Sequence[DocumentOutcome]) -> str:
-    """The first failed documents, each with its reason, and how many more there are; "" without one."""
+    """Name the first three failed documents with reasons; "" without failures."""
     failed = [row for row in rows if row.status == DocumentStatus.FAILED]
     parts = [
         f" {names.plain_name(row.name)}: {without_query(row.error or 'no reason was recorded')}" for row in failed[:3]
@@ -166,7 +162,7 @@ def describe_failures(rows: Sequence[DocumentOutcome]) -> str:
 def summarize_batch(
     counts: outcomes.BatchProgress, rows: Sequence[DocumentOutcome], handed_back: int, *, is_blocked: bool
 ) -> str:
-    """Summarize counts and up to three failed documents as the message of a flow run's final state."""
+    """Summarize counts and up to three failures as the message of a final state."""
     total = names.counted_noun(counts.documents, "document")
     if handed_back:
         job_runs = names.counted_noun(handed_back, "job run")

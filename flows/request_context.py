@@ -1,7 +1,4 @@
-"""Request ids of a flow run: on each of its log lines, and their traces continued through its steps.
-
-What is known to go wrong (`StepError`) says so in its words, and leaves no stack trace in the logs.
-"""
+"""Request ids and traces of a flow run."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from retrieval.jobs.queries.batches import Lease
 from retrieval.jobs.queries.job_queue import QueuedRun
 from retrieval.origin import Origin
 
-_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
+_RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
-class _Lines(logging.Filter):
-    """Puts the request's id before what Prefect keeps and shows of a flow run; drops stack traces of known trouble."""
+class _RequestIdFilter(logging.Filter):
+    """Prefix a flow run's log lines with its request id, and drop stack traces of `StepError`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = structlog.contextvars.get_contextvars().get("request_id")
@@ -34,32 +31,33 @@ class _Lines(logging.Filter):
         return True
 
 
-_FILTER = _Lines()
+_REQUEST_ID_FILTER = _RequestIdFilter()
 
 
 @contextmanager
 def bind_requests(db: Database, lease: Lease) -> Iterator[None]:
-    """Bind the ids while the flow works on the batch. They stay in the context, for the engine's last log lines."""
+    """Bind request ids to the context and trace the batch's job runs."""
+    # The ids stay in the context after the batch, for the last log lines of Prefect's engine.
     rows = db.fetch(
         QueuedRun,
         "select id, request_id, traceparent, created_at from job_runs where batch_id = %(batch)s order by number",
         {"batch": lease.batch_id},
     )
     if requests := list(dict.fromkeys(run.request_id for run in rows if run.request_id)):
-        structlog.contextvars.bind_contextvars(request_id=_together(requests))
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_FILTER)  # once, however often
+        structlog.contextvars.bind_contextvars(request_id=_join_ids(requests))
+    for name in _RUN_LOGGERS:
+        logging.getLogger(name).addFilter(_REQUEST_ID_FILTER)  # repeated calls add it once
     tracer = tracing.make_tracer("worker") if any(run.traceparent for run in rows) else None
     if tracer is None:
         yield
         return
     runs = tracing.Runs(tracer)
-    about: dict[str, str | int | bool] = {
+    attributes: dict[str, str | int | bool] = {
         "retrieval.batch": lease.batch_id,
         "retrieval.source": lease.source,
         "retrieval.job_runs": len(rows),
     }
-    _begin(runs, rows, lease, about)
+    _begin_traces(runs, rows, lease, attributes)
     token = tracing.RUNS.set(runs)
     try:
         yield
@@ -68,19 +66,21 @@ def bind_requests(db: Database, lease: Lease) -> Iterator[None]:
         runs.end()
 
 
-def follow_joined(joined: Sequence[QueuedRun], lease: Lease) -> None:
-    """These have joined the batch: their traces go on as well, if any of it is traced."""
+def trace_joined(joined: Sequence[QueuedRun], lease: Lease) -> None:
+    """Continue the traces of joined job runs."""
     if (runs := tracing.RUNS.get()) is not None:
-        about = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}
-        _begin(runs, joined, lease, about)
+        attributes = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}
+        _begin_traces(runs, joined, lease, attributes)
 
 
-def _begin(runs: tracing.Runs, rows: Sequence[QueuedRun], lease: Lease, about: Mapping[str, str | int | bool]) -> None:
+def _begin_traces(
+    runs: tracing.Runs, rows: Sequence[QueuedRun], lease: Lease, attributes: Mapping[str, str | int | bool]
+) -> None:
     for run in rows:
         origin = Origin(run.request_id, run.traceparent)
-        runs.begin(run.id, origin, run.created_at, f"flow run {lease.source}", about)
+        runs.begin(run.id, origin, run.created_at, f"flow run {lease.source}", attributes)
 
 
-def _together(requests: list[str]) -> str:
-    """The one, or the first of them and how many more."""
+def _join_ids(requests: list[str]) -> str:
+    """Return the first id and the number of the others."""
     return requests[0] + (f"+{len(requests) - 1}" if len(requests) > 1 else "")

@@ -1,4 +1,4 @@
-"""Requests for ingestion that a flow run makes: a person, a schedule or an automation in Prefect started it."""
+"""Ingestion requests made by flow runs that a person, schedule or automation started in Prefect."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from flows import context, report
-from flows.deployments import FLOWS
+from flows.deployments import FLOW_NAMES
 from flows.parameters import Dispatched, Ingestion
 from flows.pipeline import run_ingestion
-from flows.prefect_errors import SILENT
+from flows.prefect_errors import NO_ANSWER_ERRORS
 from retrieval import settings
 from retrieval.accounts.audit import Source
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
@@ -26,15 +26,15 @@ from retrieval.jobs.queries.requested_batches import RequestedBatch
 from retrieval.namespaces import namespaces, queries
 from retrieval.sources import ENGINES, STORED
 
-RETRY_SECONDS: Final = (1, 2, 4, 8, 16)
-"""Pauses between the tries to accept a request while the database does not answer."""
+# Pauses while the database does not answer.
+ACCEPT_RETRY_SECONDS: Final = (1, 2, 4, 8, 16)
 
-CLAIM_SECONDS: Final = 60.0
-"""Time in which a flow run claims the batch that it made."""
+# A flow run claims the batch of its request within this time.
+CLAIM_TIMEOUT_SECONDS: Final = 60.0
 
 
 async def run_source(source: str, parameters: Ingestion) -> State[None]:
-    """Ingest the batch that the dispatcher names, else the request that the parameters describe."""
+    """Ingest the dispatched batch, else request an ingestion with the parameters."""
     if parameters.batch_id is not None:
         return await run_ingestion(parameters.batch_id, parameters.attempt)
     flow_run = FlowRunContext.get()
@@ -44,8 +44,8 @@ async def run_source(source: str, parameters: Ingestion) -> State[None]:
         batch = await _accept_once(source, parameters, str(flow_run.flow_run.id))
     except ServiceError as error:
         return Failed(message=f"{error.code}: {error.message}")
-    # Prefect may answer slowly, and the batch is to be claimed within CLAIM_SECONDS.
-    showing = asyncio.create_task(_show(flow_run.flow_run, batch))
+    # In the background: Prefect may answer slowly, and CLAIM_TIMEOUT_SECONDS runs.
+    showing = asyncio.create_task(_show_job_run(flow_run.flow_run, batch))
     try:
         state = await run_ingestion(batch.id, batch.attempt)
     finally:
@@ -54,7 +54,7 @@ async def run_source(source: str, parameters: Ingestion) -> State[None]:
 
 
 async def run_dispatched(parameters: Dispatched) -> State[None]:
-    """Ingest the batch that the dispatcher names; Failed without one."""
+    """Ingest the dispatched batch; Failed without one."""
     if parameters.batch_id is not None:
         return await run_ingestion(parameters.batch_id, parameters.attempt)
     return Failed(
@@ -64,12 +64,10 @@ async def run_dispatched(parameters: Dispatched) -> State[None]:
 
 
 async def _accept_once(source: str, parameters: Ingestion, key: str) -> RequestedBatch:
-    """Return the batch of this flow run, which keeps it when Prefect executes the flow run again.
-
-    `key`: id of the flow run.
-    """
+    """Return the batch of this flow run; `key` is the flow run's id."""
+    # Prefect may execute the flow run again: it keeps its batch.
     db = context.open_database()
-    for delay in RETRY_SECONDS:
+    for delay in ACCEPT_RETRY_SECONDS:
         try:
             return await requested_batches.find_by_flow_run(db, key) or await _accept(db, source, parameters, key)
         except UNAVAILABLE_ERRORS as error:
@@ -85,7 +83,7 @@ async def _accept_once(source: str, parameters: Ingestion, key: str) -> Requeste
 
 
 async def _accept(db: Database, source: str, parameters: Ingestion, key: str) -> RequestedBatch:
-    """Accept the request as the API does, and make its batch in the same transaction."""
+    """Accept the request like the API, and create its batch in the same transaction."""
     from api import acceptance  # a dispatched flow run does without the API's modules
 
     options = settings.load_settings()
@@ -94,7 +92,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
     size = options.batch_limit if source in STORED else 1
 
     async def make_batch(job_run_id: str) -> None:
-        await requested_batches.make_batch(db, job_run_id, key, size=size, seconds=CLAIM_SECONDS)
+        await requested_batches.make_batch(db, job_run_id, key, size=size, seconds=CLAIM_TIMEOUT_SECONDS)
 
     job_run_id = await acceptance.accept(
         options,
@@ -102,7 +100,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
         context.load_keys(),
         acceptance.Submission(
             sender=Source.PREFECT,
-            path="source" if source in ENGINES else FLOWS[source].removeprefix("ingest-"),
+            path="source" if source in ENGINES else FLOW_NAMES[source].removeprefix("ingest-"),
             body=parameters.make_body(namespace.id, source),
             organization=namespace.organization_id,
             tenant=parameters.tenant,
@@ -120,17 +118,17 @@ async def _find_namespace(db: Database, id_or_name: str | None) -> queries.Names
     if not id_or_name:
         message = "namespace is required: the id of a namespace, or its name."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="namespace", reason="missing")
-    found = await queries.find_owners(db, id_or_name)
-    if not found:
+    owners = await queries.find_owners(db, id_or_name)
+    if not owners:
         raise namespaces.not_found()
-    if len(found) > 1:
-        message = f"{len(found)} namespaces are named {id_or_name!r}. Give the id of one as namespace."
+    if len(owners) > 1:
+        message = f"{len(owners)} namespaces are named {id_or_name!r}. Give the id of one as namespace."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="namespace", reason="ambiguous")
-    return found[0]
+    return owners[0]
 
 
-async def _show(flow_run: FlowRun, batch: RequestedBatch) -> None:
-    """Tag the flow run with its namespace and job run, and link the job run in an artifact."""
+async def _show_job_run(flow_run: FlowRun, batch: RequestedBatch) -> None:
+    """Tag the flow run with namespace and job run, and link the job run in an artifact."""
     tags = {*flow_run.tags, batch.namespace, batch.job_run_id}
     if tags == {*flow_run.tags}:
         return
@@ -140,5 +138,5 @@ async def _show(flow_run: FlowRun, batch: RequestedBatch) -> None:
             await client.update_flow_run(flow_run.id, tags=tags)
         key = report.artifact_key("job-run", batch.namespace)
         await acreate_markdown_artifact(markdown=f"Job run `{batch.job_run_id}`.{link}", key=key)
-    except SILENT as error:  # the documents do not depend on it
+    except NO_ANSWER_ERRORS as error:  # the documents do not depend on it
         get_run_logger().warning("The flow run does not show its job run: %s", type(error).__name__)

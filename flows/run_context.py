@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Suspended
 
 from flows import request_context
-from flows.prefect_errors import PAUSE_KEY, SILENT
+from flows.prefect_errors import NO_ANSWER_ERRORS, PAUSE_KEY_PREFIX
 from flows.steps import Discovery, Work
 from retrieval import settings
 from retrieval.database.database import Database
@@ -32,21 +32,20 @@ from retrieval.sources import CONNECTED
 
 log = structlog.get_logger()
 
+# A batch keeps its slot at least this long.
 TIME_SLICE_SECONDS: Final = 5.0
-"""Time that a batch keeps its slot at least."""
 QUEUE_CHECK_SECONDS: Final = 1.0
-"""Time between two checks for waiting batches."""
-GRACE_SECONDS: Final = 2.0
-"""Time in which a waiting batch may take a slot that is free anyway."""
+# A waiting batch may take another free slot within this time.
+FREE_SLOT_SECONDS: Final = 2.0
 YIELDED_REASON: Final = "It gave its slot to work that waits, and continues by itself when it is its turn."
 BLOCKED_REASON: Final = "A service does not answer; the run continues by itself when the service is asked again."
 EARLY_REASON: Final = "An earlier job run of its connection is not finished; the run continues by itself after it."
+# Pause between two appends: one pass over a few texts costs as much as one over many.
 APPEND_SECONDS: Final = 0.5
-"""Time between two appends: a pass over a few texts costs as much as one over many."""
 
 
 class RunContext:
-    """Batch of a flow run with its database, keys, lease, time slice, circuit breakers and intake."""
+    """Batch of a flow run with database, keys, lease, time slice, circuit breakers and intake."""
 
     def __init__(self, db: Database, keys: KeyRing, lease: Lease) -> None:
         self.db, self.keys, self.lease = db, keys, lease
@@ -55,8 +54,8 @@ class RunContext:
         self.intake = Intake(db, lease)
         # The dispatcher forms no such batch, but a flow run that requests its own may come too early.
         self.is_early = lease.source in CONNECTED and job_queue.is_behind_its_connection(db, lease.batch_id)
+        # Suspended in Prefect: the process ends, and the same flow run continues later.
         self.is_suspended = False
-        """Whether the flow run is suspended in Prefect: its process ends, and the same flow run continues later."""
 
     @property
     def namespace(self) -> str:
@@ -64,18 +63,24 @@ class RunContext:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a job run waits for an open circuit breaker."""
+        """Check for job runs that wait for an open circuit breaker."""
         return self.circuits.left_out
 
     def should_continue(self) -> bool:
-        """Check whether the batch may start another document, page or window: its time slice is not over."""
+        """Check if the batch may start another document, page or window."""
         return not self.is_early and not self.time_slice.is_over()
 
     def make_work(self, window: Sequence[DocumentKey]) -> Work:
         """Prepare a window of documents for the steps."""
         label = run_documents.window_label(self.db, window)
         return Work(
-            self.db, self.keys, self.lease, window, label=label, goes_on=self.should_continue, circuits=self.circuits
+            self.db,
+            self.keys,
+            self.lease,
+            window,
+            label=label,
+            should_continue=self.should_continue,
+            circuits=self.circuits,
         )
 
     def make_discovery(self, listing: PendingListing) -> Discovery:
@@ -83,21 +88,21 @@ class RunContext:
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 
     async def hand_back(self) -> int:
-        """Suspend the flow run until it is the turn of its unfinished job runs; return their number."""
+        """Suspend the flow run until its unfinished job runs have a turn; return their number."""
         if suspension.is_suspended(self.db, self.lease):
             suspension.leave_suspended(self.db, self.lease)
             self.is_suspended = True
             return 0
         reason = BLOCKED_REASON if self.is_blocked else EARLY_REASON if self.is_early else YIELDED_REASON
         # Suspended first: the dispatcher may resume the flow run as soon as its job runs are back in the queue.
-        self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY}{self.lease.fence}", reason)
+        self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY_PREFIX}{self.lease.fence}", reason)
         waiting, held = self.circuits.waiting, self.circuits.held
         count = batches.hand_back(self.db, self.lease, waiting=waiting, held=held, suspended=self.is_suspended)
         log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count, suspended=self.is_suspended)
         return count
 
     async def close_batch(self) -> int:
-        """Finish the batch, or hand back its rest; return the number of job runs handed back."""
+        """Finish the batch or hand it back; return the number of job runs handed back."""
         handed_back = 0
         if self.time_slice.has_ended or self.is_blocked or self.is_early:
             handed_back = await self.hand_back()
@@ -108,7 +113,7 @@ class RunContext:
 
 
 async def suspend_flow_run(key: str, reason: str) -> bool:
-    """Suspend this flow run, and return False if Prefect refuses it, as outside of a deployment."""
+    """Suspend this flow run; False if Prefect refuses, as outside of a deployment."""
     flow_run = FlowRunContext.get()
     if flow_run is None or flow_run.flow_run is None or flow_run.flow_run.deployment_id is None:
         return False
@@ -119,29 +124,28 @@ async def suspend_flow_run(key: str, reason: str) -> bool:
 
 
 class TimeSlice:
-    """Time of a batch in its worker slot; over once another batch waits. Thread-safe."""
+    """Time of a batch in its worker slot, until another batch waits. Thread-safe."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
         self._check_at = time.monotonic() + TIME_SLICE_SECONDS
         self._lock = threading.Lock()
         self.has_ended = False
-        """Last result of `is_over`."""
 
     def is_over(self) -> bool:
-        """Check whether another batch should have the slot, or a person suspended the run; once True, it stays True."""
+        """Check for waiting batches or a suspension by a person; stays True."""
         with self._lock:
             current = time.monotonic()
             if not self.has_ended and current >= self._check_at:
                 self.has_ended = job_queue.others_wait(
-                    self._db, self._lease.batch_id, seconds=GRACE_SECONDS
+                    self._db, self._lease.batch_id, seconds=FREE_SLOT_SECONDS
                 ) or suspension.is_suspended(self._db, self._lease)
                 self._check_at = current + QUEUE_CHECK_SECONDS
             return self.has_ended
 
 
 class Intake:
-    """Job runs that join a batch while its flow run works. On exit, the flow run is renamed after all of them."""
+    """Job runs that join a batch at work; the flow run is renamed at the end."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
@@ -163,7 +167,7 @@ class Intake:
         await self._rename_flow_run()
 
     async def append_waiting(self) -> None:
-        """Append waiting job runs to the batch; right after others have joined, wait for `APPEND_SECONDS` first."""
+        """Append waiting job runs to the batch."""
         if not self._lease.grows:
             return
         if self._last_count:
@@ -174,14 +178,15 @@ class Intake:
     async def _append(self) -> int:
         size = settings.load_settings().batch_limit
         joined = await asyncio.to_thread(batch_append.append_waiting, self._db, self._lease, size=size)
-        request_context.follow_joined(joined, self._lease)
+        request_context.trace_joined(joined, self._lease)
         self.joined += len(joined)
         if joined and self._renaming is None:
             self._renaming = asyncio.create_task(self._rename_flow_run())
         return len(joined)
 
     async def _rename_flow_run(self) -> None:
-        """Name the flow run after its batch. Cancelling it cancels every job run of the batch."""
+        """Name the flow run after its job runs."""
+        # The name shows which job runs a cancellation in Prefect ends: all of the batch.
         flow_run = FlowRunContext.get()
         if flow_run is None or flow_run.flow_run is None:
             return
@@ -189,5 +194,5 @@ class Intake:
             name = await asyncio.to_thread(batch_append.describe_batch, self._db, self._lease)
             async with get_client() as client:
                 await client.update_flow_run(flow_run.flow_run.id, name=name)
-        except (psycopg.Error, *SILENT) as error:  # the documents do not depend on the name
+        except (psycopg.Error, *NO_ANSWER_ERRORS) as error:  # the documents do not depend on the name
             get_run_logger().warning("Its name was not changed: %s", type(error).__name__)

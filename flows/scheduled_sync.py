@@ -1,4 +1,4 @@
-"""Flow of a schedule: it requests an ingestion, which then runs like any other."""
+"""Flow of a schedule: requests an ingestion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.jobs import notifications
 
 
 def name_flow_run() -> str:
-    """Name the flow run by what it ingests."""
+    """Name the flow run after its connection."""
     schedule_id = flow_run.parameters.get("schedule_id") or ""
     try:
         name = queries_schedules.read_name(context.open_database(), schedule_id)
@@ -27,7 +27,7 @@ def name_flow_run() -> str:
 
 @flow(name="sync-connection", flow_run_name=name_flow_run, persist_result=False)
 async def sync_connection(schedule_id: str) -> State[None]:
-    """The next ingestion of a schedule, unless one is under way."""
+    """Ingest a connection by its schedule, unless an ingestion is under way."""
     db = context.open_database()
     scheduled_run = await asyncio.to_thread(schedules.repeat_ingestion, db, schedule_id)
     if scheduled_run.job_run_id is None:

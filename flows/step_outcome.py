@@ -1,4 +1,4 @@
-"""Outcome of a step as Prefect shows it: the state of its task run, and the lines of its log."""
+"""Outcome of a step in Prefect: the task run's state and log lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
-from flows.prefect_errors import WAITING, WITH_FAILURES
+from flows.prefect_errors import PARTIAL_STATE, WAITING_STATE
 from retrieval.errors import StepError
 from retrieval.ingestion.queries.step_outcomes import FailedDocument, StepOutcome
 from retrieval.jobs import names
 from retrieval.logs import without_query
 
-NAMED_FAILURES: Final = 3
-"""Number of failed documents that a state's message names."""
-REASON_CHARACTERS: Final = 120
+# In a state's message.
+MAX_NAMED_FAILURES: Final = 3
+MAX_REASON_CHARACTERS: Final = 120
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """Result of a task. The next task takes it, so that Prefect draws an edge between the two.
+    """Result of a task."""
 
-    `wait_seconds`: time after which the step is to be repeated, 0 if it has ended.
-    """
+    # The next task takes it as a parameter: Prefect draws the edge from it. `wait_seconds`: pause before the step
+    # repeats.
 
     step: str
     documents: int
@@ -40,38 +40,38 @@ TaskResult = StepResult | State[StepResult]
 
 
 class StepReport:
-    """Outcome of a step: documents that passed it or failed, and the error that ended it."""
+    """Passed and failed documents of a step, and the error that ended it."""
 
     def __init__(self, step: str, documents: int) -> None:
         self.step = step
         self.outcome = StepOutcome(documents)
         self.error: StepError | None = None
+        # The remaining documents wait for a vendor or for disk space.
         self.is_waiting = False
-        """Whether the remaining documents wait for a vendor or for disk space."""
+        # The error ended a listing; further documents are unknown.
         self.is_cut_short = False
-        """Whether the error ended a listing, so that further documents are unknown."""
         self.wait_seconds = 0.0
 
     def wait_after(self, error: StepError, seconds: float = 0.0) -> None:
-        """End the step while its remaining documents wait; repeat it after some seconds, 0 for another flow run."""
+        """End the step with waiting documents; repeat it after `seconds`, 0 for another flow run."""
         self.error, self.is_waiting, self.wait_seconds = error, True, seconds
 
     def task_result(self) -> TaskResult:
-        """Return the result of the task, in a state that names failed documents if there are any."""
+        """Return the task's result, in a state that names failed documents."""
         documents, failed = self.outcome.documents, self.outcome.failed
         result = StepResult(self.step, documents, failed, self.wait_seconds)
         if self.is_waiting:
-            return Failed(name=WAITING, message=without_query(str(self.error)), data=result)
+            return Failed(name=WAITING_STATE, message=without_query(str(self.error)), data=result)
         if not failed:
             return result
         if self.is_cut_short:
             return Failed(message=without_query(str(self.error)), data=result)
         if failed == documents:
             return Failed(message=self._describe_failures(), data=result)
-        return Completed(name=WITH_FAILURES, message=self._describe_failures(), data=result)
+        return Completed(name=PARTIAL_STATE, message=self._describe_failures(), data=result)
 
     def write_log(self, seconds: float) -> None:
-        """Log the counts and seconds in one line, and a warning for each failed document."""
+        """Log counts and seconds in one line, and a warning per failed document."""
         logger, failed = get_run_logger(), self.outcome.failed
         counts = names.counted_noun(self.outcome.documents, "document") + (f", {failed:,} failed" if failed else "")
         logger.info("%s: %s, %.1f s", self.step, counts, seconds)
@@ -89,14 +89,14 @@ class StepReport:
         outcome = self.outcome
         reasons = [
             f"{names.plain_name(failure.name)} ({self._first_sentence(failure)})"
-            for failure in outcome.failures[:NAMED_FAILURES]
+            for failure in outcome.failures[:MAX_NAMED_FAILURES]
         ]
-        remainder = f" and {outcome.failed - NAMED_FAILURES:,} more" if outcome.failed > NAMED_FAILURES else ""
+        remainder = f" and {outcome.failed - MAX_NAMED_FAILURES:,} more" if outcome.failed > MAX_NAMED_FAILURES else ""
         return f"{outcome.failed:,} of {outcome.documents:,} failed: {', '.join(reasons)}{remainder}"
 
     def _first_sentence(self, failure: FailedDocument) -> str:
         sentence = re.split(r"[.!?:;]\s", self._reason(failure), maxsplit=1)[0].rstrip(".")
-        return sentence if len(sentence) <= REASON_CHARACTERS else sentence[: REASON_CHARACTERS - 1] + "…"
+        return sentence if len(sentence) <= MAX_REASON_CHARACTERS else sentence[: MAX_REASON_CHARACTERS - 1] + "…"
 
     def _reason(self, failure: FailedDocument) -> str:
         return without_query(failure.error).removeprefix(f"{self.step}: ")

@@ -1,4 +1,4 @@
-"""Steps of the pipeline on one window of documents, as plain functions."""
+"""Pipeline steps for one window of documents, as plain functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prefect.runtime import task_run
 
 from connectors import registry
 from flows.circuit_breaking import guard_port, guard_source
-from flows.long_waits import RETRIES, LongWaits, is_soon
+from flows.long_waits import MAX_RETRIES, LongWaits, is_soon
 from flows.step_outcome import Predecessors, StepReport, TaskResult
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
@@ -44,12 +44,11 @@ from retrieval.statuses import Stage
 
 
 class Work:
-    """Window of documents with the ports of its namespace.
+    """Window of documents with the ports of its namespace."""
 
-    `config` replaces the namespace's own. `goes_on` is called before each download and each long file; False ends the
-    step early. `circuits`: breakers of a flow run, whose steps fail the documents that they cannot process; None calls
-    vendors directly and raises the error.
-    """
+    # `config` replaces the namespace's own. `should_continue` is called before each download and each long file; False
+    # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
+    # error.
 
     # Not a dataclass: Prefect would look for inputs in its fields.
 
@@ -62,15 +61,15 @@ class Work:
         config: NamespaceConfig | None = None,
         *,
         label: str = "",
-        goes_on: Callable[[], bool] = lambda: True,
+        should_continue: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
         self.db, self.ring, self.lease, self.window = db, ring, lease, window
-        self.label, self.goes_on = label, goes_on
+        self.label, self.should_continue = label, should_continue
         self.long_waits = LongWaits(db, lease)
         self._circuits = circuits
-        self._is_given = config is not None
-        self._alone = window[0].job_run_id if config is not None and window else None
+        self._has_own_config = config is not None
+        self._single_job_run = window[0].job_run_id if config is not None and window else None
         if config is not None:
             self._config = config
 
@@ -85,7 +84,7 @@ class Work:
             raise Fatal("The namespace was deleted.") from error
 
     def part(self, window: Sequence[DocumentKey]) -> Work:
-        """Copy the work for some documents of its window, and label it by their names."""
+        """Copy the work for some documents of its window."""
         part = copy.copy(self)
         part.window = window
         if len(window) < len(self.window):
@@ -94,11 +93,11 @@ class Work:
 
     @property
     def job_runs(self) -> list[str]:
-        """Job run of each document."""
+        """Return the job run of each document."""
         return [key.job_run_id for key in self.window]
 
     def has_work_for(self, step: str) -> bool:
-        """Check whether a document is open, which `fetch` does not require: it begins with the window."""
+        """Check for open documents; always True for `fetch`, which starts the window."""
         return step == "fetch" or bool(run_documents.list_open(self.db, self.window))
 
     def fail_all(self, error: StepError) -> None:
@@ -106,32 +105,36 @@ class Work:
         run_documents.fail_items(self.db, self.lease, dict.fromkeys(self.window, str(error)))
 
     def fail_remaining(self, step: str, error: Retryable) -> None:
-        """Fail the documents that have not passed the step and wait for no breaker."""
+        """Fail documents that have not passed the step and wait for no circuit breaker."""
         keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
-        reasons = {key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.waits(key)}
+        reasons = {
+            key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.is_waiting(key)
+        }
         run_documents.fail_items(self.db, self.lease, reasons)
 
     def read_outcome(self, step: str, error: StepError | None) -> StepOutcome:
-        """Read which documents passed the step, and which failed in it or by its error."""
+        """Read the documents that passed the step or failed."""
         is_fatal = isinstance(error, Fatal)
         return step_outcomes.read_window_outcome(self.db, self.window, step, fails_later_stages=is_fatal)
 
     @property
     def is_in_flow_run(self) -> bool:
-        """Check whether steps settle their errors and write to the log of their task run."""
+        """Check if steps settle their errors and write their task run's log."""
         return self._circuits is not None
 
-    def waits(self, key: DocumentKey) -> bool:
-        """Check whether the document needs a vendor or site whose circuit breaker is open."""
+    def is_waiting(self, key: DocumentKey) -> bool:
+        """Check if the document waits for an open circuit breaker."""
         return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
 
     @property
     def files(self) -> FileStore:
-        return guard_port(registry.file_store(self._config), "files", self._config, self._circuits, self._alone)
+        return guard_port(
+            registry.file_store(self._config), "files", self._config, self._circuits, self._single_job_run
+        )
 
     @property
     def source(self) -> Source | None:
-        """Source of the batch's documents; None for uploads."""
+        """Return the source of the batch's documents; None for uploads."""
         return self._fetched_source() if self.lease.source in sources.FETCHED else None
 
     def _fetched_source(self) -> Source:
@@ -144,17 +147,17 @@ class Work:
 
     @property
     def parser_address(self) -> str:
-        """Address of the namespace's own parser; "" without one."""
+        """Return the address of the namespace's own parser, or ""."""
         return str((self._config.parser or {}).get("url", ""))
 
     @property
     def vectors(self) -> VectorStore:
         store = registry.vector_store(self._config, self.db)
-        return guard_port(store, "vectors", self._config, self._circuits, self._alone)
+        return guard_port(store, "vectors", self._config, self._circuits, self._single_job_run)
 
     def choose_model(self) -> None:
-        """Choose the namespace's model by this window's parsed documents if none is chosen, and update fingerprints."""
-        if self._is_given or not model_choice.is_model_open(self._config.embedding_model):
+        """Choose the namespace's model by the parsed documents if none is set, and update fingerprints."""
+        if self._has_own_config or not model_choice.is_model_open(self._config.embedding_model):
             return
         parsed = run_documents.items_at_stage(self.db, self.lease, self.window, Stage.PARSED)
         if not model_choice.choose_by_items(self.db, self._config.id, parsed, self.files):
@@ -172,18 +175,20 @@ class Work:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Model and external parser, a part of each document's fingerprint."""
+        """Return model and external parser, a part of each document's fingerprint."""
         embedder = self.embedder
         identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
         return identity | ({"parser": self.parser_address} if self.parser_address else {})
 
     @property
     def embedder(self) -> Embedder:
-        return guard_port(registry.make_embedder(self._config), "embedder", self._config, self._circuits, self._alone)
+        return guard_port(
+            registry.make_embedder(self._config), "embedder", self._config, self._circuits, self._single_job_run
+        )
 
 
 class Discovery(Work):
-    """Job run whose documents are not listed yet."""
+    """Job run without a list of documents."""
 
     def __init__(
         self,
@@ -191,10 +196,10 @@ class Discovery(Work):
         ring: KeyRing,
         lease: Lease,
         listing: PendingListing,
-        goes_on: Callable[[], bool] = lambda: True,
+        should_continue: Callable[[], bool] = lambda: True,
         circuits: Circuits | None = None,
     ) -> None:
-        super().__init__(db, ring, lease, (), goes_on=goes_on, circuits=circuits)
+        super().__init__(db, ring, lease, (), should_continue=should_continue, circuits=circuits)
         self.label = names.host_name(listing.request.config.get("url")) or listing.job_run_id
         self.listing = listing
 
@@ -203,34 +208,31 @@ class Discovery(Work):
 
     @property
     def job_runs(self) -> list[str]:
-        """Job run that is listed."""
         return [self.listing.job_run_id]
 
     def has_work_for(self, _step: str) -> bool:
-        """Return True: the documents are not known yet."""
         return True
 
     def fail_all(self, error: StepError) -> None:
-        """End the listing with an entry that has the reason."""
+        """End the listing with a failed entry."""
         discovering.fail_listing(self.db, self.lease, self.listing, str(error))
 
     def fail_remaining(self, _step: str, error: Retryable) -> None:
-        """End the listing with an entry that has the reason."""
         self.fail_all(error)
 
     def read_outcome(self, _step: str, _error: StepError | None) -> StepOutcome:
-        """Read which entries were listed, and which could not be."""
+        """Read the listed and failed entries."""
         return step_outcomes.read_listing_outcome(self.db, self.listing.job_run_id)
 
     def list_documents(self) -> None:
         """Store the source's list page by page."""
         source = self._fetched_source()
-        discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.goes_on)
+        discovering.record_listing(self.db, self.lease, self.listing, source, self.files, goes_on=self.should_continue)
 
 
 @contextmanager
 def record_step(step: str, work: Work) -> Iterator[StepReport]:
-    """Record duration, trace and outcome of a step; in a flow run, settle the documents that it could not process."""
+    """Record duration, trace and outcome of a step; in a flow run, settle its errors."""
     report, started = StepReport(step, len(work.window)), time.monotonic()
     origin.work_for(work.lease.scope.organization)
     runs = work.job_runs
@@ -254,7 +256,7 @@ def record_step(step: str, work: Work) -> Iterator[StepReport]:
 
 
 def settle_error(work: Work, error: StepError, report: StepReport) -> None:
-    """Fail the documents that a step's error concerns, or let them wait; raise what Prefect or the flow handles."""
+    """Fail the documents of a step's error or let them wait; raise errors for Prefect or the flow."""
     is_listing = isinstance(work, Discovery)
     if isinstance(error, Superseded) or not (is_listing or isinstance(error, Retryable | Fatal)):
         raise error
@@ -262,7 +264,7 @@ def settle_error(work: Work, error: StepError, report: StepReport) -> None:
         report.wait_after(error)
         return
     if isinstance(error, Retryable):
-        if is_soon(error) and 0 < task_run.run_count <= RETRIES:
+        if is_soon(error) and 0 < task_run.run_count <= MAX_RETRIES:
             # Prefect retries the task, and stores and logs the error.
             raise Retryable(without_query(str(error)), after=error.after) from None
         if seconds := work.long_waits.take_seconds(report.step, error):
@@ -275,28 +277,28 @@ def settle_error(work: Work, error: StepError, report: StepReport) -> None:
 
 
 def _exhausted_message(step: str, error: Retryable) -> str:
-    attempts = f"It was tried {RETRIES + 1} times; retry when the cause is gone."
+    attempts = f"It was tried {MAX_RETRIES + 1} times; retry when the cause is gone."
     later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
     return f"{step}: {error} {attempts if is_soon(error) else later}"
 
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """Translate errors of the database into `Retryable` and `Fatal`, without the statement."""
+    """Translate database errors into `Retryable` and `Fatal`, without the statement."""
     try:
         yield
     except UNAVAILABLE_ERRORS as error:
-        raise _full(error) or Retryable("The database is away.") from error
+        raise _full_disk_error(error) or Retryable("The database is away.") from error
     except (OSError, Retryable) as error:
-        if full := _full(error):
+        if full := _full_disk_error(error):
             raise full from error
         raise
     except psycopg.Error as error:
         raise Fatal(f"The database refused a statement (SQLSTATE {error.sqlstate}).") from None
 
 
-def _full(error: Exception) -> Retryable | None:
-    """Return the `Retryable` error of a full disk."""
+def _full_disk_error(error: Exception) -> Retryable | None:
+    """Return a `Retryable` error for a full disk."""
     reason = disk_full.full_disk_reason(error)
     return Retryable(reason, after=2 * disk_full.RETRY_AFTER_SECONDS) if reason else None
 
@@ -313,13 +315,13 @@ def fetch(work: Work, _after: Predecessors = None) -> TaskResult:
     with record_step("fetch", work) as report:
         run_documents.start_window(work.db, work.lease, work.window)
         fetching.fetch_documents(
-            work.db, work.lease, work.window, work.files, work.identity, work.source, goes_on=work.goes_on
+            work.db, work.lease, work.window, work.files, work.identity, work.source, goes_on=work.should_continue
         )
     return report.task_result()
 
 
 def prepare_parser(work: Work) -> None:
-    """Start the parser process for files that need it while they are still fetched."""
+    """Start the parser process while its files are still fetched."""
     if work.lease.source == "TEXT":
         return
     unparsed = [
@@ -334,7 +336,9 @@ def prepare_parser(work: Work) -> None:
 def parse(work: Work, _after: Predecessors = None) -> TaskResult:
     """Convert raw files to Markdown."""
     with record_step("parse", work) as report:
-        parsing.parse_documents(work.db, work.lease, work.window, work.files, work.parser, work.goes_on, ring=work.ring)
+        parsing.parse_documents(
+            work.db, work.lease, work.window, work.files, work.parser, work.should_continue, ring=work.ring
+        )
     return report.task_result()
 
 

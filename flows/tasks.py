@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -12,8 +12,8 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
 from flows import steps
-from flows.deployments import FLOWS
-from flows.long_waits import RETRIES, LongWaits, is_soon
+from flows.deployments import FLOW_NAMES
+from flows.long_waits import MAX_RETRIES, LongWaits, is_soon
 from flows.step_outcome import Predecessors, StepResult, TaskResult
 from flows.steps import Work
 from retrieval.database.database import Database
@@ -21,18 +21,20 @@ from retrieval.errors import Retryable, Unavailable
 from retrieval.ingestion.queries import results
 from retrieval.jobs.queries.batches import Lease
 
-P = ParamSpec("P")
-R = TypeVar("R")
+StepParams = ParamSpec("StepParams")
+ResultT = TypeVar("ResultT")
 
 
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
-    """Decide for Prefect whether a failed task run is retried."""
+    """Decide for Prefect if a failed task run is retried."""
     error = state.data
     return isinstance(error, Retryable) and not isinstance(error, Unavailable) and is_soon(error)
 
 
-def retried_task(function: Callable[P, R], *, name: str = "", retries: int = RETRIES) -> Task[P, R]:
-    """Make a task that retries `Retryable` errors with growing delays and stores no result."""
+def retried_task(
+    function: Callable[StepParams, ResultT], *, name: str = "", retries: int = MAX_RETRIES
+) -> Task[StepParams, ResultT]:
+    """Make a task without stored results that retries `Retryable` errors with growing delays."""
     # No timeout: Prefect cannot interrupt a task in a thread. Each request of a step has a timeout of its own.
     return task(
         name=name or function.__name__,
@@ -55,26 +57,22 @@ upsert = retried_task(steps.upsert)
 shadow = retried_task(steps.shadow)
 
 StepTask = Task[[Any, Predecessors], TaskResult]
-REBUILDING: Final[tuple[StepTask, ...]] = (chunk, embed, shadow)
-"""Steps of a document for another model or vector store."""
 
 
-def name_task(step: Task[P, R], label: str, source: str = "") -> Task[P, R]:
-    """Name a task run by its documents, and tag it with step and source for concurrency limits."""
-    tags = [step.name, *([FLOWS[source].removeprefix("ingest-")] if source else [])]
+def name_task(step: Task[StepParams, ResultT], label: str, source: str = "") -> Task[StepParams, ResultT]:
+    """Name a task run after its documents; tag it with step and source for concurrency limits."""
+    tags = [step.name, *([FLOW_NAMES[source].removeprefix("ingest-")] if source else [])]
     return step.with_options(task_run_name=f"{step.name} {label}".strip(), tags=tags)
 
 
-async def run_step(step: StepTask, work: Work, after: Predecessors = None) -> Predecessors:
-    """Run a step as a task, settle its job runs and return its result; `after` if no open document is left.
-
-    A step that waits for a vendor or for disk space is repeated as another task.
-    """
+async def run_step(step: StepTask, work: Work, predecessors: Predecessors = None) -> Predecessors:
+    """Run a step as a task and settle its job runs; return its result, or `predecessors` without open documents."""
+    # A step that waits for a vendor or for disk space is repeated as another task.
     if not work.has_work_for(step.name):
-        return after
+        return predecessors
     named_step = name_task(step, work.label, work.lease.source)
     while True:
-        returned = await asyncio.to_thread(named_step, work, after)
+        returned = await asyncio.to_thread(named_step, work, predecessors)
         data = await returned.aresult(raise_on_failure=False) if isinstance(returned, State) else returned
         result = cast("StepResult", data)
         if not result.wait_seconds:
@@ -84,8 +82,8 @@ async def run_step(step: StepTask, work: Work, after: Predecessors = None) -> Pr
     return result
 
 
-async def wait_and_repeat(db: Database, lease: Lease, step: Callable[[], R]) -> R:
-    """Call a step in a thread, and again after each wait that a vendor or a full disk requires."""
+async def wait_and_repeat(db: Database, lease: Lease, step: Callable[[], ResultT]) -> ResultT:
+    """Call a step in a thread; repeat it after waits for a vendor or a full disk."""
     waits = LongWaits(db, lease)
     while True:
         try:

@@ -1,1 +1,1 @@
-"""Dispatch: creates flow runs for waiting job runs, recovers lost ones and keeps Prefect's schedules."""
+"""Dispatch: creates flow runs for waiting job runs, recovers lost flow runs and keeps Prefect's schedules."""

@@ -1,4 +1,4 @@
-"""Background loops of one process: a thread and connections for each, their heartbeats, and notices of PostgreSQL."""
+"""Background loops of a process: one thread with own connections per loop, and heartbeats."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.readiness import Beat
 
-P = ParamSpec("P")
-T = TypeVar("T")
-WRITE_SECONDS = 3.0
-"""Between two writes of the heartbeats."""
+CallParams = ParamSpec("CallParams")
+ResultT = TypeVar("ResultT")
+HEARTBEAT_SECONDS = 3.0
 
 
 class LoopThread:
-    """Serial queue of work with at most two connections. Callers of a busy thread wait, those of others do not."""
+    """Serial queue of database work on one thread with at most two connections."""
 
     def __init__(self, name: str, db: Database) -> None:
         self.db = db.sibling(size=2, role="dispatcher")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
-    async def run(self, function: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the function on this database. If the caller gives up meanwhile, the thread stays busy until it ends."""
+    async def run(
+        self,
+        function: Callable[Concatenate[Database, CallParams], ResultT],
+        *args: CallParams.args,
+        **kwargs: CallParams.kwargs,
+    ) -> ResultT:
+        """Run the function with this database; after a cancelled call the thread stays busy until the function ends."""
         work: partial[Any] = partial(function, self.db, *args, **kwargs)
-        result: T = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        result: ResultT = await asyncio.get_running_loop().run_in_executor(self._thread, work)
         return result
 
     def close(self) -> None:
@@ -41,38 +45,43 @@ class LoopThread:
 
 
 @dataclass(slots=True)
-class _Last:
-    """In seconds of this machine's monotonic clock."""
+class _LoopStatus:
+    """Last success and last error of a loop, in monotonic seconds."""
 
-    began: float = field(default_factory=time.monotonic)
-    succeeded: float | None = None
+    started_at: float = field(default_factory=time.monotonic)
+    succeeded_at: float | None = None
     reason: str | None = None
 
 
 class Heartbeat:
-    """Last success of each loop of this process, written to the database every few seconds."""
+    """Last success of each loop, written to the database every few seconds."""
 
     def __init__(self, *loops: str) -> None:
         self.dispatcher = f"{platform.node()}:{os.getpid()}"
-        self._last = {name: _Last() for name in loops}
+        self._statuses = {name: _LoopStatus() for name in loops}
 
-    def succeeded(self, loop: str) -> None:
-        last = self._last[loop]
-        last.succeeded, last.reason = time.monotonic(), None
+    def record_success(self, loop: str) -> None:
+        status = self._statuses[loop]
+        status.succeeded_at, status.reason = time.monotonic(), None
 
-    def failed(self, loop: str, error: Exception) -> None:
-        if loop in self._last:
-            self._last[loop].reason = type(error).__name__
+    def record_failure(self, loop: str, error: Exception) -> None:
+        if loop in self._statuses:
+            self._statuses[loop].reason = type(error).__name__
 
-    def beats(self) -> list[Beat]:
+    def list_beats(self) -> list[Beat]:
         current = time.monotonic()
         return [
-            Beat(name, None if last.succeeded is None else current - last.succeeded, current - last.began, last.reason)
-            for name, last in self._last.items()
+            Beat(
+                name,
+                None if status.succeeded_at is None else current - status.succeeded_at,
+                current - status.started_at,
+                status.reason,
+            )
+            for name, status in self._statuses.items()
         ]
 
-    def write(self, db: Database) -> None:
-        readiness.record_loops(db, self.dispatcher, self.beats())
+    def write_beats(self, db: Database) -> None:
+        readiness.record_loops(db, self.dispatcher, self.list_beats())
 
-    def end(self, db: Database) -> None:
+    def deregister(self, db: Database) -> None:
         readiness.deregister_dispatcher(db, self.dispatcher)

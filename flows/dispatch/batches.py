@@ -10,7 +10,7 @@ from prefect.exceptions import ObjectNotFound
 
 from flows.dispatch import prefect_client
 from flows.dispatch.background_loop import LoopThread
-from flows.prefect_errors import AWAY
+from flows.prefect_errors import SERVER_ERRORS
 from retrieval.evaluations import runs
 from retrieval.jobs import levers, notifications
 from retrieval.jobs.queries import batches, job_queue, suspension
@@ -22,19 +22,17 @@ log = structlog.get_logger()
 async def dispatch_batches(
     thread: LoopThread,
     client: PrefectClient,
-    missed: Callable[[], None],
+    on_missing_deployment: Callable[[], None],
     *,
     size: int,
     limit: int,
     on_start: Callable[[], None] = lambda: None,
 ) -> int:
-    """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
-
-    But for what is short, or its organization's only batch, and what a batch at work takes up. Where Prefect does
-    not know a batch's deployment, the batch waits, and `missed` is called. `on_start`: called for each flow run.
-    """
-    room = 2 * limit - await thread.run(batches.in_flight)
-    await thread.run(batches.form_batches, size=size, batches=room, places=limit)
+    """Start flow runs of waiting batches; return their number."""
+    # At most 2 x limit batches are open, so that the remainder forms larger batches. Exceptions: short work, an
+    # organization's only batch, and job runs joining a batch at work.
+    free_slots = 2 * limit - await thread.run(batches.in_flight)
+    await thread.run(batches.form_batches, size=size, batches=free_slots, places=limit)
     held_sources = await thread.run(levers.held_sources)
     waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
     started = 0
@@ -52,7 +50,7 @@ async def dispatch_batches(
             flow_run = batch.resumes or await prefect_client.start_flow_run(client, batch)
         except ObjectNotFound:
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
-            missed()
+            on_missing_deployment()
             continue
         await thread.run(batches.record_flow_run, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
@@ -63,12 +61,12 @@ async def dispatch_batches(
 
 
 async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
-    """Start runs of evaluations that wait, or whose worker was lost."""
+    """Start flow runs of waiting evaluations, also after a lost worker."""
     due = await thread.run(runs.list_waiting)
     for index, run in enumerate(due):
         try:
             await prefect_client.start_evaluation(client, run.id, run.attempt, run.requested_at)
-        except AWAY:
+        except SERVER_ERRORS:
             await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
@@ -76,7 +74,8 @@ async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
 
 
 async def emit_events(thread: LoopThread) -> int:
-    """Emit the oldest events that wait to Prefect; how many. Whatever fails is emitted again."""
+    """Emit the oldest waiting events to Prefect; return their number."""
+    # Marked after the emission: a failed one is repeated.
     rows = await thread.run(queries_feed.list_waiting)
     if rows:
         await prefect_client.emit_events(rows)

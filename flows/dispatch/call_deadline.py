@@ -1,4 +1,4 @@
-"""Deadline of calls to Prefect's API, which follows the speed of its answers."""
+"""Deadline of calls to Prefect's API, adapted to its response times."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final, TypeVar
 
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
-SHORTEST_SECONDS: Final = 5.0
-"""First deadline of a call, and the time from which an answer is slow."""
-LONGEST_SECONDS: Final = 40.0
-FAST_ANSWERS: Final = 10
-"""Number of fast answers in a row after which the deadline is halved."""
+# First deadline of a call; longer answers are slow.
+MIN_DEADLINE_SECONDS: Final = 5.0
+MAX_DEADLINE_SECONDS: Final = 40.0
+# So many fast answers in a row halve the deadline.
+FAST_ANSWER_COUNT: Final = 10
+# An answer within this share of the deadline is fast.
 FAST_SHARE: Final = 0.25
-"""Share of the deadline within which an answer is fast."""
 
 
 class CallDeadline:
-    """Deadline of a call: doubled by each timeout, halved by fast answers, remembered between calls."""
+    """Deadline of calls: doubled by each timeout, halved by fast answers."""
 
     def __init__(self) -> None:
-        self.seconds = SHORTEST_SECONDS
+        self.seconds = MIN_DEADLINE_SECONDS
+        # Seconds of a slow last answer; None after a fast answer or `MAX_DEADLINE_SECONDS` without any.
         self.slow_seconds: float | None = None
-        """Seconds of the last answer if it was slow; None after a fast one, and after silence of `LONGEST_SECONDS`."""
         self._fast_answers = 0
 
-    async def wait_for(self, call: Awaitable[T]) -> T:
+    async def wait_for(self, call: Awaitable[ResultT]) -> ResultT:
         """Await a call to Prefect; TimeoutError after the deadline."""
         allowed, began = self.seconds, time.monotonic()
         try:
@@ -47,17 +47,17 @@ class CallDeadline:
 
     def _record_timeout(self, allowed: float) -> None:
         # Concurrent calls that miss the same deadline double it once.
-        self.seconds = max(self.seconds, min(2 * allowed, LONGEST_SECONDS))
+        self.seconds = max(self.seconds, min(2 * allowed, MAX_DEADLINE_SECONDS))
         self._fast_answers = 0
-        if allowed >= LONGEST_SECONDS:
+        if allowed >= MAX_DEADLINE_SECONDS:
             self.slow_seconds = None
 
     def _record_answer(self, seconds: float) -> None:
-        self.slow_seconds = seconds if seconds > SHORTEST_SECONDS else None
+        self.slow_seconds = seconds if seconds > MIN_DEADLINE_SECONDS else None
         self._fast_answers = self._fast_answers + 1 if seconds < FAST_SHARE * self.seconds else 0
-        if self._fast_answers >= FAST_ANSWERS:
-            self.seconds, self._fast_answers = max(SHORTEST_SECONDS, self.seconds / 2), 0
+        if self._fast_answers >= FAST_ANSWER_COUNT:
+            self.seconds, self._fast_answers = max(MIN_DEADLINE_SECONDS, self.seconds / 2), 0
 
 
+# Shared by the calls of this process.
 deadline: Final = CallDeadline()
-"""Deadline of the calls of this process."""

@@ -1,6 +1,6 @@
-"""The dispatcher: makes flow runs of waiting job runs, recovers lost ones, collects garbage, sends webhooks.
+"""Dispatcher: creates flow runs of waiting job runs, recovers lost ones, collects garbage and sends webhooks.
 
-Several may run; they share the work by row locks, and a flow run asked for twice is created once.
+Several dispatchers share the work by row locks; Prefect creates a flow run once per idempotency key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prefect.exceptions import ObjectNotFound
 
 from flows import context, prefect_errors
 from flows.dispatch import batches, levers, prefect_client, reconciliation, schedules
-from flows.dispatch.background_loop import WRITE_SECONDS, Heartbeat, LoopThread
+from flows.dispatch.background_loop import HEARTBEAT_SECONDS, Heartbeat, LoopThread
 from retrieval import logs, settings
 from retrieval.connections import schedules as connection_schedules
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
@@ -37,257 +37,260 @@ from retrieval.webhooks.sending import Sender
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 1.0
-"""How long a job run waits if its notice is lost."""
-QUIET_SECONDS = 5.0
-"""The same while none waits and no batch is open, and how long a delivery waits while there is no webhook."""
-PACE_SECONDS = 0.05
-"""Between two looks for what waits: while clients send without a pause, each of their notices would be one."""
+# A job run waits this long if its notice is lost; longer while the queue is idle.
+QUEUE_CHECK_SECONDS = 1.0
+IDLE_QUEUE_CHECK_SECONDS = 5.0
+# Clients that send without a pause would cause a check per notice.
+MIN_QUEUE_CHECK_SECONDS = 0.05
 RECONCILE_SECONDS = 3.0
-IDLE_SECONDS = 10.0
-"""Between two looks at Prefect while no batch is open: each costs its server more than anything else that is idle."""
-SCHEDULE_SECONDS = 10.0
-SCHEDULE_AGAIN_SECONDS = 30.0
-"""After which Prefect's schedules are compared with ours although ours have not changed."""
+# Without open batches: each read of Prefect costs its server more than any other idle work.
+IDLE_RECONCILE_SECONDS = 10.0
+SCHEDULE_CHECK_SECONDS = 10.0
+# Compare Prefect's schedules this often even if ours are unchanged.
+SCHEDULE_RECONCILE_SECONDS = 30.0
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
-LANGUAGES_SECONDS = 10.0
-"""Between two looks for documents to index in another language."""
-LISTENED_SECONDS = 0.25
-"""Between two looks into the outbox of webhooks while there is one and a batch is open: a notice within the
-transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
-REGISTER_SECONDS = 2.0
-"""Between a missed deployment and the registration, and between two tries of it."""
-REGISTER_TIMEOUT = 60.0
+# Check for documents to index in another language.
+LANGUAGE_CHECK_SECONDS = 10.0
+# While a webhook exists and a batch is open. No notices within these transactions: all would wait for one lock.
+OUTBOX_CHECK_SECONDS = 0.25
+# Between a missing deployment and its registration, and between attempts.
+REGISTER_DELAY_SECONDS = 2.0
+REGISTER_TIMEOUT_SECONDS = 60.0
 
-REPORT = "report"
-EVENTS = "events"
-REGISTER = "register"
-LEVERS = "levers"
-LEVERS_SECONDS, LEVERS_BUSY_SECONDS = 5.0, 2.0
-"""Between two looks at Prefect's levers, and while work waits or a lever holds it."""
-Loop = Callable[[LoopThread], Awaitable[None]]
+REPORT_LOOP = "report"
+EVENTS_LOOP = "events"
+REGISTER_LOOP = "register"
+LEVERS_LOOP = "levers"
+LEVERS_CHECK_SECONDS = 5.0
+# While work waits or a lever holds it.
+BUSY_LEVERS_CHECK_SECONDS = 2.0
+LoopStep = Callable[[LoopThread], Awaitable[None]]
 
 
 class Dispatcher:
-    """All loops, each on a thread and connections of its own: one that stalls does not block the others."""
+    """All loops, each on an own thread with own connections: a stalled loop blocks no other."""
 
     def __init__(self, config: Settings, db: Database) -> None:
         self.config = config
-        self.wake, self.due, self.busy, self.missed = (asyncio.Event() for _ in range(4))
+        self.wake, self.webhooks_due, self.busy, self.missing_deployment = (asyncio.Event() for _ in range(4))
         self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
         self.pool = config.work_pool
-        self.loops: dict[str, Loop] = {
-            "dispatch": self.start_waiting,
-            "reconcile": self.take_back,
-            "schedule": self.schedule,
-            "sweep": self.clean,
-            "maintain": self.maintain,
-            "listen": self.listen,
-            "webhooks": self.tell,
+        self.loops: dict[str, LoopStep] = {
+            "dispatch": self.dispatch_waiting,
+            "reconcile": self.reconcile_batches,
+            "schedule": self.sync_schedules,
+            "sweep": self.collect_garbage,
+            "maintain": self.run_upkeep,
+            "listen": self.listen_for_changes,
+            "webhooks": self.send_webhooks,
         }
         self.heartbeat = Heartbeat(*self.loops)
-        self.threads = {name: LoopThread(name, db) for name in (*self.loops, REPORT, EVENTS, REGISTER, LEVERS)}
-        swept = db.sibling(size=garbage.SWEEP_THREADS + 2, role="sweep")
-        stores = partial(context.open_stores, db=swept)
+        self.threads = {
+            name: LoopThread(name, db) for name in (*self.loops, REPORT_LOOP, EVENTS_LOOP, REGISTER_LOOP, LEVERS_LOOP)
+        }
+        sweep_db = db.sibling(size=garbage.SWEEP_THREADS + 2, role="sweep")
+        stores = partial(context.open_stores, db=sweep_db)
         self.sender = Sender(
             db.sibling(size=4, role="dispatcher"), context.load_keys, fetch_guard.make_guard(config), self._wake_sender
         )
-        self.sweeper, self.upkeep = garbage.GarbageCollector(swept, stores), Upkeep(swept, stores)
+        self.sweeper, self.upkeep = garbage.GarbageCollector(sweep_db, stores), Upkeep(sweep_db, stores)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`."""
+        """Run the loops until `stop` is set."""
         loops = {
             **self.loops,
-            REPORT: self.report,
-            EVENTS: self.emit,
-            REGISTER: self.register_again,
-            LEVERS: self.read_levers,
+            REPORT_LOOP: self.write_reports,
+            EVENTS_LOOP: self.emit_events,
+            REGISTER_LOOP: self.register_missing,
+            LEVERS_LOOP: self.read_levers,
         }
-        tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
+        tasks = [asyncio.create_task(self._repeat_step(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
         await stop.wait()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(*UNAVAILABLE_ERRORS):
-            await self.threads[REPORT].run(self.heartbeat.end)
+            await self.threads[REPORT_LOOP].run(self.heartbeat.deregister)
         self.sender.close()
         self.sweeper.close()
         self.upkeep.close()
         for thread in self.threads.values():
             thread.close()
 
-    async def start_waiting(self, thread: LoopThread) -> None:
+    async def dispatch_waiting(self, thread: LoopThread) -> None:
         async with get_client() as client:
             while True:
                 limit = self.workers * self.config.worker_limit
-                # A slow Prefect takes long for several flow runs: each is a success.
+                # A slow Prefect needs long for several flow runs: each counts as a success.
                 while await batches.dispatch_batches(
                     thread,
                     client,
-                    self.missed.set,
+                    self.missing_deployment.set,
                     size=self.config.batch_limit,
                     limit=limit,
-                    on_start=partial(self.heartbeat.succeeded, "dispatch"),
+                    on_start=partial(self.heartbeat.record_success, "dispatch"),
                 ):
                     self.busy.set()
                 await batches.start_evaluations(thread, client)
-                self.heartbeat.succeeded("dispatch")
-                looked = time.monotonic()
-                pause = LOOK_SECONDS if await thread.run(job_queue.is_any_unfinished) else QUIET_SECONDS
+                self.heartbeat.record_success("dispatch")
+                checked_at = time.monotonic()
+                pause = (
+                    QUEUE_CHECK_SECONDS if await thread.run(job_queue.is_any_unfinished) else IDLE_QUEUE_CHECK_SECONDS
+                )
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
-                pace = REGISTER_SECONDS if self.missed.is_set() else PACE_SECONDS
-                await asyncio.sleep(looked + pace - time.monotonic())
+                pace = REGISTER_DELAY_SECONDS if self.missing_deployment.is_set() else MIN_QUEUE_CHECK_SECONDS
+                await asyncio.sleep(checked_at + pace - time.monotonic())
                 self.wake.clear()
 
-    async def take_back(self, thread: LoopThread) -> None:
+    async def reconcile_batches(self, thread: LoopThread) -> None:
         attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
                 self.workers = await prefect_client.count_workers(client, self.pool)
                 if await reconciliation.reconcile_batches(thread, client, attempts=attempts, lease=lease):
                     self.wake.set()
-                self.heartbeat.succeeded("reconcile")
-                await self._until_busy(thread)
+                self.heartbeat.record_success("reconcile")
+                await self._wait_until_busy(thread)
                 await asyncio.sleep(RECONCILE_SECONDS)
 
-    async def _until_busy(self, thread: LoopThread) -> None:
-        """While no batch is open: until this dispatcher makes one, or for some seconds, as others may."""
+    async def _wait_until_busy(self, thread: LoopThread) -> None:
+        """Without open batches, wait until this dispatcher creates one, or `IDLE_RECONCILE_SECONDS`."""
         self.busy.clear()
         if not await thread.run(job_queue.is_any_open):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.busy.wait(), IDLE_SECONDS)
+                await asyncio.wait_for(self.busy.wait(), IDLE_RECONCILE_SECONDS)
 
-    async def schedule(self, thread: LoopThread) -> None:
-        troubled: dict[str, str] = {}
-        reconciled, again_at = None, 0.0
+    async def sync_schedules(self, thread: LoopThread) -> None:
+        errors: dict[str, str] = {}
+        reconciled_timings, reconcile_at = None, 0.0
 
         async def settle_pause(schedule_id: str, paused: bool) -> None:  # noqa: FBT001
             await thread.run(connection_schedules.settle_pause, schedule_id, paused=paused)
 
         async with get_client() as client:
             while True:
-                schedules_wanted = await thread.run(connection_schedules.wanted_schedules)
-                if schedules_wanted != reconciled or troubled or time.monotonic() >= again_at:
-                    await schedules.reconcile_schedules(client, schedules_wanted, troubled, settle_pause)
-                    reconciled, again_at = schedules_wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
-                self.heartbeat.succeeded("schedule")
-                await asyncio.sleep(SCHEDULE_SECONDS)
+                timings = await thread.run(connection_schedules.wanted_schedules)
+                if timings != reconciled_timings or errors or time.monotonic() >= reconcile_at:
+                    await schedules.reconcile_schedules(client, timings, errors, settle_pause)
+                    reconciled_timings, reconcile_at = timings, time.monotonic() + SCHEDULE_RECONCILE_SECONDS
+                self.heartbeat.record_success("schedule")
+                await asyncio.sleep(SCHEDULE_CHECK_SECONDS)
 
-    async def register_again(self, _thread: LoopThread) -> None:
-        """Register again what Prefect has lost with its database, once a deployment is missed."""
-        await self.missed.wait()
-        await asyncio.sleep(REGISTER_SECONDS)
-        from flows import register  # brings a part of Prefect that a dispatcher needs for nothing else
+    async def register_missing(self, _thread: LoopThread) -> None:
+        """Register the deployments again after Prefect lost its database."""
+        await self.missing_deployment.wait()
+        await asyncio.sleep(REGISTER_DELAY_SECONDS)
+        from flows import register  # imports a part of Prefect that no other loop needs
 
         try:
-            async with asyncio.timeout(REGISTER_TIMEOUT):
+            async with asyncio.timeout(REGISTER_TIMEOUT_SECONDS):
                 await register.register_deployments()
         except register.RegistrationError as error:
             log.warning("dispatcher.not_registered", reason=str(error))
             return
-        self.missed.clear()
+        self.missing_deployment.clear()
         log.warning("dispatcher.registered", reason="Prefect did not know a deployment any more")
         self.wake.set()
 
     async def read_levers(self, thread: LoopThread) -> None:
-        """Record what holds ingestion back in Prefect, more often while work waits."""
+        """Record Prefect's pauses and limits, more often while work waits."""
         async with get_client() as client:
             while True:
                 try:
-                    read = await levers.read_levers(client, self.pool)
+                    active_levers = await levers.read_levers(client, self.pool)
                     registered_pool = await prefect_client.find_registered_pool(client)
-                except prefect_errors.AWAY as error:
-                    await thread.run(recorded_levers.record_failed_read, levers.of_failure(error, self.pool))
+                except prefect_errors.SERVER_ERRORS as error:
+                    await thread.run(recorded_levers.record_failed_read, levers.failure_lever(error, self.pool))
                     if isinstance(error, ObjectNotFound):
-                        self.pool = self.config.work_pool  # a pool that was deleted is not asked for again
+                        self.pool = self.config.work_pool  # the registered pool was deleted
                     raise
                 if registered_pool != self.pool:
                     self.pool = registered_pool
                     continue
-                await thread.run(recorded_levers.record_levers, read)
-                busy = await thread.run(job_queue.is_any_unfinished)
-                await asyncio.sleep(LEVERS_BUSY_SECONDS if busy or read else LEVERS_SECONDS)
+                await thread.run(recorded_levers.record_levers, active_levers)
+                is_busy = await thread.run(job_queue.is_any_unfinished)
+                await asyncio.sleep(BUSY_LEVERS_CHECK_SECONDS if is_busy or active_levers else LEVERS_CHECK_SECONDS)
 
-    async def clean(self, thread: LoopThread) -> None:
-        goes_on = await thread.run(lambda _: self.sweeper.begin())
-        self.heartbeat.succeeded("sweep")
-        if goes_on:
-            await thread.run(lambda _: self.sweeper.wait(LOOK_SECONDS))
+    async def collect_garbage(self, thread: LoopThread) -> None:
+        has_more = await thread.run(lambda _: self.sweeper.begin())
+        self.heartbeat.record_success("sweep")
+        if has_more:
+            await thread.run(lambda _: self.sweeper.wait(QUEUE_CHECK_SECONDS))
         else:
             await asyncio.sleep(SWEEP_SECONDS)
 
-    async def maintain(self, thread: LoopThread) -> None:
-        for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
-            await asyncio.sleep(LANGUAGES_SECONDS)
+    async def run_upkeep(self, thread: LoopThread) -> None:
+        for _ in range(round(MAINTAIN_SECONDS / LANGUAGE_CHECK_SECONDS)):
+            await asyncio.sleep(LANGUAGE_CHECK_SECONDS)
             self.upkeep.index_again(settings.load_settings().keyword_language)
         await thread.run(garbage.delete_expired)
         await thread.run(breaker_timeout.expire_runs)
         self.upkeep.begin()
-        self.heartbeat.succeeded("maintain")
+        self.heartbeat.record_success("maintain")
 
-    async def tell(self, thread: LoopThread) -> None:
+    async def send_webhooks(self, thread: LoopThread) -> None:
         """Send due webhook deliveries."""
         self._loop = asyncio.get_running_loop()
         while True:
             has_more = await thread.run(lambda _: self.sender.begin())
-            pause = 0.0 if has_more else await thread.run(self._until_next)
-            self.heartbeat.succeeded("webhooks")
+            pause = 0.0 if has_more else await thread.run(self._outbox_pause)
+            self.heartbeat.record_success("webhooks")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.due.wait(), pause)
-            self.due.clear()
+                await asyncio.wait_for(self.webhooks_due.wait(), pause)
+            self.webhooks_due.clear()
 
-    def _until_next(self, _db: Database) -> float:
-        """Seconds until the outbox of webhooks is looked into again."""
+    def _outbox_pause(self, _db: Database) -> float:
+        """Return the seconds until the next check of the webhook outbox."""
         if not self.sender.idle() or self.sender.listening():
-            return LISTENED_SECONDS
-        return LOOK_SECONDS if self.sender.is_needed() else QUIET_SECONDS
+            return OUTBOX_CHECK_SECONDS
+        return QUEUE_CHECK_SECONDS if self.sender.is_needed() else IDLE_QUEUE_CHECK_SECONDS
 
-    async def emit(self, thread: LoopThread) -> None:
-        """Emit events of job runs and connections to Prefect, if the setting is on."""
-        on = self.config.prefect_events
-        await thread.run(queries_feed.switch_recording, on=on)
-        while on:
+    async def emit_events(self, thread: LoopThread) -> None:
+        """Emit events of job runs and connections to Prefect, if enabled."""
+        is_enabled = self.config.prefect_events
+        await thread.run(queries_feed.switch_recording, on=is_enabled)
+        while is_enabled:
             count = await batches.emit_events(thread)
-            await asyncio.sleep(0 if count == queries_feed.PAGE else LOOK_SECONDS)
+            await asyncio.sleep(0 if count == queries_feed.PAGE else QUEUE_CHECK_SECONDS)
         await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:
-        """From a thread that has sent something."""
+        # Called from the sender's threads.
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # closed meanwhile
-                self._loop.call_soon_threadsafe(self.due.set)
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self.webhooks_due.set)
 
-    async def listen(self, thread: LoopThread) -> None:
-        """Wake the dispatcher whenever the API notifies that a job run waits."""
+    async def listen_for_changes(self, thread: LoopThread) -> None:
+        """Wake the dispatcher on the API's notices of waiting job runs."""
 
         def wake() -> None:
             self.wake.set()
-            self.due.set()
+            self.webhooks_due.set()
 
-        await listen_for_notices(thread.db.url, CHANNEL, wake, alive=lambda: self.heartbeat.succeeded("listen"))
+        await listen_for_notices(thread.db.url, CHANNEL, wake, alive=lambda: self.heartbeat.record_success("listen"))
 
-    async def report(self, thread: LoopThread) -> None:
-        await thread.run(self.heartbeat.write)
+    async def write_reports(self, thread: LoopThread) -> None:
+        await thread.run(self.heartbeat.write_beats)
         await thread.run(counts.write_counts)
-        await asyncio.sleep(WRITE_SECONDS)
+        await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _for_ever(self, name: str, step: Loop) -> None:
-        """Begin again whatever the database or Prefect do: what they could not take waits in our tables."""
+    async def _repeat_step(self, name: str, step: LoopStep) -> None:
+        """Repeat a step after errors of the database or Prefect; unfinished work waits in our tables."""
         while True:
             try:
                 await step(self.threads[name])
-            except (*UNAVAILABLE_ERRORS, *prefect_errors.AWAY) as error:
-                self.heartbeat.failed(name, error)
+            except (*UNAVAILABLE_ERRORS, *prefect_errors.SERVER_ERRORS) as error:
+                self.heartbeat.record_failure(name, error)
                 if isinstance(error, ObjectNotFound):
-                    self.missed.set()
+                    self.missing_deployment.set()
                 log.warning("dispatcher.waiting", loop=name, reason=prefect_errors.failure_reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
-                self.heartbeat.failed(name, error)
+                self.heartbeat.record_failure(name, error)
                 log.exception("dispatcher.failed", loop=name)
                 await asyncio.sleep(5)
 
@@ -295,8 +298,8 @@ class Dispatcher:
 async def run_dispatcher() -> None:
     """Run the loops until SIGTERM or SIGINT."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
     await Dispatcher(settings.load_settings(), context.open_database()).run(stop)
 
 

@@ -1,4 +1,4 @@
-"""Reads the levers of Prefect that hold ingestion back, by its client's public methods."""
+"""Pauses, limits and outages in Prefect that hold ingestion back."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from prefect.client.schemas.objects import StateType, WorkerStatus, WorkPool, Wo
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-from flows.deployments import FLOWS, STOCK_TYPES
+from flows.deployments import FLOW_NAMES, STOCK_POOL_TYPES
 from flows.dispatch import prefect_client
 from flows.dispatch.call_deadline import deadline
 from retrieval.jobs.levers import Lever
 
-AWAY = Lever("Prefect's server does not answer: nothing new begins until it is back.")
-_PAUSED_RUNS = 50
+AWAY_LEVER = Lever("Prefect's server does not answer: nothing new begins until it is back.")
+MAX_PAUSED_RUNS = 50
 
 
 def describe_slowness(seconds: float) -> Lever:
-    """Describe a Prefect server whose last answer took this time; ingestion continues, with delays."""
+    """Describe a slow Prefect server by its last answer; ingestion continues with delays."""
     return Lever(f"Prefect's server is slow: its last answer came after {seconds:.0f} s.", delays=True)
 
 
-def of_failure(error: Exception, pool_name: str) -> Lever:
-    """Lever of an unreachable Prefect. The dispatcher registers again what Prefect has lost."""
+def failure_lever(error: Exception, pool_name: str) -> Lever:
+    """Describe a failed read of Prefect."""
+    # The dispatcher registers again whatever Prefect has lost.
     if isinstance(error, ObjectNotFound):
         return Lever(
             f"Prefect does not know the work pool `{pool_name}`: it is registered again, or run `retrieval register`."
@@ -41,7 +42,7 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
     if isinstance(error, TimeoutError) and deadline.slow_seconds is not None:
         return describe_slowness(deadline.slow_seconds)
     if not isinstance(error, PrefectHTTPStatusError):
-        return AWAY
+        return AWAY_LEVER
     status = error.response.status_code
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return Lever(
@@ -52,8 +53,8 @@ def of_failure(error: Exception, pool_name: str) -> Lever:
 
 
 async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
-    """Read the levers that hold something back now, and how slow Prefect is."""
-    names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOWS.values())))
+    """Read the levers in effect, and Prefect's slowness."""
+    names = DeploymentFilter(name=DeploymentFilterName(any_=list(FLOW_NAMES.values())))
     paused = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PAUSED])))
     # At once: a slow server delays the read by one answer.
     try:
@@ -65,50 +66,52 @@ async def read_levers(client: PrefectClient, pool_name: str) -> list[Lever]:
             )
             workers = calls.create_task(deadline.wait_for(client.read_workers_for_work_pool(pool_name)))
             runs = calls.create_task(
-                deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=_PAUSED_RUNS))
+                deadline.wait_for(client.read_flow_runs(flow_run_filter=paused, limit=MAX_PAUSED_RUNS))
             )
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    levers = [*_of_pool(pool.result()), *_of_queues(queues.result()), *_of_deployments(deployments.result())]
+    levers = [*_pool_levers(pool.result()), *_queue_levers(queues.result()), *_deployment_levers(deployments.result())]
     if not any(worker.status == WorkerStatus.ONLINE for worker in workers.result()):
-        stock = pool.result().type in STOCK_TYPES
-        command = f"prefect worker start --pool {pool_name}" if stock else "retrieval worker"
+        is_stock = pool.result().type in STOCK_POOL_TYPES
+        command = f"prefect worker start --pool {pool_name}" if is_stock else "retrieval worker"
         levers.append(Lever(f"No worker of Prefect's work pool `{pool_name}` is online: start `{command}`."))
     if deadline.slow_seconds is not None:
         levers.append(describe_slowness(deadline.slow_seconds))
     return levers + [
         Lever(f"Its flow run `{run.name}` is paused in Prefect: resume it there.", batch=run.parameters["batch_id"])
         for run in runs.result()
-        if run.parameters.get("batch_id") and run.state is not None and not prefect_client.Seen.of(run.state).is_ours
+        if run.parameters.get("batch_id")
+        and run.state is not None
+        and not prefect_client.FlowRunState.from_state(run.state).is_service_pause
     ]
 
 
-def _of_pool(pool: WorkPool) -> Iterator[Lever]:
+def _pool_levers(pool: WorkPool) -> Iterator[Lever]:
     label = f"Prefect's work pool `{pool.name}`"
-    for reason in _reasons(label, "nothing new begins", pool.concurrency_limit, is_paused=pool.is_paused):
+    for reason in _describe_holds(label, "nothing new begins", pool.concurrency_limit, is_paused=pool.is_paused):
         yield Lever(reason)
 
 
-def _of_queues(queues: list[WorkQueue]) -> Iterator[Lever]:
+def _queue_levers(queues: list[WorkQueue]) -> Iterator[Lever]:
     for queue in queues:
         label = f"Prefect's work queue `{queue.name}`"
         effect = "its flow runs do not begin"
-        for reason in _reasons(label, effect, queue.concurrency_limit, is_paused=queue.is_paused):
+        for reason in _describe_holds(label, effect, queue.concurrency_limit, is_paused=queue.is_paused):
             yield Lever(reason, queue=queue.name)
 
 
-def _of_deployments(deployments: list[DeploymentResponse]) -> Iterator[Lever]:
-    sources = {flow: source for source, flow in FLOWS.items()}
+def _deployment_levers(deployments: list[DeploymentResponse]) -> Iterator[Lever]:
+    sources = {flow: source for source, flow in FLOW_NAMES.items()}
     for deployment in deployments:
         source, limit = sources[deployment.name], deployment.global_concurrency_limit
         label = f"Prefect's deployment `{deployment.name}`"
         effect = f"job runs of {source} wait"
-        for reason in _reasons(label, effect, limit.limit if limit else None, is_paused=deployment.paused):
+        for reason in _describe_holds(label, effect, limit.limit if limit else None, is_paused=deployment.paused):
             yield Lever(reason, source=source)
 
 
-def _reasons(label: str, effect: str, limit: int | None, *, is_paused: bool) -> Iterator[str]:
-    """Why what bears the label gives no flow runs, and what that means."""
+def _describe_holds(label: str, effect: str, limit: int | None, *, is_paused: bool) -> Iterator[str]:
+    """Describe a pause or a limit of 0 with its effect."""
     if is_paused:
         yield f"{label} is paused: {effect} until it is resumed there."
     if limit == 0:

@@ -1,4 +1,4 @@
-"""Calls of the dispatcher and the reconciler to Prefect's API, each within a deadline that follows its speed."""
+"""Calls to Prefect's API, each within an adaptive deadline."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Crashed, Scheduled
 
 from flows import deployments
-from flows.deployments import FLOWS, SHORT_WORKER
+from flows.deployments import FLOW_NAMES, SHORT_WORKER_SUFFIX
 from flows.dispatch.call_deadline import deadline
-from flows.prefect_errors import INTERRUPTED, PAUSE_KEY
+from flows.prefect_errors import INTERRUPTED_STATE, PAUSE_KEY_PREFIX
 from retrieval import settings
 from retrieval.jobs import fair_queue
 from retrieval.jobs.queries.batches import Batch
@@ -30,59 +30,61 @@ from retrieval.webhooks.queries_feed import PrefectEvent
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-_LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
-"""Of an event's data, what its resource carries as labels."""
+# Fields of an event's data that become labels of its resource.
+EVENT_LABELS = ("organizationId", "namespaceId", "tenantId", "status", "outcome", "source", "connectionId", "connector")
 
-TAGGED = 3
-"""Job runs of a flow run that are named among its tags; more are in its table of results."""
+# Further job runs of a flow run appear only in its table of results.
+MAX_TAGGED_JOB_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A flow run's state in Prefect: its type, such as RUNNING, since when, and its name."""
+class FlowRunState:
+    """State of a flow run in Prefect: type such as RUNNING, time, name and message."""
 
     type: str
     since: datetime
     name: str = ""
     message: str = ""
-    is_ours: bool = False
-    """Whether this service paused the run and resumes it."""
-    is_elsewhere: bool = False
-    """Whether its work pool is another than RETRIEVAL_WORK_POOL: a container for it may take minutes to start."""
+    # Paused, and later resumed, by this service.
+    is_service_pause: bool = False
+    # Not in RETRIEVAL_WORK_POOL: its container may take minutes to start.
+    is_in_other_pool: bool = False
 
     @classmethod
-    def of(cls, state: State[Any], *, is_elsewhere: bool = False) -> Seen:
-        """Return what the dispatcher needs of a state."""
-        is_ours = (state.state_details.pause_key or "").startswith(PAUSE_KEY)
-        return cls(state.type.value, state.timestamp, state.name or "", state.message or "", is_ours, is_elsewhere)
+    def from_state(cls, state: State[Any], *, is_in_other_pool: bool = False) -> FlowRunState:
+        """Convert a state of Prefect."""
+        is_service_pause = (state.state_details.pause_key or "").startswith(PAUSE_KEY_PREFIX)
+        return cls(
+            state.type.value, state.timestamp, state.name or "", state.message or "", is_service_pause, is_in_other_pool
+        )
 
 
-_deployments: dict[tuple[str, str], UUID] = {}
-"""By server and name: asked for once, and again where the server knows it no more."""
+# By server and name.
+_deployment_ids: dict[tuple[str, str], UUID] = {}
 
 
 async def start_flow_run(client: PrefectClient, batch: Batch) -> str:
-    """Create the flow run of this attempt, or find it if it was created before; its id."""
-    flow = FLOWS[batch.source]
+    """Create the flow run of this attempt, or find the existing one; return the id."""
+    flow = FLOW_NAMES[batch.source]
     cache_key = str(client.api_url), f"{flow}/{flow}"
-    if deployment_id := _deployments.get(cache_key):
+    if deployment_id := _deployment_ids.get(cache_key):
         try:
-            return await _create(client, deployment_id, batch)
+            return await _create_flow_run(client, deployment_id, batch)
         except ObjectNotFound:
-            _deployments.pop(cache_key, None)
+            _deployment_ids.pop(cache_key, None)
     deployment = await deadline.wait_for(client.read_deployment_by_name(cache_key[1]))
-    _deployments[cache_key] = deployment.id
-    return await _create(client, deployment.id, batch)
+    _deployment_ids[cache_key] = deployment.id
+    return await _create_flow_run(client, deployment.id, batch)
 
 
-async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
-    """ObjectNotFound where the server does not know the deployment, which Prefect's client does not tell by itself."""
+async def _create_flow_run(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
+    """Create a flow run; ObjectNotFound for an unknown deployment."""
     try:
         run = await deadline.wait_for(
             client.create_flow_run_from_deployment(
                 deployment,
                 parameters={"batch_id": batch.id, "attempt": batch.attempt},
-                name=_name(batch),
+                name=_flow_run_name(batch),
                 tags=batch_tags(batch),
                 idempotency_key=batch.idempotency_key,
                 work_queue_name=batch.queue,
@@ -96,7 +98,7 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
 
 
 async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
-    """Resume a suspended flow run; False if it is not suspended any more or does not exist."""
+    """Resume a suspended flow run; False if it no longer exists or is not suspended."""
     try:
         result = await deadline.wait_for(client.resume_flow_run(UUID(flow_run_id)))
         if result.status == SetStateStatus.ACCEPT:
@@ -113,59 +115,62 @@ async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
 
 
 async def continue_flow_run(client: PrefectClient, flow_run_id: str) -> None:
-    """Schedule an interrupted flow run again, as the same flow run."""
-    state: State[None] = Scheduled(name=INTERRUPTED, message="Its worker was stopped; the run continues.")
+    """Schedule an interrupted flow run again."""
+    state: State[None] = Scheduled(name=INTERRUPTED_STATE, message="Its worker was stopped; the run continues.")
     await deadline.wait_for(client.set_flow_run_state(UUID(flow_run_id), state, force=True))
 
 
-async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
-    """Create the flow run of an evaluation run. `asked`: distinguishes this attempt from earlier ones."""
+async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, requested_at: int) -> None:
+    """Create the flow run of an evaluation run."""
     deployment = await deadline.wait_for(client.read_deployment_by_name("evaluate/evaluate"))
     await deadline.wait_for(
         client.create_flow_run_from_deployment(
             deployment.id,
             parameters={"run_id": run_id, "attempt": attempt},
             name=f"evaluation {run_id}",
-            idempotency_key=f"{run_id}-{attempt}-{asked}",
+            idempotency_key=f"{run_id}-{attempt}-{requested_at}",
             work_queue_name=fair_queue.DEFAULT,
         )
     )
 
 
 def batch_tags(batch: Batch) -> list[str]:
-    """Tags that a flow run is found by. Every event of a run repeats its tags, so they are few."""
-    return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
+    """Return a flow run's tags for Prefect's filters."""
+    # Every event of a run repeats its tags: keep them few.
+    return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= MAX_TAGGED_JOB_RUNS else ())]
 
 
-async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
-    """Flow run id to its state; ids that the server does not know are left out."""
-    seen_runs: dict[str, Seen] = {}
-    own_pool = settings.load_settings().work_pool
+async def read_states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, FlowRunState]:
+    """Read the states of flow runs by id, without unknown ids."""
+    states: dict[str, FlowRunState] = {}
+    service_pool = settings.load_settings().work_pool
     for start_at in range(0, len(flow_run_ids), 200):
         part_ids = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
         filter_ids = FlowRunFilter(id=FlowRunFilterId(any_=part_ids))
         runs: list[FlowRun] = await deadline.wait_for(client.read_flow_runs(flow_run_filter=filter_ids, limit=200))
-        seen_runs |= {
-            str(run.id): Seen.of(run.state, is_elsewhere=run.work_pool_name not in (None, own_pool))
+        states |= {
+            str(run.id): FlowRunState.from_state(
+                run.state, is_in_other_pool=run.work_pool_name not in (None, service_pool)
+            )
             for run in runs
             if run.state is not None
         }
-    return seen_runs
+    return states
 
 
 async def find_registered_pool(client: PrefectClient) -> str:
-    """Return the name of the work pool that the deployments are registered to."""
+    """Return the work pool of the registered deployments."""
     return await deadline.wait_for(deployments.find_registered_pool(client))
 
 
 async def count_workers(client: PrefectClient, pool: str) -> int:
-    """Number of online workers of the pool; 1 if none is, so that waiting work is dispatched all the same."""
+    """Count the pool's online workers, at least 1, so that work is dispatched without any."""
     workers = await deadline.wait_for(client.read_workers_for_work_pool(pool))
     online = [worker for worker in workers if worker.status == WorkerStatus.ONLINE]
-    return max(1, sum(not worker.name.endswith(SHORT_WORKER) for worker in online))
+    return max(1, sum(not worker.name.endswith(SHORT_WORKER_SUFFIX) for worker in online))
 
 
-async def declare_ended(client: PrefectClient, flow_run_id: str, state: State[None] | None = None) -> None:
+async def set_final_state(client: PrefectClient, flow_run_id: str, state: State[None] | None = None) -> None:
     """Set an abandoned flow run to a final state, by default Crashed."""
     lost: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
     try:
@@ -174,15 +179,15 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, state: State[No
         return
 
 
-def _name(batch: Batch) -> str:
+def _flow_run_name(batch: Batch) -> str:
     return batch.name + (f" (attempt {batch.attempt})" if batch.attempt > 1 else "")
 
 
 async def emit_events(rows: Sequence[PrefectEvent]) -> None:
-    """Emit events of job runs and connections, for automations of data teams; repeated under the same id.
+    """Emit events of job runs and connections for automations; a repeated event keeps its id.
 
-    `retrieval.run.queued | pre-processing | processing | completed` about `retrieval.run.<id>`, and
-    `retrieval.connection.active | failed | removals-waiting` about `retrieval.connection.<id>`.
+    retrieval.run.queued | pre-processing | processing | completed    resource retrieval.run.<id>
+    retrieval.connection.active | failed | removals-waiting           resource retrieval.connection.<id>
     """
     await deadline.wait_for(_emit_events(rows))
 
@@ -190,19 +195,19 @@ async def emit_events(rows: Sequence[PrefectEvent]) -> None:
 async def _emit_events(rows: Sequence[PrefectEvent]) -> None:
     async with get_events_client() as client:
         for row in rows:
-            await client.emit(_event(row))
+            await client.emit(_make_event(row))
 
 
-def _event(row: PrefectEvent) -> Event:
+def _make_event(row: PrefectEvent) -> Event:
     noun, _, verb = row.type.removeprefix("INGEST_JOB_").partition("_")
-    about = row.data
-    identity = about["ingestJobRunId" if noun == "RUN" else "connectionId"]
-    labels = {f"retrieval.{name}": str(about[name]) for name in _LABELS if about.get(name) is not None}
+    data = row.data
+    identity = data["ingestJobRunId" if noun == "RUN" else "connectionId"]
+    labels = {f"retrieval.{name}": str(data[name]) for name in EVENT_LABELS if data.get(name) is not None}
     kind = f"retrieval.{noun.lower()}"
     return Event(
         id=row.event_id,
         occurred=row.at,
         event=f"{kind}.{verb.lower().replace('_', '-')}",
         resource=Resource({"prefect.resource.id": f"{kind}.{identity}", "prefect.resource.name": identity, **labels}),
-        payload=about,
+        payload=data,
     )

@@ -1,6 +1,6 @@
-"""Schedules of ingestion as schedules of one deployment in Prefect: made, changed and taken away to fit.
+"""Schedules of connections, kept as schedules of one deployment in Prefect.
 
-A pause goes both ways: one that a request sets is told to Prefect, one that is set in Prefect is stored.
+Pauses go both ways: a requested pause is set in Prefect, and a pause set in Prefect is stored.
 """
 
 from __future__ import annotations
@@ -27,52 +27,51 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-DEPLOYMENT = "sync-connection/sync-connection"
+SYNC_DEPLOYMENT = "sync-connection/sync-connection"
 
 
 async def reconcile_schedules(
     client: PrefectClient,
-    wanted: Mapping[str, Timing],
-    troubled: dict[str, str] | None = None,
+    timings: Mapping[str, Timing],
+    errors: dict[str, str] | None = None,
     settle_pause: Callable[[str, bool], Awaitable[None]] | None = None,
 ) -> int:
-    """Make Prefect's schedules match our timings, by id. Returns the number of changes.
-
-    A schedule that Prefect refuses, or does not answer for in time, delays no other one. `troubled`: errors of those
-    before, by id, so that each is logged once; they are handled last. `settle_pause`: stores the state that
-    Prefect has. A server that cannot be reached or refuses our login is raised.
-    """
-    troubled = {} if troubled is None else troubled
-    deployment = await deadline.wait_for(client.read_deployment_by_name(DEPLOYMENT))
+    """Make Prefect's schedules match the timings by id; return the number of changes."""
+    # `errors`: of the last pass, by schedule id; these schedules come last, and each error is logged once.
+    # A refused or slow schedule delays no other; an unreachable server or refused login is raised.
+    errors = {} if errors is None else errors
+    deployment = await deadline.wait_for(client.read_deployment_by_name(SYNC_DEPLOYMENT))
     schedules_read = await deadline.wait_for(client.read_deployment_schedules(deployment.id))
     existing = {schedule.slug or "": schedule for schedule in schedules_read}
-    names = sorted({*wanted, *existing}, key=lambda name: (name in troubled, name))
-    done = Counter(
+    names = sorted({*timings, *existing}, key=lambda name: (name in errors, name))
+    changes = Counter(
         [
-            await _alone(client, deployment.id, name, (wanted.get(name), existing.get(name)), troubled, settle_pause)
+            await _reconcile_schedule(
+                client, deployment.id, name, (timings.get(name), existing.get(name)), errors, settle_pause
+            )
             for name in names
         ]
     )
-    for name in troubled.keys() - {*wanted, *existing}:
-        del troubled[name]
-    del done[""]
-    if done:
-        log.info("schedules.reconciled", made=done["made"], changed=done["changed"], removed=done["removed"])
-    return done.total()
+    for name in errors.keys() - {*timings, *existing}:
+        del errors[name]
+    del changes[""]
+    if changes:
+        log.info("schedules.reconciled", made=changes["made"], changed=changes["changed"], removed=changes["removed"])
+    return changes.total()
 
 
-async def _alone(
+async def _reconcile_schedule(
     client: PrefectClient,
     deployment: UUID,
     name: str,
     pair: tuple[Timing | None, DeploymentSchedule | None],
-    troubled: dict[str, str],
+    errors: dict[str, str],
     settle_pause: Callable[[str, bool], Awaitable[None]] | None,
 ) -> str:
-    """Reconcile one schedule: `made`, `changed`, `removed`, or nothing if it matches or cannot be changed."""
+    """Reconcile one schedule: `made`, `changed`, `removed`, or "" if unchanged or failed."""
     timing, schedule = pair
     try:
-        done, paused = await deadline.wait_for(_fitted(client, deployment, name, timing, schedule))
+        change, paused = await deadline.wait_for(_apply_timing(client, deployment, name, timing, schedule))
         is_settled = timing is None or not (timing.pending or paused != timing.paused)
         if settle_pause is not None and not is_settled:
             await settle_pause(name, paused)
@@ -80,46 +79,53 @@ async def _alone(
         if prefect_errors.affects_all_calls(error):
             raise
         reason = f"{prefect_errors.failure_reason(error)}: {str(error)[:300]}"
-        if troubled.get(name) != reason:
+        if errors.get(name) != reason:
             log.warning("schedule.not_reconciled", schedule_id=name, timing=str(timing), reason=reason)
-        troubled[name] = reason
+        errors[name] = reason
         return ""
-    troubled.pop(name, None)
-    return done
+    errors.pop(name, None)
+    return change
 
 
-async def _fitted(
+async def _apply_timing(
     client: PrefectClient, deployment: UUID, name: str, timing: Timing | None, schedule: DeploymentSchedule | None
 ) -> tuple[str, bool]:
-    """Return what was done, and whether the schedule is paused in Prefect now."""
+    """Apply a timing; return the change and the pause in Prefect."""
     if timing is None:
         if schedule is not None:
             await client.delete_deployment_schedule(deployment, schedule.id)
         return "removed", False
-    due = make_schedule(name, timing)
+    prefect_schedule = make_schedule(name, timing)
     parameters = {"schedule_id": name}
     if schedule is None:
-        active = not timing.paused
-        new_schedule = DeploymentScheduleCreate(schedule=due, slug=name, parameters=parameters, active=active)
+        is_active = not timing.paused
+        new_schedule = DeploymentScheduleCreate(
+            schedule=prefect_schedule, slug=name, parameters=parameters, active=is_active
+        )
         await client.create_deployment_schedules(deployment, [new_schedule])
-        return "made", not active
-    active = not timing.paused if timing.pending else schedule.active
-    if _parts(schedule.schedule) == _parts(due) and (schedule.parameters, schedule.active) == (parameters, active):
-        return "", not active
-    # an update without the parameters would remove them
-    await client.update_deployment_schedule(deployment, schedule.id, active=active, schedule=due, parameters=parameters)
-    return "changed", not active
+        return "made", not is_active
+    is_active = not timing.paused if timing.pending else schedule.active
+    if _schedule_key(schedule.schedule) == _schedule_key(prefect_schedule) and (
+        schedule.parameters,
+        schedule.active,
+    ) == (parameters, is_active):
+        return "", not is_active
+    # An update without parameters would remove them.
+    await client.update_deployment_schedule(
+        deployment, schedule.id, active=is_active, schedule=prefect_schedule, parameters=parameters
+    )
+    return "changed", not is_active
 
 
-def _parts(schedule: Any) -> tuple[Any, ...]:
-    """Return what distinguishes two schedules."""
+def _schedule_key(schedule: Any) -> tuple[Any, ...]:
+    """Return the values that distinguish two schedules."""
     if isinstance(schedule, IntervalSchedule):
         return schedule.interval, schedule.anchor_date
     return (schedule.cron, schedule.timezone) if isinstance(schedule, CronSchedule) else (schedule,)
 
 
 def make_schedule(schedule_id: str, timing: Timing) -> IntervalSchedule | CronSchedule:
-    """Prefect's schedule of a timing."""
+    """Convert a timing to Prefect's schedule."""
     if timing.minutes is None:
         return CronSchedule(cron=timing.cron or "", timezone=timing.time_zone)
     anchor = schedules.anchor_time(schedule_id, timing.minutes)

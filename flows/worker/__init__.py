@@ -1,1 +1,1 @@
-"""Worker: executes each flow run in a process forked from a prepared one."""
+"""Worker: executes each flow run in a process forked from a prepared process."""

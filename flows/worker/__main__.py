@@ -1,4 +1,4 @@
-"""Starts the worker. Imports nothing else: each flow run's process imports this module anew."""
+"""Entry point of the worker."""
 
 if __name__ == "__main__":
     from flows.worker import program

@@ -1,14 +1,11 @@
-"""Imported by the fork server alone: what every flow run needs, and a process group of its own.
-
-The group keeps a Ctrl-C or a signal sent to the worker's group away from flow runs: only the worker decides when they
-end. An ImportError is raised as another kind, because the fork server would swallow it in silence.
-"""
+"""Preload of the fork server: imports for every flow run, in an own process group."""
 
 import gc
 import os
 
 import anyio
 
+# Keeps Ctrl-C and signals to the worker's group away from flow runs: only the worker ends them.
 os.setpgid(0, 0)
 try:
     import prefect.flow_engine
@@ -24,8 +21,9 @@ try:
     settings.load_settings()
     registry.import_local()
     tokenizer_for("LOCAL", MINILM_MODEL)
+# The fork server ignores an ImportError silently.
 except ImportError as error:
     raise RuntimeError(f"Flow runs cannot be prepared: {error}") from error
 anyio.run(anyio.sleep, 0)  # imports the event loop's backend
 gc.collect()
-gc.freeze()  # what is imported is shared by all flow runs, and looked at by none of their collectors
+gc.freeze()  # flow runs share the imported objects, and their collectors skip them

@@ -1,10 +1,8 @@
-"""The worker of one machine: Prefect's worker loops for the pool, woken by NOTIFY, and a slot for short flow runs.
+"""Worker of one machine: Prefect's worker loops for the pool, and an extra slot for short flow runs.
 
     python -m flows.worker --pool retrieval --name machine-1 --limit 2
 
-It takes work when the dispatcher notifies it through the database and when a slot becomes free; Prefect's poll is
-there for lost notices. More workers on the same pool, here or elsewhere, share the load. On SIGTERM running flow runs
-may end within the grace period, then they are ended and hand back what they work on.
+On SIGTERM, flow runs may finish within the grace period; interrupted ones return their work.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ from prefect.exceptions import PrefectHTTPStatusError
 
 from connectors import registry
 from flows import prefect_errors
-from flows.deployments import SHORT_WORKER
-from flows.worker.run_process import FORKS
+from flows.deployments import SHORT_WORKER_SUFFIX
+from flows.worker.run_process import FORK_CONTEXT
 from flows.worker.warm_worker import WarmWorker
 from retrieval import logs, settings
 from retrieval.database.database import UNAVAILABLE_ERRORS
@@ -35,62 +33,59 @@ from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
 
 log = structlog.get_logger()
 
-SUBMIT_LOOKS: Final = 100
-"""Of 0.05 s, for which a worker that stops lets a flow run begin that it has taken: Pending, it would wait for the
-dispatcher to miss it."""
-SHORT_PLACES: Final = 1
-"""Beside the limit, for short flow runs alone: whatever fills the other slots, these go on."""
-CANCEL_SECONDS: Final = 0.5
-"""How often cancellations are looked for while flow runs are at work."""
-AGAIN_SECONDS: Final = 1.0
-"""After an error of a loop."""
-FREE_SECONDS: Final = 0.02
-"""After the end of a flow run, until its slot is free."""
+# 100 checks of 0.05 s: a stopping worker waits until its submitted flow runs have started. A flow run left Pending
+# would wait until the dispatcher misses it.
+SUBMIT_CHECKS: Final = 100
+# In addition to the limit: long flow runs never delay short ones.
+SHORT_RUN_SLOTS: Final = 1
+CANCEL_CHECK_SECONDS: Final = 0.5
+LOOP_RETRY_SECONDS: Final = 1.0
+# Prefect frees the slot shortly after the process has ended.
+SLOT_FREE_SECONDS: Final = 0.02
 
 
-class Alarm:
-    """Calls `poll` when it rings, and `look` again and again. Without a database there is Prefect's poll alone.
+class PollTrigger:
+    """Call `poll` on each notice of the dispatcher, and `check_runs` every `CANCEL_CHECK_SECONDS`."""
 
-    What fails here is left to that poll.
-    """
+    # Prefect's own poll, every 10 s, covers lost notices and failed calls.
 
-    def __init__(self, poll: Callable[[], Awaitable[Any]], look: Callable[[], Awaitable[None]]) -> None:
-        self._poll, self._look = poll, look
-        self._ringing = asyncio.Event()
+    def __init__(self, poll: Callable[[], Awaitable[Any]], check_runs: Callable[[], Awaitable[None]]) -> None:
+        self._poll, self._check_runs = poll, check_runs
+        self._triggered = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start the loops in the worker's event loop. One that fails is begun again."""
-        url, ring = settings.load_settings().database_url, self._ringing.set
-        loops = [self._answer, self._look_around]
+        """Start the loops in the worker's event loop."""
+        url, trigger = settings.load_settings().database_url, self._triggered.set
+        loops = [self._poll_on_trigger, self._check_repeatedly]
         if url is not None:
-            loops.append(partial(listen_for_notices, url.get_secret_value(), FLOW_RUNS, ring, name=LISTENER))
-        self._tasks = [asyncio.create_task(_repeat(loop)) for loop in loops]
+            loops.append(partial(listen_for_notices, url.get_secret_value(), FLOW_RUNS, trigger, name=LISTENER))
+        self._tasks = [asyncio.create_task(_repeat_loop(loop)) for loop in loops]
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def ring_soon(self) -> None:
-        """Ring when a slot has become free, in a moment."""
-        asyncio.get_running_loop().call_later(FREE_SECONDS, self._ringing.set)
+    def trigger_soon(self) -> None:
+        """Trigger a poll once the slot of an ended flow run is free."""
+        asyncio.get_running_loop().call_later(SLOT_FREE_SECONDS, self._triggered.set)
 
-    async def _answer(self) -> None:
+    async def _poll_on_trigger(self) -> None:
         while True:
-            await self._ringing.wait()
-            self._ringing.clear()
-            with suppress(*prefect_errors.AWAY):
+            await self._triggered.wait()
+            self._triggered.clear()
+            with suppress(*prefect_errors.SERVER_ERRORS):
                 await self._poll()
 
-    async def _look_around(self) -> None:
+    async def _check_repeatedly(self) -> None:
         while True:
-            await asyncio.sleep(CANCEL_SECONDS)
-            with suppress(*prefect_errors.AWAY):
-                await self._look()
+            await asyncio.sleep(CANCEL_CHECK_SECONDS)
+            with suppress(*prefect_errors.SERVER_ERRORS):
+                await self._check_runs()
 
 
-async def _repeat(loop: Callable[[], Awaitable[None]]) -> None:
+async def _repeat_loop(loop: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await loop()
@@ -98,43 +93,43 @@ async def _repeat(loop: Callable[[], Awaitable[None]]) -> None:
             log.warning("worker.not_listening", reason=type(error).__name__)
         except Exception:
             log.exception("worker.alarm_failed")
-        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.sleep(LOOP_RETRY_SECONDS)
 
 
 async def run_worker(pool: str, name: str, limit: int) -> None:
     """Work until SIGTERM or SIGINT."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    with registry.embedding_process(FORKS) as embedder:
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    with registry.embedding_process(FORK_CONTEXT) as embedder:
         workers: list[WarmWorker] = []
 
         async def poll() -> None:
             await asyncio.gather(*(worker.get_and_submit_flow_runs() for worker in workers if worker.is_setup))
 
-        async def look() -> None:
+        async def check_runs() -> None:
             embedder.keep_alive()
             await asyncio.gather(*(worker.end_stopped() for worker in workers if worker.is_setup))
 
-        alarm = Alarm(poll, look)
-        make_worker = partial(WarmWorker, pool, embedder=embedder.address, freed=alarm.ring_soon)
+        poll_trigger = PollTrigger(poll, check_runs)
+        make_worker = partial(WarmWorker, pool, embedder=embedder.address, on_run_end=poll_trigger.trigger_soon)
         workers.append(make_worker(name=name, limit=limit))
-        workers.append(make_worker(name=name + SHORT_WORKER, limit=SHORT_PLACES, work_queues=[SHORT]))
-        alarm.start()
+        workers.append(make_worker(name=name + SHORT_WORKER_SUFFIX, limit=SHORT_RUN_SLOTS, work_queues=[SHORT]))
+        poll_trigger.start()
         try:
-            await _run_workers(workers, stop, alarm)
+            await _run_workers(workers, stop, poll_trigger)
         finally:
-            await alarm.stop()
+            await poll_trigger.stop()
 
 
-async def _run_workers(workers: Sequence[WarmWorker], stop: asyncio.Event, alarm: Alarm) -> None:
-    """Run the workers until `stop`, or until one of them fails. What is being submitted then still begins."""
+async def _run_workers(workers: Sequence[WarmWorker], stop: asyncio.Event, poll_trigger: PollTrigger) -> None:
+    """Run the workers until `stop` or an error, then wait for submitted flow runs to start."""
     tasks = [asyncio.create_task(worker.start(), name=worker.name) for worker in workers]
     stopped = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        await alarm.stop()
-        for _ in range(SUBMIT_LOOKS):
+        await poll_trigger.stop()
+        for _ in range(SUBMIT_CHECKS):
             if not any(worker.is_submitting for worker in workers):
                 break
             await asyncio.sleep(0.05)

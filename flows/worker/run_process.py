@@ -1,4 +1,4 @@
-"""One flow run's process: forked from one that has imported everything, it runs Prefect's engine and ends."""
+"""Process of one flow run: forked with all imports, it runs Prefect's engine and ends."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ import anyio.to_thread
 from connectors import registry
 from retrieval import logs, tracing
 
-FORKS: Final = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["flows.worker.preload"])
+FORK_CONTEXT: Final = multiprocessing.get_context("forkserver")
+FORK_CONTEXT.set_forkserver_preload(["flows.worker.preload"])
 
+# After its worker died, the process may report its flow run as crashed within this time.
 ORPHAN_SECONDS: Final = 5.0
-"""Seconds that the process may take to report its flow run as crashed after its worker died."""
+# Between SIGTERM and SIGKILL.
 STOP_SECONDS: Final = 2.0
-"""Seconds between SIGTERM and SIGKILL."""
-KILLED: Final = -int(signal.SIGKILL)
+KILLED_EXIT_CODE: Final = -int(signal.SIGKILL)
 
 
-def execute_flow_run(environment: dict[str, str], embedder: str | None) -> None:
-    """Run `python -m prefect.engine` in this process. `embedder`: the socket of the worker's embedding process."""
+def execute_flow_run(environment: dict[str, str], embedder_socket: str | None) -> None:
+    """Run `python -m prefect.engine` in this process."""
     os.setpgid(0, 0)
     logs.lose_what_does_not_fit()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
-    registry.use_embedding_process(embedder)
+    registry.use_embedding_process(embedder_socket)
     os.environ.update(environment)
     sys.argv = ["prefect.engine"]
     try:
@@ -49,7 +49,8 @@ def execute_flow_run(environment: dict[str, str], embedder: str | None) -> None:
 
 
 def _follow_worker() -> None:
-    """End with the worker: SIGTERM lets the engine report a crash, SIGKILL follows."""
+    """End with the worker."""
+    # SIGTERM lets the engine report a crash; SIGKILL follows.
     worker = multiprocessing.parent_process()
     if worker is None:
         return
@@ -60,42 +61,42 @@ def _follow_worker() -> None:
 
 
 class RunProcess:
-    """The worker's side of the process."""
+    """Handle of a flow run's process in the worker."""
 
     def __init__(self, environment: dict[str, str], embedder: str | None) -> None:
-        self._process = FORKS.Process(target=execute_flow_run, args=(environment, embedder), name="flow-run")
+        self._process = FORK_CONTEXT.Process(target=execute_flow_run, args=(environment, embedder), name="flow-run")
         self._process.start()
         self.pid: int = self._process.pid or 0
         self.name = f"{platform.node()}:{self.pid}"
         self.is_cancelled = False
 
     async def wait(self) -> int:
-        """Wait for the end of the process; its exit code, 0 for a flow run that was cancelled."""
+        """Wait for the end of the process; return the exit code, 0 for a cancelled flow run."""
         await anyio.wait_readable(self._process.sentinel)
         await anyio.to_thread.run_sync(self._process.join)
         self.kill()
         code = self._process.exitcode
-        return 0 if self.is_cancelled else KILLED if code is None else code
+        return 0 if self.is_cancelled else KILLED_EXIT_CODE if code is None else code
 
     def close(self) -> None:
-        """Free what this side holds of a process that has ended."""
+        """Free the handle of an ended process."""
         with suppress(ValueError):
             self._process.close()
 
     def cancel(self) -> None:
-        """End the process and what it started at once; `wait` then returns 0."""
+        """Kill the process and its children; `wait` then returns 0."""
         self.is_cancelled = True
         self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL to the process and to what it started."""
+        """Send SIGKILL to the process and its children."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         if self._process.exitcode is None:
             self._process.kill()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Let the flow run end by itself, then ask it to, then end it."""
+        """Wait for the flow run, then send SIGTERM, then SIGKILL."""
         for seconds, end in ((grace_seconds, self._process.terminate), (STOP_SECONDS, self.kill), (STOP_SECONDS, None)):
             with anyio.move_on_after(seconds):
                 await anyio.wait_readable(self._process.sentinel)

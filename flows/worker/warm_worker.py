@@ -1,7 +1,4 @@
-"""The `warm` worker type: each flow run in a process of its own, forked from one that has imported everything.
-
-A Prefect worker as its documentation describes: `run` starts the process and waits for it.
-"""
+"""Prefect worker type `warm`: each flow run in a process forked with all imports."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker
 from pydantic import Field, PrivateAttr
 
 from flows import deployments
-from flows.prefect_errors import AWAY, INTERRUPTED, REFUSED
+from flows.prefect_errors import INTERRUPTED_STATE, REFUSED_STATE, SERVER_ERRORS
 from flows.worker.run_process import RunProcess
 from retrieval import settings
 
@@ -35,14 +32,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+# A stopping worker reports an interrupted flow run to Prefect within this time.
 REPORT_SECONDS: Final = 10.0
-"""Seconds in which a stopping worker reports an interrupted flow run to Prefect."""
 
 
 # Anyone who can write to Prefect's server can create a deployment, and a worker holds the database's password and the
 # key of stored secrets: it runs no pull steps, storage, commands or variables of a deployment.
-JOB_VARIABLES = frozenset({"grace_seconds"})
-"""What a deployment or a run may set; the rest would be for workers that start programs."""
+# Other job variables are for workers that start programs.
+ALLOWED_JOB_VARIABLES = frozenset({"grace_seconds"})
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +50,7 @@ def allowed_entrypoints() -> frozenset[str]:
 
 
 def refusal_reason(flow_run: FlowRun, deployment: DeploymentResponse | None) -> str | None:
-    """Why a run is not executed; None if it is one of ours."""
+    """Return the reason not to execute a run; None for a run of this service."""
     if deployment is None:
         return "Refused: a run without a deployment is none of this service's."
     if deployment.entrypoint not in allowed_entrypoints():
@@ -62,14 +59,14 @@ def refusal_reason(flow_run: FlowRun, deployment: DeploymentResponse | None) -> 
         return "Refused: its deployment has pull steps, which these workers never execute."
     if deployment.storage_document_id or deployment.infrastructure_document_id:
         return "Refused: its deployment names a storage or infrastructure block, which these workers never load."
-    strange = sorted({*(deployment.job_variables or {}), *(flow_run.job_variables or {})} - JOB_VARIABLES)
-    if strange:
-        return f"Refused: the job variables {', '.join(strange)} may not be set; these may: {_allowed()}."
+    forbidden = sorted({*(deployment.job_variables or {}), *(flow_run.job_variables or {})} - ALLOWED_JOB_VARIABLES)
+    if forbidden:
+        return f"Refused: the job variables {', '.join(forbidden)} may not be set; these may: {_list_allowed()}."
     return None
 
 
-def _allowed() -> str:
-    return ", ".join(sorted(JOB_VARIABLES))
+def _list_allowed() -> str:
+    return ", ".join(sorted(ALLOWED_JOB_VARIABLES))
 
 
 # Prefect's worker reads the deployment before it submits a run, and discards the response. If this read fails, the run
@@ -77,20 +74,20 @@ def _allowed() -> str:
 # reads the deployment again: if that fails, Prefect marks the run Crashed and frees the slot, and the dispatcher starts
 # the batch again.
 class SubmissionClient:
-    """Prefect client of the worker that skips the first read of a deployment."""
+    """Prefect client that skips the first read of a deployment."""
 
     def __init__(self, client: PrefectClient) -> None:
-        self.prefect = client
+        self.unwrapped = client
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.prefect, name)
+        return getattr(self.unwrapped, name)
 
     async def read_deployment(self, _deployment_id: UUID) -> None:
         """Do nothing: `WarmConfiguration.resolve_for_flow_run` reads the deployment."""
 
 
 class WarmVariables(BaseVariables):
-    """Job variables that an operator sets on the work pool or a deployment."""
+    """Job variables of the work pool or a deployment."""
 
     grace_seconds: float = Field(
         default=10, ge=0, description="Seconds that a flow run has to end after the worker receives SIGTERM."
@@ -106,8 +103,8 @@ class WarmConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def resolve_for_flow_run(cls, flow_run: FlowRun, *, client: Any, **options: Any) -> Self:
-        """Read the run's deployment and pool with the client that reads deployments."""
-        client = client.prefect if isinstance(client, SubmissionClient) else client
+        """Read the run's deployment and pool with the unwrapped client."""
+        client = client.unwrapped if isinstance(client, SubmissionClient) else client
         return await super().resolve_for_flow_run(flow_run, client=client, **options)
 
     def prepare_for_flow_run(
@@ -119,25 +116,23 @@ class WarmConfiguration(BaseJobConfiguration):
 
     @property
     def refusal(self) -> str | None:
-        """Reason to refuse the run; None for a flow of this service."""
+        """Return the reason to refuse the run, or None."""
         return self._refusal
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the process: the flow run and the allowed entrypoint."""
+        """Return the environment of the process: flow run and allowed entrypoint."""
         own = {name: value for name, value in self.env.items() if name.startswith("PREFECT__") and value}
         return own | {"PREFECT__FLOW_ENTRYPOINT": self._entrypoint}
 
 
 class WarmResult(BaseWorkerResult):
-    """Exit code of the process. If it is not zero, Prefect marks a run that is not final as Crashed."""
+    """Exit code of the process; Prefect marks the run Crashed if it is not 0."""
 
 
 class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
-    """Polls a work pool and runs each flow run in a forked process.
+    """Poll a work pool and run each flow run in a forked process."""
 
-    `embedder`: returns the socket of the embedding process that flow runs share; each loads its own model without one.
-    `freed`: called when a flow run has ended.
-    """
+    # `embedder` returns the socket of the shared embedding process; without it each flow run loads the model.
 
     type = "warm"
     job_configuration = WarmConfiguration
@@ -148,14 +143,14 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         work_pool_name: str,
         *,
         embedder: Callable[[], str | None] = lambda: None,
-        freed: Callable[[], None] = lambda: None,
+        on_run_end: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
         super().__init__(work_pool_name, **options)
-        self._embedder, self._freed = embedder, freed
+        self._embedder, self._on_run_end = embedder, on_run_end
         self._processes: dict[UUID, RunProcess] = {}
-        self._final: set[UUID] = set()
-        """Flow runs that were final at the last look while their process still worked."""
+        # Final at the last check while their process still worked.
+        self._final_run_ids: set[UUID] = set()
 
     @property
     def client(self) -> PrefectClient:
@@ -163,14 +158,12 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     @property
     def is_submitting(self) -> bool:
-        """Tell whether a flow run holds a slot without a running process: it is being submitted, or has just ended."""
+        """Check for flow runs that hold a slot without a process: being submitted, or just ended."""
         return self.is_setup and self.limiter.borrowed_tokens > len(self._processes)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """Take flow runs from the pool. A run that is retried waits until its former process has ended.
-
-        Until then, Prefect's limiter raises RuntimeError, which would end the worker.
-        """
+        """Take flow runs from the pool; a retried run waits for the end of its former process."""
+        # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         try:
             return await super().get_and_submit_flow_runs()
         except RuntimeError:
@@ -181,10 +174,10 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def run(
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
     ) -> WarmResult:
-        """Execute one flow run in a new process, and return when the process has ended."""
+        """Execute one flow run in a new process; return at the end of the process."""
         if configuration.refusal:
             return await self._refuse(flow_run.id, configuration.refusal, task_status)
-        with anyio.CancelScope(shield=True):  # else the new process would be left running
+        with anyio.CancelScope(shield=True):  # a cancellation would leave the new process running
             process = await anyio.to_thread.run_sync(RunProcess, configuration.environment(), self._embedder())
         self._processes[flow_run.id] = process
         try:
@@ -200,7 +193,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             if self._processes.get(flow_run.id) is process:  # a run that is retried at once has a new process
                 del self._processes[flow_run.id]
             process.close()
-            self._freed()
+            self._on_run_end()
         return WarmResult(identifier=process.name, status_code=code)
 
     async def kill_infrastructure(
@@ -220,12 +213,12 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         raise InfrastructureNotFound(f"This worker has no process {infrastructure_pid}: it has ended.")
 
     async def end_stopped(self) -> None:
-        """End the processes of flow runs that were cancelled, or set to a final state, in Prefect."""
+        """End processes of flow runs that were cancelled or set to a final state in Prefect."""
         if not self._processes:
             return
         stopped = FlowRunFilter(
             id=FlowRunFilterId(any_=list(self._processes)),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_STOPPED)),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_STOPPED_STATES)),
         )
         final: set[UUID] = set()
         for flow_run in await self.client.read_flow_runs(flow_run_filter=stopped):
@@ -235,35 +228,37 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             if flow_run.state.is_cancelling():
                 process.cancel()
                 await self.client.set_flow_run_state(flow_run.id, Cancelled(), force=True)
-            elif flow_run.id in self._final:
+            elif flow_run.id in self._final_run_ids:
                 process.cancel()
-            else:  # a flow that ends by itself is final for a moment before its process ends
+            else:  # a finished flow is final for a moment before its process ends
                 final.add(flow_run.id)
-        self._final = final
+        self._final_run_ids = final
 
     async def _refuse(self, run_id: UUID, reason: str, task_status: TaskStatus[Any] | None) -> WarmResult:
         if task_status is not None:
             task_status.started("refused")
         log.warning("worker.run_refused", flow_run_id=str(run_id), reason=reason)
-        await self.client.set_flow_run_state(run_id, Failed(name=REFUSED, message=reason), force=True)
+        await self.client.set_flow_run_state(run_id, Failed(name=REFUSED_STATE, message=reason), force=True)
         return WarmResult(identifier="refused", status_code=0)
 
     async def _report_interruption(self, flow_run: FlowRun) -> None:
-        """Schedule a flow run again that the stopping worker interrupted, as the same flow run."""
+        """Schedule a flow run again after the stopping worker interrupted it."""
         with anyio.move_on_after(REPORT_SECONDS):
             try:
                 state = (await self.client.read_flow_run(flow_run.id)).state
                 if state is not None and (state.is_final() or state.is_cancelling()) and not state.is_crashed():
                     return
                 interrupted: State[None] = Scheduled(
-                    name=INTERRUPTED, message="The worker was stopped; the run continues."
+                    name=INTERRUPTED_STATE, message="The worker was stopped; the run continues."
                 )
                 if not (flow_run.parameters.get("batch_id") or flow_run.parameters.get("namespace")):
-                    interrupted = Crashed(name=INTERRUPTED, message="The worker was stopped before this run ended.")
+                    interrupted = Crashed(
+                        name=INTERRUPTED_STATE, message="The worker was stopped before this run ended."
+                    )
                 await self.client.set_flow_run_state(flow_run.id, interrupted, force=True)
-            except AWAY as error:  # the dispatcher takes its batch back when the lease has ended
+            except SERVER_ERRORS as error:  # the dispatcher recovers the batch after the lease has ended
                 reason = type(error).__name__
                 log.warning("worker.interruption_not_reported", flow_run_id=str(flow_run.id), reason=reason)
 
 
-_STOPPED = [StateType.CANCELLING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED]
+_STOPPED_STATES = [StateType.CANCELLING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED]

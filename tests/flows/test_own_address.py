@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flows.prefect_server import OwnAddress
+from flows.prefect_server import HostCheckMiddleware
 
 
 def status(headers):
@@ -18,7 +18,7 @@ def status(headers):
         sent.append(message)
 
     scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers]}
-    asyncio.run(OwnAddress(prefect, ["Prefect.internal", "prefect"])(scope, None, send))
+    asyncio.run(HostCheckMiddleware(prefect, ["Prefect.internal", "prefect"])(scope, None, send))
     return sent[0]["status"]
 
 

@@ -19,7 +19,7 @@ SOURCE_FLOWS = Path(sources.__file__).read_text()
 
 def lines_to_add(name, documents):
     return (
-        f'@flow(name="{deployments.FLOWS[name]}", persist_result=False)\n'
+        f'@flow(name="{deployments.FLOW_NAMES[name]}", persist_result=False)\n'
         "@flat_parameters\n"
         f"async def ingest_{name.lower()}(parameters: Connection) -> State[None]:\n"
         f'    """Ingest {documents[0].lower()}{documents[1:]}."""\n'
@@ -37,8 +37,8 @@ def test_every_service_of_the_registry_has_a_written_out_flow():
 
 def test_the_entrypoint_of_every_deployment_is_the_flow_of_its_name():
     entrypoints = {entry["name"]: entry["entrypoint"] for entry in deployments.read_plan()["deployments"]}
-    assert set(entrypoints) >= set(deployments.FLOWS.values())
-    assert set(deployments.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *FETCHED}
+    assert set(entrypoints) >= set(deployments.FLOW_NAMES.values())
+    assert set(deployments.FLOW_NAMES) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *FETCHED}
     for name, entrypoint in entrypoints.items():
         module, _, function = entrypoint.rpartition(".")
         assert getattr(importlib.import_module(module), function).name == name
@@ -46,7 +46,7 @@ def test_the_entrypoint_of_every_deployment_is_the_flow_of_its_name():
 
 def test_prefect_yaml_has_a_deployment_for_every_flow():
     names = [entry["name"] for entry in deployments.read_plan()["deployments"]]
-    assert sorted(names) == sorted({*deployments.FLOWS.values(), "evaluate", "sync-connection"})
+    assert sorted(names) == sorted({*deployments.FLOW_NAMES.values(), "evaluate", "sync-connection"})
 
 
 WEB_BODIES = {"URLS_LIST": IngestUrls, "SITEMAP": IngestSitemap, "WEBSITE": IngestWebsite, "TEXT": IngestText}
@@ -63,7 +63,7 @@ def request_fields(name):
 
 
 def flow_of(name):
-    return getattr(sources, deployments.FLOWS[name].replace("-", "_"))
+    return getattr(sources, deployments.FLOW_NAMES[name].replace("-", "_"))
 
 
 def sent_fields(name, parameters):

@@ -23,7 +23,7 @@ def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""
     monkeypatch.setattr(run_context, "TIME_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(run_context, "QUEUE_CHECK_SECONDS", 0.0)
-    monkeypatch.setattr(run_context, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(run_context, "FREE_SLOT_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def every(space, minutes):
 
 async def there():
     async with get_client() as client:
-        deployment = await client.read_deployment_by_name(prefect_schedules.DEPLOYMENT)
+        deployment = await client.read_deployment_by_name(prefect_schedules.SYNC_DEPLOYMENT)
         found = await client.read_deployment_schedules(deployment.id)
     return {one.slug: (one.schedule.interval.total_seconds() / 60, one.parameters) for one in found}
 
@@ -215,7 +215,7 @@ def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
             schedules.settle_pause(space.db, schedule_id, paused=paused)
 
         async with get_client() as client:
-            deployment = (await client.read_deployment_by_name(prefect_schedules.DEPLOYMENT)).id
+            deployment = (await client.read_deployment_by_name(prefect_schedules.SYNC_DEPLOYMENT)).id
 
             async def read():
                 found = await client.read_deployment_schedules(deployment)

@@ -69,7 +69,7 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
         await update(artifact, progress, description)
 
     monkeypatch.setattr(report, "aupdate_progress_artifact", watched)
-    monkeypatch.setattr(report, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(report, "LISTING_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(context, "open_database", lambda: space.db)
     monkeypatch.setattr(context, "load_keys", lambda: space.ring)
     run = accept(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)

@@ -186,7 +186,7 @@ def test_a_crawl_that_is_resumed_after_its_last_page_counts_one_miss(space, site
     run = accept(space, "WEBSITE", url=f"{site.url}/")
     discovery = listing(space)
     goes_on = iter([True, True, False])
-    discovery.goes_on = lambda: next(goes_on, True)
+    discovery.should_continue = lambda: next(goes_on, True)
     site.asked.clear()
     for _ in range(2):
         steps.discover(discovery)

@@ -8,7 +8,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import prefect_errors, register
-from flows.deployments import FLOWS
+from flows.deployments import FLOW_NAMES
 from flows.dispatch import dispatcher as dispatching
 from flows.dispatch.dispatcher import Dispatcher
 from retrieval import readiness, settings
@@ -24,7 +24,7 @@ async def read_levers(db, seconds=2):
     dispatcher = Dispatcher(settings.load_settings(), db)
     try:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS]), seconds)
+            await asyncio.wait_for(dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS_LOOP]), seconds)
     finally:
         for thread in dispatcher.threads.values():
             thread.close()
@@ -36,7 +36,7 @@ def paused(db, prefect_server):
 
     async def change(action):
         async with get_client() as client:
-            deployment = await client.read_deployment_by_name(f"{FLOWS['TEXT']}/{FLOWS['TEXT']}")
+            deployment = await client.read_deployment_by_name(f"{FLOW_NAMES['TEXT']}/{FLOW_NAMES['TEXT']}")
             await getattr(client, f"{action}_deployment")(deployment.id)
         await read_levers(db)
 
@@ -53,7 +53,7 @@ def reasons(db):
 
 @pytest.mark.parametrize("age", ["0 s", pytest.param("10 minutes", marks=pytest.mark.slow)])
 def test_a_pause_holds_while_prefect_does_not_answer(db, new_scope, paused, age):
-    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), pytest.raises(prefect_errors.AWAY):
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), pytest.raises(prefect_errors.SERVER_ERRORS):
         asyncio.run(read_levers(db))
     db.rows("update prefect_levers set recorded_at = now() - %(age)s::interval", {"age": age})
     post(db, new_scope(), "a text")

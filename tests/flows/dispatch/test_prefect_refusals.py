@@ -29,8 +29,8 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
     async def read(url):
         dispatcher = Dispatcher(settings.load_settings(), db)
         try:
-            with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_errors.AWAY):
-                await dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS])
+            with temporary_settings({PREFECT_API_URL: url}), pytest.raises(prefect_errors.SERVER_ERRORS):
+                await dispatcher.read_levers(dispatcher.threads[dispatching.LEVERS_LOOP])
         finally:
             for thread in dispatcher.threads.values():
                 thread.close()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.dispatch.prefect_client import Seen
+from flows.dispatch.prefect_client import FlowRunState
 from flows.dispatch.reconciliation import decide_batch
 from retrieval.jobs.queries.batches import Open
 
@@ -17,7 +17,7 @@ def batch(*, claimed=False, lease_lost=False, age=60, released=False, suspended=
 
 
 def state(name, age, called="", message="", *, is_ours=False, is_elsewhere=False):
-    return Seen(name, NOW - timedelta(seconds=age), called or name.title(), message, is_ours, is_elsewhere)
+    return FlowRunState(name, NOW - timedelta(seconds=age), called or name.title(), message, is_ours, is_elsewhere)
 
 
 EXCEPTION = "Flow run encountered an exception: ValueError"

@@ -74,15 +74,15 @@ def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, pre
 
 
 def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch):
-    monkeypatch.setattr(dispatcher, "REGISTER_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher, "REGISTER_DELAY_SECONDS", 0.0)
     names = [one["name"] for one in deployments.read_plan()["deployments"]]
 
     async def story():
         looking = dispatcher.Dispatcher(settings.load_settings(), db)
 
         async def look():
-            looking.missed.set()
-            await looking.register_again(looking.threads[dispatcher.REGISTER])
+            looking.missing_deployment.set()
+            await looking.register_missing(looking.threads[dispatcher.REGISTER_LOOP])
 
         async with get_client() as client:
             await register.register_deployments()

@@ -77,8 +77,8 @@ def slow_prefect(request, db, prefect_server, monkeypatch):
     """Address of a Prefect that answers late, with all times at a tenth in CI."""
     scale = request.param
     asyncio.run(register.register_deployments())
-    monkeypatch.setattr(call_deadline, "SHORTEST_SECONDS", 5.0 * scale)
-    monkeypatch.setattr(call_deadline, "LONGEST_SECONDS", 40.0 * scale)
+    monkeypatch.setattr(call_deadline, "MIN_DEADLINE_SECONDS", 5.0 * scale)
+    monkeypatch.setattr(call_deadline, "MAX_DEADLINE_SECONDS", 40.0 * scale)
     deadline = CallDeadline()
     for module in (prefect_client, levers):
         monkeypatch.setattr(module, "deadline", deadline)
@@ -130,8 +130,8 @@ async def miss(deadline):
 @pytest.fixture
 def deadline(monkeypatch):
     """A deadline of hundredths of the usual seconds."""
-    monkeypatch.setattr(call_deadline, "SHORTEST_SECONDS", 0.05)
-    monkeypatch.setattr(call_deadline, "LONGEST_SECONDS", 0.4)
+    monkeypatch.setattr(call_deadline, "MIN_DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr(call_deadline, "MAX_DEADLINE_SECONDS", 0.4)
     return CallDeadline()
 
 
@@ -158,7 +158,7 @@ def test_fast_answers_shorten_the_deadline(deadline):
     async def call():
         await miss(deadline)
         await miss(deadline)
-        for _ in range(2 * call_deadline.FAST_ANSWERS):
+        for _ in range(2 * call_deadline.FAST_ANSWER_COUNT):
             await deadline.wait_for(answer_after(0))
 
     asyncio.run(call())

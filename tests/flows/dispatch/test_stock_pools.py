@@ -144,11 +144,11 @@ def test_a_pool_that_is_missing_or_of_another_type_is_refused(shop, kind, reason
 
 def test_a_dispatcher_follows_the_deployments_to_another_pool_and_back(shop, process_pool, monkeypatch):
     """Without a pause between its looks; the pool of type process has no worker, and is deleted at last."""
-    monkeypatch.setattr(dispatcher, "LEVERS_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "BUSY_LEVERS_CHECK_SECONDS", 0.01)
     made = dispatcher.Dispatcher(settings.load_settings(), shop.db)
 
     async def look():
-        await asyncio.wait_for(made.read_levers(made.threads[dispatcher.LEVERS]), 3)
+        await asyncio.wait_for(made.read_levers(made.threads[dispatcher.LEVERS_LOOP]), 3)
 
     try:
         with pytest.raises(TimeoutError):

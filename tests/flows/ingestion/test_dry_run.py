@@ -52,7 +52,7 @@ def space(db, monkeypatch, allowed):
 def watch(space, monkeypatch):
     monkeypatch.setattr(context, "open_database", lambda: space.db)
     monkeypatch.setattr(context, "load_keys", lambda: space.ring)
-    monkeypatch.setattr(dry_run, "find_out", dry_run.estimate_ingestion)
+    monkeypatch.setattr(dry_run, "estimate_in_task", dry_run.estimate_ingestion)
     monkeypatch.setattr(dry_run, "get_run_logger", lambda: logging.getLogger("test"))
 
 
@@ -359,7 +359,7 @@ def test_a_large_listing_is_sampled_to_within_15_percent(space):
     source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
     lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
     trial = dry_run.Trial(lease, dry_runs.Trial("ijr_1", json.loads(config.dump()), None))
-    estimator = Estimator(dry_run._tools(trial, space.config), lambda: None)
+    estimator = Estimator(dry_run._make_tools(trial, space.config), lambda: None)
     estimator.listed(source, source.items)
     report = estimator.report
     assert report.sampled

@@ -253,7 +253,7 @@ class OneDeadPort:
 
 
 def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
-    monkeypatch.setattr(circuit_breaking, "HUNG_SECONDS", 0.0)
+    monkeypatch.setattr(circuit_breaking, "HUNG_REQUEST_SECONDS", 0.0)
     listed(space, "https://quick.example/")
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
@@ -377,8 +377,8 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     with pytest.raises(Unavailable), mine.through(site(space), job_run=run, each=True):
         raise AssertionError("it is asked")
     work = steps.Work(db, space.ring, lease, [], circuits=mine)
-    assert work.waits(DocumentKey(run, "doc_1"))
-    assert not work.waits(DocumentKey("ijr_other", "doc_1"))
+    assert work.is_waiting(DocumentKey(run, "doc_1"))
+    assert not work.is_waiting(DocumentKey("ijr_other", "doc_1"))
 
 
 @pytest.fixture

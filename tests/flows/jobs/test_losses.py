@@ -11,7 +11,7 @@ from psycopg_pool import PoolTimeout
 
 from flows import context, pipeline, sources
 from flows.dispatch import reconciliation
-from flows.dispatch.prefect_client import Seen
+from flows.dispatch.prefect_client import FlowRunState
 from flows.lease_renewal import keep_lease
 from retrieval.database.database import Database
 from retrieval.ingestion import discover, poison_detection
@@ -164,13 +164,13 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         batches.record_flow_run(db, batch, "run")
         ended = asyncio.run(sources.ingest_text.fn(batch.id, batch.attempt))
         (opened,) = batches.open_batches(db)
-        seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
+        seen = FlowRunState(ended.type.value, datetime.now(UTC), ended.name)
         action = reconciliation.decide_batch(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
         db.rows(
             "update batches set at_work = %(document)s where id = %(batch)s",
             {"document": run.document_id, "batch": batch.id},
         )
-        poison_detection.restart_batch(db, opened, weight=reconciliation.BLAME[action], attempts=ATTEMPTS)
+        poison_detection.restart_batch(db, opened, weight=reconciliation.LOSS_WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
 
 

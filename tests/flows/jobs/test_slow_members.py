@@ -37,7 +37,7 @@ class Held:
 def space(db, monkeypatch):
     space = Configured(db)
     without_prefect(monkeypatch, db, space.ring)
-    monkeypatch.setattr(pipeline, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(pipeline, "SLOW_FILE_SECONDS", 0.2)
     return space
 
 

@@ -3,14 +3,14 @@
 import asyncio
 
 from flows.worker import program
-from flows.worker.program import Alarm
+from flows.worker.program import PollTrigger
 from retrieval import settings
 
 
 def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
-    monkeypatch.setattr(program, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(program, "CANCEL_SECONDS", 0.01)
-    monkeypatch.setattr(program, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(program, "LOOP_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(program, "CANCEL_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(program, "SLOT_FREE_SECONDS", 0.0)
     monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
     settings.load_settings.cache_clear()
 
@@ -25,10 +25,10 @@ def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
             looked.put_nowait(1)
             raise KeyError("nor of this")
 
-        made = Alarm(poll, look)
+        made = PollTrigger(poll, look)
         made.start()
         for _ in range(3):
-            made.ring_soon()
+            made.trigger_soon()
             await polled.get()
             await looked.get()
         await made.stop()
