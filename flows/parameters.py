@@ -33,17 +33,17 @@ class Ingestion(Dispatched):
 
     # Types only: the API checks the values.
 
-    namespace: str | None = Field(
-        None,
+    namespace: str = Field(
+        "",
         exclude=True,
         description="Namespace to ingest into: its id, or its name if no other namespace has it.",
         examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"],
     )
-    tenant: str | None = Field(None, exclude=True, description="Tenant that the documents belong to.")
+    tenant: str = Field("", exclude=True, description="Tenant that the documents belong to.")
 
     def make_body(self, namespace_id: str, source: str) -> dict[str, Any]:
         """Build the API's request body without empty parameters."""
-        config = self.model_dump(by_alias=True, exclude_none=True)
+        config = {name: value for name, value in self.model_dump(by_alias=True).items() if value not in (None, "", [])}
         chunks = {name: config.pop(name) for name in ("chunkSize", "chunkOverlap") if name in config}
         scrape = {name: config.pop(name) for name in ("includeSelectors", "excludeSelectors") if name in config}
         if scrape:
@@ -74,43 +74,43 @@ class Documents(Ingestion):
 class Text(Documents):
     """A text."""
 
-    text: str | None = Field(None, description="Text to ingest. Prefect stores and shows it.")
-    name: str | None = Field(None, description="Name of the document; its external id if none is given.")
-    external_id: str | None = Field(None, description="External id. The same id again replaces the document.")
-    modified_at: str | None = Field(None, description="Time of the text's last modification, ISO 8601.")
+    text: str = Field("", description="Text to ingest. Prefect stores and shows it.")
+    name: str = Field("", description="Name of the document; its external id if none is given.")
+    external_id: str = Field("", description="External id. The same id again replaces the document.")
+    modified_at: str = Field("", description="Time of the text's last modification, ISO 8601.")
 
 
 class Pages(Documents):
     """Options of web pages."""
 
-    include_selectors: list[str] | None = Field(None, description="CSS selectors of the elements to include.")
-    exclude_selectors: list[str] | None = Field(None, description="CSS selectors of the elements to exclude.")
+    include_selectors: list[str] = Field([], description="CSS selectors of the elements to include.")
+    exclude_selectors: list[str] = Field([], description="CSS selectors of the elements to exclude.")
 
 
 class Urls(Pages):
     """A list of URLs."""
 
-    urls: list[str] | None = Field(None, description="URLs of the pages, up to 1000.")
+    urls: list[str] = Field([], description="URLs of the pages, up to 1000.")
 
 
 class Site(Pages):
     """Limits of a listing of pages."""
 
-    include_paths: list[str] | None = Field(None, description="Substrings of URLs to include, such as /guide/.")
-    exclude_paths: list[str] | None = Field(None, description="Substrings of URLs to exclude, such as /login.")
+    include_paths: list[str] = Field([], description="Substrings of URLs to include, such as /guide/.")
+    exclude_paths: list[str] = Field([], description="Substrings of URLs to exclude, such as /login.")
 
 
 class Sitemap(Site):
     """A sitemap."""
 
-    url: str | None = Field(None, description="URL of the sitemap.")
+    url: str = Field("", description="URL of the sitemap.")
     max_links: int = Field(1000, description="Maximum number of pages, up to 10,000.")
 
 
 class Website(Site):
     """A website."""
 
-    url: str | None = Field(None, description="URL of the start page.")
+    url: str = Field("", description="URL of the start page.")
     max_depth: int = Field(3, description="Maximum number of links between the start page and a page, up to 5.")
     max_links: int = Field(100, description="Maximum number of pages, up to 10,000.")
     use_sitemap: bool = Field(default=True, description="Also ingest pages of the sitemaps that robots.txt names.")
@@ -119,17 +119,17 @@ class Website(Site):
 class Connection(Documents):
     """A connection; its credentials stay in the service."""
 
-    connection: str | None = Field(
-        None,
+    connection: str = Field(
+        "",
         serialization_alias="connectionId",
         description="Id of an ACTIVE connection of the namespace and tenant.",
         examples=["conn_06gzppa1c3e5g7j9m2p4r6t8w1"],
     )
-    include: list[dict[str, Any]] | None = Field(
-        None, description='What to read, such as {"id": "…"} or {"path": "/Manuals"}. Default: everything.'
+    include: list[dict[str, Any]] = Field(
+        [], description='What to read, such as {"id": "…"} or {"path": "/Manuals"}. Default: everything.'
     )
-    exclude: list[dict[str, Any]] | None = Field(
-        None, description="What to leave out, in the form of include; it wins over include."
+    exclude: list[dict[str, Any]] = Field(
+        [], description="What to leave out, in the form of include; it wins over include."
     )
     pick: bool = Field(
         default=False, description="List without ingesting: new documents wait until a resync chooses them."

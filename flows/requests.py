@@ -103,7 +103,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
             path="source" if source in ENGINES else FLOW_NAMES[source].removeprefix("ingest-"),
             body=parameters.make_body(namespace.id, source),
             organization=namespace.organization_id,
-            tenant=parameters.tenant,
+            tenant=parameters.tenant or None,
             key=key,
             on_accepted=make_batch,
         ),
@@ -114,7 +114,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
     return batch
 
 
-async def _find_namespace(db: Database, id_or_name: str | None) -> queries.NamespaceOwner:
+async def _find_namespace(db: Database, id_or_name: str) -> queries.NamespaceOwner:
     if not id_or_name:
         message = "namespace is required: the id of a namespace, or its name."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="namespace", reason="missing")

@@ -141,7 +141,7 @@ def test_a_flow_run_that_is_executed_again_keeps_its_job_run(shop):
 
 
 REFUSED = [
-    ({"namespace": None, "text": "x"}, "INVALID_INGEST_CONFIG: namespace is required"),
+    ({"namespace": "", "text": "x"}, "INVALID_INGEST_CONFIG: namespace is required"),
     ({"namespace": "ns_none", "text": "x"}, "NAMESPACE_NOT_FOUND: There is no such namespace."),
     ({"text": " "}, "INVALID_INGEST_CONFIG: ingestConfig.config.text is blank."),
     ({}, "INVALID_INGEST_CONFIG: ingestConfig.config.text is required."),
