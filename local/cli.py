@@ -6,10 +6,10 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,23 +32,6 @@ _ROLES = {
     "ui": "the admin app",
     "metrics": "the port for Prometheus",
 }
-
-_HANDLERS = {
-    "up": "up.run",
-    "down": "up.stop",
-    "env": "up.print_variables",
-    "status": "health.print_status",
-    "ready": "health.probe_role",
-    **dict.fromkeys((*_ROLES, "migrate", "register"), "run_role.run"),
-    **dict.fromkeys(("key", "org", "tenant", "rotate-secrets"), "admin.run"),
-    "fsck": "admin.run_fsck",
-    **dict.fromkeys(("backup", "restore"), "backup.run"),
-    **dict.fromkeys(("export", "import"), "backup.run_namespace"),
-    "mcp": "client.serve_mcp",
-    "demo": "client.run_demo",
-    "prove": "prove.run",
-}
-"""The function of each command that is not one of a server's users; its module is imported when it is called."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,13 +67,47 @@ def _run(options: argparse.Namespace) -> int:
         home_path = settings.home
         for sentence in list_unknown_settings(os.environ, ENV_FILE):
             print(f"retrieval: {sentence}", file=sys.stderr)
-        module, function = _HANDLERS.get(options.command, "client.run").split(".")
-        code: int = getattr(import_module(f"local.{module}"), function)(options, settings)
+        code = _import_handler(options.command)(options, settings)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.EROFS, errno.ENOSPC):
             raise
         raise LocalError(_explain_file_error(error, home_path)) from error
     return code
+
+
+def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], int]:
+    """Import the function of a command."""
+    # Only the command's own module: `retrieval status` need not wait for the imports of `up`.
+    match command:
+        case "up" | "down" | "env":
+            from local import up
+
+            handler = {"up": up.run, "down": up.stop, "env": up.print_variables}[command]
+        case "status" | "ready":
+            from local import health
+
+            handler = health.print_status if command == "status" else health.probe_role
+        case "key" | "org" | "tenant" | "rotate-secrets" | "fsck":
+            from local import admin
+
+            handler = admin.run_fsck if command == "fsck" else admin.run
+        case "backup" | "restore" | "export" | "import":
+            from local import backup
+
+            handler = backup.run if command in {"backup", "restore"} else backup.run_namespace
+        case "prove":
+            from local import prove
+
+            handler = prove.run
+        case _ if command in {*_ROLES, "migrate", "register"}:
+            from local import run_role
+
+            handler = run_role.run
+        case _:
+            from local import client
+
+            handler = {"mcp": client.serve_mcp, "demo": client.run_demo}.get(command, client.run)
+    return handler
 
 
 def _explain_file_error(error: OSError, home: Path) -> str:
