@@ -42,7 +42,7 @@ async def check_configs(services: Services, namespace: NamespaceConfig, changed:
     if EMBEDDING_MODEL in areas and namespace.embedding_model["provider"] == "ENDPOINT":
         areas.remove(EMBEDDING_MODEL)  # first: it tells the dimensions that the index must have
         await _probe(services, EMBEDDING_MODEL, *probes[EMBEDDING_MODEL], is_own=False)
-        namespace = registry.with_learned(namespace)
+        namespace = registry.add_learned_model(namespace)
     outcomes = await asyncio.gather(
         *(_probe(services, area, *probes[area], is_own=_is_own(namespace, area)) for area in areas),
         return_exceptions=True,
@@ -131,17 +131,19 @@ def _probes(
         except StepError:
             return lambda: None  # the model's own probe says so, under its own code
         registry.prepare_vector_store(namespace)
-        return lambda: registry.vector_store(namespace, services.db).check()  # a model may have to say its dimensions
+        return lambda: registry.make_vector_store(
+            namespace, services.db
+        ).check()  # a model may have to say its dimensions
 
     def reranker() -> Callable[[], None]:
         return registry.make_reranker(namespace).check if namespace.reranker else lambda: None
 
     def parser() -> Callable[[], None]:
-        external = registry.external_parser(namespace)
+        external = registry.make_external_parser(namespace)
         return external.check if external is not None else lambda: None
 
     return {
-        FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
+        FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.make_file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.make_embedder(namespace).check),
         RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, reranker),

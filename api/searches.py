@@ -190,7 +190,7 @@ async def _find(
                 query,
                 viewer=space.viewer,
                 embedder=registry.make_embedder(config) if by_meaning else None,
-                vectors=registry.vector_store(config, services.db) if by_meaning else None,
+                vectors=registry.make_vector_store(config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,
                 texts=None if query.shape.expansion is None else _texts(config),
                 values=values,
@@ -222,7 +222,7 @@ async def explain_search(request: ApiRequest, data: WhyRequest) -> WhyData:
                 external_id=data.external_id,
                 parts=parts,
                 embedder=registry.make_embedder(space.config) if by_meaning else None,
-                vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
+                vectors=registry.make_vector_store(space.config, services.db) if by_meaning else None,
                 language=services.settings.keyword_language,
             )
         return WhyData.of(explanation)
@@ -386,7 +386,7 @@ def _summed(parts: Sequence[search.SearchResult]) -> dict[str, float]:
 
 
 def _texts(config: NamespaceConfig) -> Texts:
-    model, files = config.embedding_model, registry.file_store(config)
+    model, files = config.embedding_model, registry.make_file_store(config)
 
     def read(key: str) -> str | None:
         try:

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     )
     from retrieval.security.secrets import KeyRing
 
+# Tables of entry points, `module:function`: the SDK of a vendor is imported on first use.
 # embeddingModelConfig.provider: `make(config, settings) -> Embedder`.
-EMBEDDERS = {
+EMBEDDER_FACTORIES = {
     "LOCAL": "connectors.embedders.local:make",
     "OPENAI": "connectors.embedders.openai:make",
     "COHERE": "connectors.embedders.cohere:make",
@@ -52,7 +53,7 @@ EMBEDDERS = {
 }
 
 # rerankConfig.provider: `make(config, settings) -> Reranker`.
-RERANKERS = {
+RERANKER_FACTORIES = {
     "COHERE": "connectors.rerankers.cohere:make",
     "JINA": "connectors.rerankers.jina:make",
     "ENDPOINT": "connectors.rerankers.endpoint:make",
@@ -60,16 +61,19 @@ RERANKERS = {
 }
 
 # parserConfig.provider: `make(config, settings) -> ExternalParser`.
-PARSERS = {"ENDPOINT": "connectors.parsers.endpoint:make"}
+PARSER_FACTORIES = {"ENDPOINT": "connectors.parsers.endpoint:make"}
 
 # vectorStorageConfig.provider: `make(config, db, namespace_id, dimensions) -> VectorStore`.
-VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone.store:make"}
+VECTOR_STORE_FACTORIES = {
+    "PGVECTOR": "connectors.vectors.pgvector:make",
+    "PINECONE": "connectors.vectors.pinecone.store:make",
+}
 
 # fileStorageConfig.type: `make(config, settings) -> FileStore`.
-FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3.store:make"}
+FILE_STORE_FACTORIES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3.store:make"}
 
 # webScraperConfig.provider: `make(config, settings) -> Scraper`.
-SCRAPERS: dict[str, str] = {
+SCRAPER_FACTORIES: dict[str, str] = {
     "BUILTIN": "connectors.web.builtin.scraper:make",
     "FIRECRAWL": "connectors.web.firecrawl.scraper:make",
     "JINA": "connectors.web.jina:make",
@@ -77,37 +81,37 @@ SCRAPERS: dict[str, str] = {
 }
 
 # Ingestion source: `make(scraper, file_store, db) -> Source`.
-SOURCES: dict[str, str] = {
+SOURCE_FACTORIES: dict[str, str] = {
     "URLS_LIST": "connectors.web.crawl.sitemap:make_url_list",
     "SITEMAP": "connectors.web.crawl.sitemap:make",
     "WEBSITE": "connectors.web.crawl.website:make",
 }
 
 # Source and scraper with a crawler of the vendor's own.
-CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
+CRAWLER_FACTORIES = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 
-_DESCRIBED = "connectors.sources.described.connector"
+_DESCRIBED_MODULE = "connectors.sources.described.connector"
 # Content service: `make(app, settings) -> Connector`; described services take their name.
-CONNECTORS: dict[str, str] = {
-    name: f"{_DESCRIBED}:make_described"
+CONNECTOR_FACTORIES: dict[str, str] = {
+    name: f"{_DESCRIBED_MODULE}:make_described"
     if name in sources.DESCRIBED
     else f"connectors.sources.{name.lower()}.connector:make"
     for name in sources.CONNECTED
 }
 
-_made: dict[str, Any] = {}
-_lock = Lock()
+_instances: dict[str, Any] = {}
+_instances_lock = Lock()
 
 
 def make_embedder(config: NamespaceConfig) -> Embedder:
     """Return the embedding model. Raises Fatal for an unavailable provider."""
     model = config.embedding_model
     _require_unmoved("embeddingModelConfig", model, config)
-    make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
-    return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load_settings())))
+    make = _load_factory(EMBEDDER_FACTORIES, model["provider"], "embeddingModelConfig.provider")
+    return cast("Embedder", _make_once("embedder", model, lambda: make(model, settings.load_settings())))
 
 
-def with_learned(config: NamespaceConfig) -> NamespaceConfig:
+def add_learned_model(config: NamespaceConfig) -> NamespaceConfig:
     """Add the learned form and limits of the model server, if known in this process."""
     learned_model = getattr(make_embedder(config), LEARNED, None)
     return (
@@ -115,7 +119,7 @@ def with_learned(config: NamespaceConfig) -> NamespaceConfig:
     )
 
 
-def embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
+def make_embedding_process(forks: ForkServerContext) -> EmbeddingProcess:
     """Create the process of the local model for all flow runs of a worker."""
     from connectors.embedders import local
     from connectors.embedders.embedding_process import EmbeddingProcess
@@ -132,7 +136,7 @@ def use_embedding_process(address: str | None) -> None:
 
 def import_local() -> None:
     """Import the local connectors and their tables before forks."""
-    for target in (EMBEDDERS["LOCAL"], VECTOR_STORES["PGVECTOR"], FILE_STORES["LOCAL"]):
+    for target in (EMBEDDER_FACTORIES["LOCAL"], VECTOR_STORE_FACTORIES["PGVECTOR"], FILE_STORE_FACTORIES["LOCAL"]):
         importlib.import_module(target.partition(":")[0])
     importlib.import_module("connectors.parsers.parser")
     importlib.import_module("connectors.parsers.trust").rate_plausibility("")
@@ -144,39 +148,46 @@ def make_reranker(config: NamespaceConfig) -> Reranker:
     if reranker_config is None:
         raise Fatal("The namespace has no reranker; set its rerankConfig.")
     _require_unmoved("rerankConfig", reranker_config, config)
-    make = _load(RERANKERS, reranker_config["provider"], "rerankConfig.provider")
-    return cast("Reranker", _once("reranker", reranker_config, lambda: make(reranker_config, settings.load_settings())))
+    make = _load_factory(RERANKER_FACTORIES, reranker_config["provider"], "rerankConfig.provider")
+    return cast(
+        "Reranker", _make_once("reranker", reranker_config, lambda: make(reranker_config, settings.load_settings()))
+    )
 
 
-def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
+def make_vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
     storage = config.vector_storage
-    make = _load(VECTOR_STORES, storage["provider"], "vectorStorageConfig.provider")
+    make = _load_factory(VECTOR_STORE_FACTORIES, storage["provider"], "vectorStorageConfig.provider")
     dimensions = config.dimensions or make_embedder(config).dimensions
     identity = {"namespace": config.id, "dimensions": dimensions, "db": id(db), **storage}
-    return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, dimensions)))
+    return cast("VectorStore", _make_once("vectors", identity, lambda: make(storage, db, config.id, dimensions)))
 
 
 def prepare_vector_store(config: NamespaceConfig) -> None:
     """Import the modules of the vector store, without requests."""
     provider = config.vector_storage["provider"]
-    _load(VECTOR_STORES, provider, "vectorStorageConfig.provider")
-    module = importlib.import_module(VECTOR_STORES[provider].partition(":")[0])
+    _load_factory(VECTOR_STORE_FACTORIES, provider, "vectorStorageConfig.provider")
+    module = importlib.import_module(VECTOR_STORE_FACTORIES[provider].partition(":")[0])
     getattr(module, "prepare", lambda: None)()
 
 
-def file_store(config: NamespaceConfig) -> FileStore:
+def make_file_store(config: NamespaceConfig) -> FileStore:
     storage = config.file_storage
-    make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
-    return cast("FileStore", _once("files", _placed(storage), lambda: make(storage, settings.load_settings())))
+    make = _load_factory(FILE_STORE_FACTORIES, storage["type"], "fileStorageConfig.type")
+    return cast(
+        "FileStore", _make_once("files", _file_store_identity(storage), lambda: make(storage, settings.load_settings()))
+    )
 
 
-def local_files() -> FileStore:
+def make_local_file_store() -> FileStore:
     """Return the folder of LOCAL file storage, shared by namespaces."""
-    make = _load(FILE_STORES, "LOCAL", "fileStorageConfig.type")
-    return cast("FileStore", _once("files", _placed({"type": "LOCAL"}), lambda: make({}, settings.load_settings())))
+    make = _load_factory(FILE_STORE_FACTORIES, "LOCAL", "fileStorageConfig.type")
+    return cast(
+        "FileStore",
+        _make_once("files", _file_store_identity({"type": "LOCAL"}), lambda: make({}, settings.load_settings())),
+    )
 
 
-def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
+def _file_store_identity(storage: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the identity of a file store."""
     # The folder on this machine comes from the settings, not from the namespace.
     return {**storage, "folder": str(settings.load_settings().files)} if storage["type"] == "LOCAL" else storage
@@ -188,8 +199,10 @@ def make_scraper(config: NamespaceConfig) -> Scraper:
     if scraper_config is None:
         raise Fatal("The namespace no longer has a web scraper; set its webScraperConfig.")
     _require_unmoved("webScraperConfig", scraper_config, config)
-    make = _load(SCRAPERS, scraper_config["provider"], "webScraperConfig.provider")
-    return cast("Scraper", _once("scraper", scraper_config, lambda: make(scraper_config, settings.load_settings())))
+    make = _load_factory(SCRAPER_FACTORIES, scraper_config["provider"], "webScraperConfig.provider")
+    return cast(
+        "Scraper", _make_once("scraper", scraper_config, lambda: make(scraper_config, settings.load_settings()))
+    )
 
 
 def is_selector(text: str) -> bool:
@@ -199,15 +212,15 @@ def is_selector(text: str) -> bool:
 
 def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
     """Create the source of an ingestion. Raises Fatal without app or scraper."""
-    if name in CONNECTORS:
+    if name in CONNECTOR_FACTORIES:
         try:
             app = connections.usable_app(config, name, settings.load_settings())
         except ServiceError as error:  # removed since the request
             raise Fatal(str(error)) from error
         return Connected(db, ring, make_connector(name, app, settings.load_settings()))
-    crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
-    make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
-    return cast("Source", make(make_scraper(config), file_store(config), db))
+    crawler = CRAWLER_FACTORIES.get((name, (config.web_scraper or {}).get("provider", "")))
+    make = _load_factory({**SOURCE_FACTORIES, name: crawler} if crawler else SOURCE_FACTORIES, name, "source")
+    return cast("Source", make(make_scraper(config), make_file_store(config), db))
 
 
 @lru_cache(maxsize=1)
@@ -227,18 +240,20 @@ def close_parser() -> None:
         module.close_parser()
 
 
-def external_parser(config: NamespaceConfig) -> ExternalParser | None:
+def make_external_parser(config: NamespaceConfig) -> ExternalParser | None:
     """Return the namespace's own parser, if any."""
     if config.parser is None:
         return None
     parser_config = config.parser
-    make = _load(PARSERS, parser_config["provider"], "parserConfig.provider")
-    return cast("ExternalParser", _once("parser", parser_config, lambda: make(parser_config, settings.load_settings())))
+    make = _load_factory(PARSER_FACTORIES, parser_config["provider"], "parserConfig.provider")
+    return cast(
+        "ExternalParser", _make_once("parser", parser_config, lambda: make(parser_config, settings.load_settings()))
+    )
 
 
-def parser_of(config: NamespaceConfig) -> Parser:
+def make_namespace_parser(config: NamespaceConfig) -> Parser:
     """Return the parser for all files, with the namespace's own as fallback."""
-    external = external_parser(config)
+    external = make_external_parser(config)
     if external is None:
         return make_parser()
     return cast(
@@ -246,24 +261,24 @@ def parser_of(config: NamespaceConfig) -> Parser:
     )
 
 
-def parser_warnings() -> list[str]:
+def list_parser_warnings() -> list[str]:
     """Return a sentence per missing protection of parser processes."""
     confinement = importlib.import_module("connectors.parsers.confinement")
     return [] if confinement.landlock_version() else [confinement.MISSING]
 
 
-def page_drawer() -> PageRenderer:
+def make_page_renderer() -> PageRenderer:
     return cast("PageRenderer", importlib.import_module("connectors.parsers.parser").page_drawer())
 
 
 @lru_cache(maxsize=1)
-def connector_infos() -> Mapping[str, ConnectorInfo]:
+def load_connector_infos() -> Mapping[str, ConnectorInfo]:
     """Return the descriptions of services with an app, in the order of `retrieval.sources.CONNECTORS`."""
-    return {name: info for name, info in source_infos().items() if name in sources.APPS}
+    return {name: info for name, info in load_source_infos().items() if name in sources.APPS}
 
 
 @lru_cache(maxsize=1)
-def source_infos() -> Mapping[str, ConnectorInfo]:
+def load_source_infos() -> Mapping[str, ConnectorInfo]:
     """Return the descriptions of all sources with connections, without SDKs."""
     described = importlib.import_module("connectors.sources.described.description")
     infos = {
@@ -278,14 +293,14 @@ def source_infos() -> Mapping[str, ConnectorInfo]:
 def read_config(name: str, config: Mapping[str, Any], options: settings.Settings) -> Tokens:
     """Check a connection's `config` and return the tokens to store. ValueError with the field and the problem."""
     if name in sources.DESCRIBED:
-        return cast("Tokens", importlib.import_module(_DESCRIBED).read_config(name, config, options))
+        return cast("Tokens", importlib.import_module(_DESCRIBED_MODULE).read_config(name, config, options))
     module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
     return cast("Tokens", module.read_config(config, options))
 
 
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
     """Create the client of a content service for a namespace's app."""
-    make = _load(CONNECTORS, name, "connector")
+    make = _load_factory(CONNECTOR_FACTORIES, name, "connector")
     return cast("Connector", make(name if name in sources.DESCRIBED else app, options))
 
 
@@ -298,7 +313,7 @@ def make_authorizer(
     return cast("Authorizer", with_sharing()) if sharing and with_sharing is not None else base_authorizer
 
 
-def _load(table: Mapping[str, str], value: str, field: str) -> Any:
+def _load_factory(table: Mapping[str, str], value: str, field: str) -> Any:
     if value not in table:
         raise Fatal(f"{field} {value} is not available in this version; use one of: {', '.join(sorted(table))}.")
     module, _, name = table[value].partition(":")
@@ -313,7 +328,7 @@ def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceC
         raise Fatal(str(error), field=area) from error
 
 
-def _without_secret(error: KeyError) -> Exception:
+def _explain_missing_secret(error: KeyError) -> Exception:
     """Return Fatal for a missing secret, as after an import of a namespace."""
     name = str(error.args[0]) if error.args else ""
     if name not in SECRET_FIELDS and name != "credentials":
@@ -323,15 +338,15 @@ def _without_secret(error: KeyError) -> Exception:
     )
 
 
-def _once(kind: str, config: Mapping[str, Any], make: Any) -> Any:
+def _make_once(kind: str, config: Mapping[str, Any], make: Any) -> Any:
     """Create one client per configuration."""
     # Creation is slow, and not every client can be created by two threads.
     text = json.dumps([kind, dict(config)], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()
-    with _lock:
-        if key not in _made:
+    with _instances_lock:
+        if key not in _instances:
             try:
-                _made[key] = make()
+                _instances[key] = make()
             except KeyError as error:
-                raise _without_secret(error) from error
-        return _made[key]
+                raise _explain_missing_secret(error) from error
+        return _instances[key]

@@ -113,7 +113,7 @@ class _CircuitBreakerSource:
             return self._port.fetch(item, request, to)
 
     def _connection_breaker(self, request: DiscoveryRequest) -> Asked:
-        info = registry.source_infos().get(request.source)
+        info = registry.load_source_infos().get(request.source)
         name = info.title if info else request.source.title()
         patience = settings.load_settings().outage_seconds
         return Asked(self._config.organization_id, name, {"connection": request.connection_id}, patience)

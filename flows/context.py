@@ -52,13 +52,15 @@ def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
         tokens.end_all(db, load_keys(), partition_id, authorizer)
 
     other_stores = tuple(_other_stores(db, config))
-    return Stores(registry.vector_store(config, db), registry.file_store(config), end_authorizations, other_stores)
+    return Stores(
+        registry.make_vector_store(config, db), registry.make_file_store(config), end_authorizations, other_stores
+    )
 
 
 def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:
     # An unreachable store must not block the garbage collection of the others.
     for config_of_store in reembedding.other_stores(db, load_keys(), config):
         try:
-            yield registry.vector_store(config_of_store, db)
+            yield registry.make_vector_store(config_of_store, db)
         except StepError as error:
             log.warning("store.skipped", namespace=config.id, reason=str(error))

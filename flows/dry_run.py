@@ -125,8 +125,8 @@ def _make_tools(trial: Trial, config: NamespaceConfig) -> Tools:
             trial.lease.scope, source, job_config.request or {}, job_config.connection_id, trial.job_run_id
         ),
         job_config.ingestion,
-        registry.file_store(config),
-        registry.parser_of(config),
+        registry.make_file_store(config),
+        registry.make_namespace_parser(config),
         str((config.parser or {}).get("url", "")),
         tokenizer_for(embedder.provider, embedder.model),
         embedder,

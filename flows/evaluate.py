@@ -119,7 +119,7 @@ def _make_bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
         db,
         claimed.scope,
         registry.make_embedder(config),
-        registry.vector_store(config, db),
+        registry.make_vector_store(config, db),
         lambda reranker: registry.make_reranker(replace(config, reranker=reranker or config.reranker)),
         settings.load_settings().keyword_language,
         reranks=config.reranker is not None,

@@ -177,7 +177,7 @@ def _make_bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
         db,
         scope,
         guard_port(registry.make_embedder(config), "embedder", config, circuits, trial.job_run_id),
-        guard_port(registry.vector_store(config, db), "vectors", config, circuits, trial.job_run_id),
+        guard_port(registry.make_vector_store(config, db), "vectors", config, circuits, trial.job_run_id),
         lambda reranker: registry.make_reranker(replace(config, reranker=reranker or config.reranker)),
         settings.load_settings().keyword_language,
     )

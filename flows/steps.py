@@ -129,7 +129,7 @@ class Work:
     @property
     def files(self) -> FileStore:
         return guard_port(
-            registry.file_store(self._config), "files", self._config, self._circuits, self._single_job_run
+            registry.make_file_store(self._config), "files", self._config, self._circuits, self._single_job_run
         )
 
     @property
@@ -143,7 +143,7 @@ class Work:
 
     @property
     def parser(self) -> Parser:
-        return registry.parser_of(self._config)
+        return registry.make_namespace_parser(self._config)
 
     @property
     def parser_address(self) -> str:
@@ -152,7 +152,7 @@ class Work:
 
     @property
     def vectors(self) -> VectorStore:
-        store = registry.vector_store(self._config, self.db)
+        store = registry.make_vector_store(self._config, self.db)
         return guard_port(store, "vectors", self._config, self._circuits, self._single_job_run)
 
     def choose_model(self) -> None:

@@ -316,7 +316,7 @@ def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def run_fsck(options: Options, settings: Settings) -> int:
     """Print what is found; 0 where all is well, or was repaired, else 1."""
-    files = registry.local_files() if settings.allow_local_files else None
+    files = registry.make_local_file_store() if settings.allow_local_files else None
     with open_database(settings) as (db, ring):
         instance = Instance(db, partial(build_stores, db, ring), settings.keyword_language, files)
         try:
@@ -340,9 +340,11 @@ def build_stores(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
     """Stores of a namespace; no authorization is ended through them."""
     config = namespaces.load(db, ring, namespace_id, deleted=True)
     other_stores = tuple(
-        registry.vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
+        registry.make_vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
     )
-    return Stores(registry.vector_store(config, db), registry.file_store(config), lambda _: None, other_stores)
+    return Stores(
+        registry.make_vector_store(config, db), registry.make_file_store(config), lambda _: None, other_stores
+    )
 
 
 def _describe_finding(finding: Finding) -> dict[str, str | None]:

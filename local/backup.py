@@ -213,7 +213,9 @@ def run_namespace(options: Namespace, settings: Settings) -> int:
 def _export(db: Database, ring: KeyRing, _settings: Settings, options: Namespace) -> None:
     namespace = exporting.find_namespace(db, options.namespace)
     config = namespaces.load(db, ring, namespace)
-    done = exporting.export_namespace(db, namespace, lambda: registry.file_store(config), Path(options.file).absolute())
+    done = exporting.export_namespace(
+        db, namespace, lambda: registry.make_file_store(config), Path(options.file).absolute()
+    )
     print(
         f"{done.documents} documents, {done.chunks} chunks and {done.files} files of {namespace} are in {options.file}."
     )
@@ -244,8 +246,8 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
             db,
             ring,
             config,
-            files=lambda: registry.file_store(config),
-            vectors=lambda dimensions: registry.vector_store(replace(config, dimensions=dimensions), db),
+            files=lambda: registry.make_file_store(config),
+            vectors=lambda dimensions: registry.make_vector_store(replace(config, dimensions=dimensions), db),
             language=settings.keyword_language,
             lacks=lacks,
         )

@@ -221,7 +221,7 @@ def _print_json(home: Path, phase: str, states: list[dict[str, Any]], more: dict
 def _warnings() -> list[str]:
     from connectors import registry
 
-    return registry.parser_warnings()
+    return registry.list_parser_warnings()
 
 
 def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | None]:

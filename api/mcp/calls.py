@@ -206,7 +206,7 @@ async def _parsed(inner: Inner, document_id: str) -> str | None:
     config = await namespaces.get(services.db, services.ring, document.organization_id, document.namespace_id)
 
     def read() -> str:
-        with registry.file_store(config).open(key) as stream:
+        with registry.make_file_store(config).open(key) as stream:
             return stream.read().decode()
 
     try:

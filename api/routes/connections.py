@@ -231,7 +231,7 @@ async def browse_connection(
         async with asyncio.timeout(BROWSE_SECONDS):
             await services.browsing.run(ask)
     except TimeoutError as error:
-        message = f"{registry.source_infos()[stored.connector].title} has not answered in time: try again."
+        message = f"{registry.load_source_infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
@@ -269,7 +269,7 @@ def redirect_uri(services: Services, connector: str) -> str:
     """Return the URL that the vendor redirects the browser to; apps are registered with it. Microsoft refuses
     127.0.0.1."""
     base = services.settings.base_url
-    if registry.connector_infos()[connector].localhost:
+    if registry.load_connector_infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
     return f"{base}/v1/oauth/callback/{source_slug(connector)}"
 
@@ -305,7 +305,7 @@ def _config_error(field: str, problem: str) -> ServiceError:
 
 
 def _check_permissions(connector: str, permissions: str) -> None:
-    if permissions == wire.Permissions.SOURCE and not registry.source_infos()[connector].shares:
+    if permissions == wire.Permissions.SOURCE and not registry.load_source_infos()[connector].shares:
         message = "permissions cannot be SOURCE: this connector does not read access lists."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="permissions", reason="not_supported")
 

@@ -132,7 +132,7 @@ async def draw_document_page(
 
 def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes:
     """Draw the page. Raises NOT_FOUND if it cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
-    files = registry.file_store(config)
+    files = registry.make_file_store(config)
     try:
         with tempfile.TemporaryDirectory(prefix="page-") as folder:
             path = Path(folder) / "raw"
@@ -142,7 +142,7 @@ def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes
             if document.start is not None and document.parsed_key is not None and 1 <= page <= len(document.pages):
                 with files.open(document.parsed_key) as stream:
                     mark = _mark(stream.read().decode(), document, page)
-            return registry.page_drawer().draw(path, page, mark)
+            return registry.make_page_renderer().draw(path, page, mark)
     except Skippable as error:
         raise _refused(str(error), "not_drawable") from error
     except (Retryable, Fatal, OSError) as error:
@@ -251,7 +251,7 @@ async def open_file(
     """Open a file of a document. Raises NOT_FOUND, SERVICE_UNAVAILABLE."""
     config = await namespaces.get(services.db, services.ring, files.organization_id, files.namespace_id)
     try:
-        opened = await services.in_thread(lambda: registry.file_store(config).open(key))
+        opened = await services.in_thread(lambda: registry.make_file_store(config).open(key))
         return opened, await services.in_thread(opened.__enter__)
     except Skippable as error:
         raise _not_found() from error

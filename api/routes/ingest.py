@@ -341,7 +341,7 @@ async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     """Store the file in the namespace's file store before anything is recorded: an accepted file is a stored one."""
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     upload = await job_uploads.begin_upload(services.db, scope)
-    await services.in_thread(lambda: registry.file_store(config).put(upload.key, form.pieces()))
+    await services.in_thread(lambda: registry.make_file_store(config).put(upload.key, form.pieces()))
     return upload
 
 

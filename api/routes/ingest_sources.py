@@ -252,7 +252,7 @@ def _handler(body: type[Any], source: str, name: str, path: str) -> HTTPRouteHan
     """Return the operation of one content service or of several; `name` is its display name."""
 
     async def ingest(request: ApiRequest, data: JSONBody[IngestFromConnector]) -> wire.IngestAnswer:
-        title = registry.source_infos()[data.ingest_config.source].title
+        title = registry.load_source_infos()[data.ingest_config.source].title
         return await _ingest_from_connector(request, data, title)
 
     ingest.__name__ = f"ingest_{path.replace('-', '_')}"
@@ -275,6 +275,9 @@ HANDLERS = (
     ingest_urls,
     ingest_sitemap,
     ingest_website,
-    *(_handler(BODIES[name], name, info.title, source_slug(name)) for name, info in registry.connector_infos().items()),
+    *(
+        _handler(BODIES[name], name, info.title, source_slug(name))
+        for name, info in registry.load_connector_infos().items()
+    ),
     _handler(SOURCE_BODY, ENGINES[0], "a storage or service by its URL", "source"),
 )

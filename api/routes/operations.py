@@ -52,7 +52,7 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
     Waiting job runs of the organization, the reasons they wait, and running batches; for all tenants.
     """
     queue = await work.read_queue(request.services.db, request.caller.organization)
-    data = QueueData.of(queue, registry.parser_warnings(), await request.services.storage.reasons())
+    data = QueueData.of(queue, registry.list_parser_warnings(), await request.services.storage.reasons())
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
 
@@ -125,7 +125,7 @@ async def ready(request: ApiRequest) -> Response[bytes]:
             ready_times[requests_only] = time.monotonic()
     if reasons:
         return _unavailable(reasons)
-    return _json(200, Readiness("ready", warnings=registry.parser_warnings() or UNSET))
+    return _json(200, Readiness("ready", warnings=registry.list_parser_warnings() or UNSET))
 
 
 async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ async def attach_files(
         await _copy(request, namespace, files, copies)
         return await _accept(request, namespace.id, files, copies)
     except BaseException:
-        store, keys = registry.file_store(namespace), [copy.upload.key for copy in copies]
+        store, keys = registry.make_file_store(namespace), [copy.upload.key for copy in copies]
         await asyncio.shield(request.services.in_thread(store.delete, keys))
         raise
 
@@ -88,7 +88,7 @@ async def _copy(
 ) -> list[NewFile]:
     """Copy uploads into the namespace's file store. `copies`: those that are begun; returned."""
     services, scope = request.services, request.scope_of(namespace.id)
-    uploads, store = await find_uploads(request, files), registry.file_store(namespace)
+    uploads, store = await find_uploads(request, files), registry.make_file_store(namespace)
     for file in files:
         source = uploads[file.file_id]
         copies.append(_new_file(source, file, await job_uploads.begin_upload(services.db, scope)))

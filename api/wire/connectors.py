@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Struct)
 
 def _titles(app: type[Struct]) -> str:
     """Return the services that have this kind of app: `A, B or C`."""
-    *all_but_last, last = [info.title for info in registry.connector_infos().values() if info.app is app]
+    *all_but_last, last = [info.title for info in registry.load_connector_infos().values() if info.app is app]
     return f"{', '.join(all_but_last)} or {last}" if all_but_last else last
 
 
@@ -29,7 +29,7 @@ _DESCRIPTIONS = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Responses show it masked.",
     "apiKey": "The key of the provider. Responses mask or omit it.",
-    **{name: about for info in registry.connector_infos().values() for name, about in info.fields.items()},
+    **{name: about for info in registry.load_connector_infos().values() for name, about in info.fields.items()},
 }
 
 
@@ -58,7 +58,7 @@ def _described(kind: Any, name: str) -> Any:
     return Annotated[kind, Meta(description=_DESCRIPTIONS[name])]
 
 
-_APPS = {info.app: _wire(info.app) for info in registry.connector_infos().values()}
+_APPS = {info.app: _wire(info.app) for info in registry.load_connector_infos().values()}
 
 
 def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[S]], type[S]]:
@@ -72,7 +72,7 @@ def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[ty
                 Annotated[kind(_APPS[info.app]), Meta(description=about.format(info.vendor or info.title))],
                 default,
             )
-            for name, info in registry.connector_infos().items()
+            for name, info in registry.load_connector_infos().items()
         ]
         name, module, namespace = struct.__name__, struct.__module__, {"__doc__": struct.__doc__}
         return cast("type[S]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=namespace))
@@ -184,9 +184,9 @@ def _body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]:
 
 
 BODIES: Mapping[str, type[IngestFromConnector]] = {
-    name: _body(source_type_name(name), info, name) for name, info in registry.connector_infos().items()
+    name: _body(source_type_name(name), info, name) for name, info in registry.load_connector_infos().items()
 }
 """Content service to the request of its ingestion."""
 
-SOURCE_BODY = _body("Source", registry.source_infos()[ENGINES[0]], *ENGINES)
+SOURCE_BODY = _body("Source", registry.load_source_infos()[ENGINES[0]], *ENGINES)
 """The request of every source that has no app."""

@@ -26,7 +26,7 @@ _STORAGES = {
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }
 """Storages by their scheme, each with its name for people and an example URL."""
-_SERVICES = {name: registry.source_infos()[name] for name in DESCRIBED}
+_SERVICES = {name: registry.load_source_infos()[name] for name in DESCRIBED}
 _SOURCES = {
     **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGES.items()},
     **{key: {"connector": key, "title": info.title, "example": info.example} for key, info in _SERVICES.items()},

@@ -101,7 +101,7 @@ async def run_worker(pool: str, name: str, limit: int) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
-    with registry.embedding_process(FORK_CONTEXT) as embedder:
+    with registry.make_embedding_process(FORK_CONTEXT) as embedder:
         workers: list[WarmWorker] = []
 
         async def poll() -> None:

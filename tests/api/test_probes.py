@@ -71,10 +71,14 @@ def ports(monkeypatch):
     module.vectors = lambda *_: board.port("vectors")
     module.model = lambda *_: board.port("model")
     monkeypatch.setitem(sys.modules, "probed_ports", module)
-    monkeypatch.setattr(registry, "FILE_STORES", dict.fromkeys(("LOCAL", "S3_COMPATIBLE"), "probed_ports:files"))
-    monkeypatch.setattr(registry, "VECTOR_STORES", dict.fromkeys(("PGVECTOR", "PINECONE"), "probed_ports:vectors"))
-    monkeypatch.setattr(registry, "EMBEDDERS", dict.fromkeys(("LOCAL", "OPENAI"), "probed_ports:model"))
-    monkeypatch.setattr(registry, "_made", {})
+    monkeypatch.setattr(
+        registry, "FILE_STORE_FACTORIES", dict.fromkeys(("LOCAL", "S3_COMPATIBLE"), "probed_ports:files")
+    )
+    monkeypatch.setattr(
+        registry, "VECTOR_STORE_FACTORIES", dict.fromkeys(("PGVECTOR", "PINECONE"), "probed_ports:vectors")
+    )
+    monkeypatch.setattr(registry, "EMBEDDER_FACTORIES", dict.fromkeys(("LOCAL", "OPENAI"), "probed_ports:model"))
+    monkeypatch.setattr(registry, "_instances", {})
     return board
 
 
@@ -173,7 +177,7 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
 
 @pytest.mark.parametrize("model", validation.LOCAL_MODELS)
 def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
-    monkeypatch.setattr(registry, "_made", {})
+    monkeypatch.setattr(registry, "_instances", {})
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create_organization(api_db, "embedded")
     made = api_keys.create_key(api_db, ring, owner.id, "embedded")
@@ -204,7 +208,7 @@ def test_a_patch_checks_what_it_changes(probed, ports):
 
 
 def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
-    monkeypatch.setattr(registry, "EMBEDDERS", {"LOCAL": "probed_ports:model"})
+    monkeypatch.setattr(registry, "EMBEDDER_FACTORIES", {"LOCAL": "probed_ports:model"})
     model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
     answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED, **model})
     assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")

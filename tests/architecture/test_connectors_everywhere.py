@@ -30,8 +30,8 @@ def slug(name):
 def test_every_list_of_connectors_names_the_same_ones():
     planned = deployments.read_plan()["deployments"]
     wanted, connected = set(APPS), set(CONNECTED)
-    assert set(registry.connector_infos()) == wanted
-    assert set(registry.CONNECTORS) == set(registry.source_infos()) == connected
+    assert set(registry.load_connector_infos()) == wanted
+    assert set(registry.CONNECTOR_FACTORIES) == set(registry.load_source_infos()) == connected
     assert set(ACCOUNTS) == wanted
     assert {one.value for one in ConnectorName} == connected
     assert set(namespaces.CONNECTORS) == set(APPS.values())
@@ -43,7 +43,7 @@ def test_every_list_of_connectors_names_the_same_ones():
 @pytest.mark.parametrize("name", APPS)
 def test_each_has_an_operation_and_a_page(name):
     assert f"/v1/ingest/{slug(name)}" in {path for handler in HANDLERS for path in handler.paths}
-    title = registry.connector_infos()[name].title
+    title = registry.load_connector_infos()[name].title
     service = registry.make_authorizer(
         name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load_settings()
     ).service
@@ -56,7 +56,7 @@ def test_each_has_an_operation_and_a_page(name):
 def test_each_source_without_an_app_has_a_page(name):
     assert "/v1/ingest/source" in {path for handler in HANDLERS for path in handler.paths}
     page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
-    assert page.startswith(f"# How do I ingest {registry.source_infos()[name].title}?\n")
+    assert page.startswith(f"# How do I ingest {registry.load_source_infos()[name].title}?\n")
 
 
 def spelled(name, title):
@@ -77,7 +77,7 @@ def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
     files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
     assert len(files) > 100
-    wanted = spelled(name, registry.connector_infos()[name].title)
+    wanted = spelled(name, registry.load_connector_infos()[name].title)
     found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(OTHER_WORDS.sub("", path.read_text()))]
     assert "retrieval/sources.py" in found
     assert len(found) <= 5, (

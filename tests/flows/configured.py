@@ -67,7 +67,7 @@ class Configured:
     def file(self, name, content, media_type="", **ingestion):
         async def accept():
             upload = await uploads.begin_upload(self.db, self.scope)
-            size = registry.file_store(self.config).put(upload.key, [content])
+            size = registry.make_file_store(self.config).put(upload.key, [content])
             return await runs.accept_file(
                 self.db,
                 self.scope,
@@ -117,7 +117,7 @@ class Configured:
             Query(query, **fields),
             viewer=viewer,
             embedder=registry.make_embedder(config),
-            vectors=registry.vector_store(config, self.db),
+            vectors=registry.make_vector_store(config, self.db),
         )
         return result.hits
 
@@ -128,9 +128,11 @@ class Configured:
 
     def sweep(self):
         config = self.config
-        others = [registry.vector_store(one, self.db) for one in reembedding.other_stores(self.db, self.ring, config)]
+        others = [
+            registry.make_vector_store(one, self.db) for one in reembedding.other_stores(self.db, self.ring, config)
+        ]
         stores = sweep.Stores(
-            registry.vector_store(config, self.db), registry.file_store(config), lambda _: None, tuple(others)
+            registry.make_vector_store(config, self.db), registry.make_file_store(config), lambda _: None, tuple(others)
         )
         # What earlier tests left behind waits: it would fail at these stores, and take the threads.
         self.db.rows(

@@ -28,7 +28,7 @@ def lines_to_add(name, documents):
 
 
 def test_every_service_of_the_registry_has_a_written_out_flow():
-    services = {name: info.documents for name, info in registry.source_infos().items()}
+    services = {name: info.documents for name, info in registry.load_source_infos().items()}
     missing = [
         lines_to_add(name, text) for name, text in services.items() if f"def ingest_{name.lower()}(" not in SOURCE_FLOWS
     ]

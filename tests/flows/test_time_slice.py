@@ -127,14 +127,14 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     lease = held(space, "URLS_LIST")
     (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3
+        db, lease, wanted, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 3
     )
     assert batches.hand_back(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
     (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(
-        db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5
+        db, lease, wanted, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 5
     )
     assert source.asked == [0, 1, 2, 3, 4]
 
@@ -142,7 +142,7 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
 def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, space):
     listed(space)
     source = Endless()
-    files = registry.file_store(space.config)
+    files = registry.make_file_store(space.config)
     lease = held(space, "URLS_LIST")
     (wanted,) = listings.pending_listings(db, lease)
     discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)

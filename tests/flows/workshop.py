@@ -118,7 +118,7 @@ def opened(
         for name, value in (given | {"RETRIEVAL_WORK_POOL": pool.name}).items():
             monkeypatch.setenv(name, value)
         settings.load_settings.cache_clear()
-        registry._made.clear()  # a file store of another test has another folder than these workers
+        registry._instances.clear()  # a file store of another test has another folder than these workers
         asyncio.run(register.register_deployments())
         template = pool.client.read_work_pool(pool.name).base_job_template
         template["variables"]["properties"]["grace_seconds"]["default"] = grace_seconds
@@ -129,4 +129,4 @@ def opened(
         finally:
             shop.thread.close()
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()

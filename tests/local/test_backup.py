@@ -93,7 +93,7 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
     old, new = homes
     monkeypatch.setenv("RETRIEVAL_HOME", str(old))
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     url = started(old)
     revisions.upgrade_schema(url)
     db = database.Database(url, size=4)
@@ -124,11 +124,11 @@ def test_what_is_replaced_while_a_backup_is_made_is_in_it_with_its_files(homes, 
             changed.result()
         space.sweep()
         needed = {row["raw_key"] for row in db.rows("select raw_key from documents")}
-        assert set(registry.local_files().keys(space.scope.namespace)) == needed
+        assert set(registry.make_local_file_store().keys(space.scope.namespace)) == needed
     finally:
         db.close()
         settings.load_settings.cache_clear()
-        registry._made.clear()
+        registry._instances.clear()
     assert run("restore", tmp_path / "copy", new) == 0
     with psycopg.connect(postgres.start(new)) as connection:
         keys = [key for (key,) in connection.execute("select raw_key from documents").fetchall()]

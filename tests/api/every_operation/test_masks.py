@@ -219,7 +219,7 @@ MOVABLE = [
 
 
 def test_what_a_setting_can_move_is_here():
-    vendors = set(registry.EMBEDDERS) | set(registry.SCRAPERS) | set(APPS)
+    vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APPS)
     found = {one.tag[1] if one.tag else next(c for c, area in APPS.items() if area == one.area) for one in MOVABLE}
     assert found == vendors - {"LOCAL", "ENDPOINT"}
 

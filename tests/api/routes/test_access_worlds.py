@@ -53,7 +53,7 @@ class Place:
 
     def fill(self, config) -> None:
         scope = Scope(self.org.id, self.space, self.tenant)
-        vectors, embedder = registry.vector_store(config, self.org.db), registry.make_embedder(config)
+        vectors, embedder = registry.make_vector_store(config, self.org.db), registry.make_embedder(config)
         library = Library(self.org.db, scope, vectors)
         with client_of(self.org.base, self.org.api_key) as client:
             client.headers.update(self.headers)

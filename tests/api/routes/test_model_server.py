@@ -30,7 +30,7 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     """An organization at an API that checks configs and may dial loopback."""
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_HOME", str(api_settings.home))
-    monkeypatch.setattr(registry, "_made", {})
+    monkeypatch.setattr(registry, "_instances", {})
     monkeypatch.setattr(config_check, "SECONDS", 60.0)
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
@@ -42,7 +42,7 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
         client_of(base, made.api_key) as client,
     ):
         yield Organization(owner.id, client, made.api_key, api_db, ring, base)
-    for port in registry._made.values():
+    for port in registry._instances.values():
         getattr(port, "close", lambda: None)()
     settings.load_settings.cache_clear()
 

@@ -42,7 +42,7 @@ def configured(monkeypatch, name, base, certificate=None):
 
 @pytest.mark.parametrize("name", sorted(embedding_server.KEYS))
 def test_embedders(name, monkeypatch, tmp_path):
-    module, _, make = registry.EMBEDDERS[name].partition(":")
+    module, _, make = registry.EMBEDDER_FACTORIES[name].partition(":")
     with embedding_server.running(name) as vendor, in_front_of(vendor.port, tmp_path) as (base, certificate):
         there = base + urlsplit(vendor.base_url).path
         made = getattr(importlib.import_module(module), make)
@@ -56,7 +56,7 @@ def test_embedders(name, monkeypatch, tmp_path):
 
 
 def test_a_bucket(monkeypatch, tmp_path):
-    module, _, make = registry.FILE_STORES["S3_COMPATIBLE"].partition(":")
+    module, _, make = registry.FILE_STORE_FACTORIES["S3_COMPATIBLE"].partition(":")
     with s3_server.running() as storage, in_front_of(storage.port, tmp_path) as (base, certificate):
         config = storage.config(s3_server.bucket(storage), endpoint=base)
         made = getattr(importlib.import_module(module), make)

@@ -119,7 +119,7 @@ def text(raw: RawContent) -> str:
 
 
 def test_the_registry_knows_all_four() -> None:
-    assert set(registry.SCRAPERS) == {"BUILTIN", *VENDORS}
+    assert set(registry.SCRAPER_FACTORIES) == {"BUILTIN", *VENDORS}
 
 
 @pytest.mark.parametrize("path", ["/tides", "/tides.html", "/tides.json"])

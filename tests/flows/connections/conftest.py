@@ -15,7 +15,7 @@ def account(request, monkeypatch):
     """The content service that the test names by a parameter; one in memory, in the place of Box, if it names none."""
     connector = getattr(request, "param", "MEMORY")
     if connector == "MEMORY":
-        monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+        monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
     with memory.serving("BOX") if connector == "MEMORY" else serving_account(connector) as made:
         yield made
 

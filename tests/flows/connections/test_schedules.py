@@ -28,7 +28,7 @@ from tests.standins import memory
 
 @pytest.fixture
 def space(db, monkeypatch):
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+    monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
     db.rows("delete from schedules")
     with memory.serving("BOX") as account:
         lead_to(monkeypatch, account)

@@ -53,10 +53,10 @@ def forget():
     settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
-    for made in registry._made.values():
+    for made in registry._instances.values():
         if hasattr(made, "fetch") and hasattr(made, "close"):
             made.close()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 @pytest.fixture

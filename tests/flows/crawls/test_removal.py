@@ -69,9 +69,9 @@ def kept(space, document_id):
         for table, column in tables.items()
         if space.db.rows(f"select 1 as yes from {table} where {column} = %(id)s", named)
     }
-    if list(registry.vector_store(space.config, space.db).ids(space.scope, named["prefix"])):
+    if list(registry.make_vector_store(space.config, space.db).ids(space.scope, named["prefix"])):
         found.add("vector store")
-    root = registry.file_store(space.config)._root
+    root = registry.make_file_store(space.config)._root
     if any(path.is_file() and document_id in str(path) for path in root.rglob("*")):
         found.add("files")
     return found

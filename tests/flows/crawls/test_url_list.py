@@ -47,7 +47,7 @@ def _forget():
     settings.load_settings.cache_clear()
     client.shared_client.cache_clear()
     robots.shared_robots.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def text_of(space, external_id):
         " where p.namespace_id = %(id)s and external_id = %(external)s",
         {"id": space.scope.namespace, "external": external_id},
     )
-    with registry.file_store(space.config).open(row["parsed_key"]) as stream:
+    with registry.make_file_store(space.config).open(row["parsed_key"]) as stream:
         return stream.read().decode()
 
 

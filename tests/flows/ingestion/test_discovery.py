@@ -296,7 +296,7 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
     db.rows(namespaces.INSERT, namespaces.row_values(ring, embedded))
     scope = Scope(scope.organization, embedded.id)
     run = accept(db, scope, "SITEMAP")
-    monkeypatch.setattr(registry, "SOURCES", {})
+    monkeypatch.setattr(registry, "SOURCE_FACTORIES", {})
     batches.form_batches(db, size=64, batches=8)
     (batch,) = batches.undispatched_batches(db)
     monkeypatch.setattr(context, "open_database", lambda: db)

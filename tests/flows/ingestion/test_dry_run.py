@@ -42,11 +42,11 @@ LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the ri
 
 @pytest.fixture
 def space(db, monkeypatch, allowed):
-    registry._made.clear()
+    registry._instances.clear()
     made = Configured(db, webScraperConfig={"provider": "BUILTIN"})
     watch(made, monkeypatch)
     yield made
-    registry._made.clear()
+    registry._instances.clear()
 
 
 def watch(space, monkeypatch):
@@ -172,7 +172,7 @@ def test_an_archive_with_its_members(space, monkeypatch):
     content = archive()
     for _ in range(2):
         key = f"{space.scope.namespace}/{hashlib.sha256(content).hexdigest()}"
-        registry.file_store(space.config).put(key, [content])
+        registry.make_file_store(space.config).put(key, [content])
         sent = {"rawKey": key, "mediaType": "application/zip", "size": len(content)}
         counted = Counted(monkeypatch)
         report = report_of(space, "LOCAL_FILE", {"externalId": "all.zip", "name": "all.zip", **sent})

@@ -28,18 +28,18 @@ def space(monkeypatch, tmp_path, fresh_database, request):
     """In a database of its own: the check looks at all of it."""
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path))
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     (tmp_path / files_folder.MARKER).write_text("a folder in use\n")
     db = Database(fresh_database(f"left_{abs(hash(request.node.name)) % 10**9}"), size=8)
     yield Configured(db)
     db.close()
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 def instance(space):
     return Instance(
-        space.db, lambda one: admin.build_stores(space.db, space.ring, one), "english", registry.local_files()
+        space.db, lambda one: admin.build_stores(space.db, space.ring, one), "english", registry.make_local_file_store()
     )
 
 

@@ -29,14 +29,14 @@ def quiet(monkeypatch, tmp_path, fresh_database, request):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
     db = Database(fresh_database(f"fsck_{abs(hash(request.node.name)) % 10**9}"), size=4)
     yield db
     db.close()
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 def filled(space, documents=DOCUMENTS):
@@ -50,7 +50,7 @@ def filled(space, documents=DOCUMENTS):
 
 
 def instance(space):
-    files = registry.local_files()
+    files = registry.make_local_file_store()
     return Instance(space.db, lambda namespace: admin.build_stores(space.db, space.ring, namespace), "english", files)
 
 
@@ -73,7 +73,7 @@ def partition(space):
 
 def plant(space, documents):
     """A hundred things that are wrong; of each the kind, and a word that its finding holds."""
-    store, files = registry.vector_store(space.config, space.db), registry.file_store(space.config)
+    store, files = registry.make_vector_store(space.config, space.db), registry.make_file_store(space.config)
     planted, left, number = [], iter(documents), partition(space)
     folder = f"{space.scope.namespace}/_"
     for n in range(10):  # vectors of no chunk: of unknown documents, of versions that are not visible
@@ -185,7 +185,7 @@ def test_a_hundred_planted_in_the_embedded_stores_are_found_and_repaired(quiet):
     assert check.run_check(instance(space)).findings == []
     planted = plant(space, documents)
     other = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
-    registry.file_store(space.config).put(other, [b"x"])
+    registry.make_file_store(space.config).put(other, [b"x"])
     outcome = check.run_check(instance(space))
     assert found_of([*planted, ("ORPHAN_FILE", other)], outcome.findings) == 101
     assert check.run_check(instance(space), repair=True).remaining == []
@@ -214,13 +214,13 @@ def test_a_hundred_planted_in_hosted_stores_are_found_and_repaired(quiet, pineco
         space.work()
         space.sweep()
         assert check.run_check(instance(space)).findings == []
-        registry._made.clear()
+        registry._instances.clear()
 
 
 def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
     space = Configured(quiet)
     kept, gone = filled(space, 2)
-    store = registry.file_store(space.config)
+    store = registry.make_file_store(space.config)
     keys = [f"{space.scope.namespace}/_/{document}/999999/raw" for document in (kept, gone)]
     for key in keys:
         store.put(key, [b"x"])
@@ -294,7 +294,7 @@ def test_a_database_of_yesterday_beside_todays_files_is_repaired(quiet, tmp_path
     space.delete(deleted)
     space.sweep()
     quiet.close()
-    registry._made.clear()
+    registry._instances.clear()
     space.db = Database(yesterday, size=4)
     try:
         found = check.run_check(instance(space), repair=True)
@@ -387,9 +387,9 @@ def test_a_cut_file_in_a_bucket_is_found(quiet):
         space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
         cut, _ = filled(space, 2)
         key = rows_of(space, cut)[0]["raw_key"]
-        registry.file_store(space.config).put(key, [b"Owl"])
+        registry.make_file_store(space.config).put(key, [b"Owl"])
         assert told(check.run_check(instance(space)).findings) == [("WRONG_FILE", cut)]
-        registry._made.clear()
+        registry._instances.clear()
 
 
 def test_chunks_whose_text_was_changed_are_found_and_repaired(quiet):

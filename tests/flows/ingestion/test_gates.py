@@ -34,7 +34,7 @@ def space(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     made = Configured(db)
     without_prefect(monkeypatch, db, made.ring)
     monkeypatch.setattr(reembed, "judge_generation", reembed.judge_new_generation)
@@ -42,7 +42,7 @@ def space(db, monkeypatch, tmp_path):
         made.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
     made.work()
     yield made
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 
@@ -53,7 +53,7 @@ def next_model(monkeypatch, **options):
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
         settings.load_settings.cache_clear()
         yield vendor.config()
-        for made in list(registry._made.values()):
+        for made in list(registry._instances.values()):
             if hasattr(made, "close") and hasattr(made, "provider"):
                 made.close()
 
@@ -100,7 +100,7 @@ def answers(space):
     for weight in (1.0, 0.5, 0.0):
         for animal in ANIMALS[:4]:
             query = Query(f"where does the {animal} hunt", semantic_weight=weight, keyword_weight=1 - weight)
-            vectors = registry.vector_store(config, space.db)
+            vectors = registry.make_vector_store(config, space.db)
             embedder = registry.make_embedder(config)
             found.append(
                 search.run_search(space.db, space.scope, query, viewer=None, embedder=embedder, vectors=vectors).hits

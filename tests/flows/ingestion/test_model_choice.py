@@ -25,7 +25,7 @@ def space(db, monkeypatch, tmp_path):
     from retrieval import settings
 
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     yield Configured(db, embeddingModelConfig=AUTO)
     settings.load_settings.cache_clear()
 

@@ -84,17 +84,17 @@ def opened(db, monkeypatch, tmp_path):
         model = {"provider": "ENDPOINT", "url": url, "model": "custom", "apiKey": KEY, **config}
         draft = Configured(db, embeddingModelConfig=model)
         registry.make_embedder(draft.config).check()
-        return Configured(db, embeddingModelConfig=registry.with_learned(draft.config).embedding_model)
+        return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
 
     yield at
     new_process()
 
 
 def new_process():
-    for made in list(registry._made.values()):
+    for made in list(registry._instances.values()):
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 

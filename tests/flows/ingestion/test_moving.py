@@ -50,12 +50,12 @@ def home(monkeypatch, tmp_path):
         (folder / files_folder.MARKER).write_text("a folder in use\n")
         monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(folder))
         settings.load_settings.cache_clear()
-        registry._made.clear()
+        registry._instances.clear()
         return folder
 
     yield enter
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def answers(db, ring, namespace, tenant=""):
                 asked,
                 viewer=None,
                 embedder=registry.make_embedder(config),
-                vectors=registry.vector_store(config, db),
+                vectors=registry.make_vector_store(config, db),
             )
             found.append([(h.document_id, h.score, h.start, h.end, h.content) for h in result.hits])
     return found
@@ -99,7 +99,9 @@ def answers(db, ring, namespace, tenant=""):
 
 def exported(space, tmp_path):
     file = tmp_path / "namespace.tar"
-    done = exporting.export_namespace(space.db, space.scope.namespace, lambda: registry.file_store(space.config), file)
+    done = exporting.export_namespace(
+        space.db, space.scope.namespace, lambda: registry.make_file_store(space.config), file
+    )
     return file, done
 
 
@@ -113,15 +115,15 @@ def imported(db, ring, file, organization=None, name="copy"):
             db,
             ring,
             config,
-            files=lambda: registry.file_store(config),
-            vectors=lambda size: registry.vector_store(replace(config, dimensions=size), db),
+            files=lambda: registry.make_file_store(config),
+            vectors=lambda size: registry.make_vector_store(replace(config, dimensions=size), db),
             language="english",
         )
         return importing.import_namespace(target, found)
 
 
 def checked(db, ring):
-    whole = Instance(db, lambda one: admin.build_stores(db, ring, one), "english", registry.local_files())
+    whole = Instance(db, lambda one: admin.build_stores(db, ring, one), "english", registry.make_local_file_store())
     return check.run_check(whole).findings
 
 
@@ -379,7 +381,7 @@ def test_what_is_replaced_and_deleted_during_an_export_is_in_it_whole(two, home,
     kept = {path.relative_to(folder) for path in folder.rglob("raw")}
 
     def files():
-        return Meanwhile(registry.file_store(space.config), change)
+        return Meanwhile(registry.make_file_store(space.config), change)
 
     def change():
         space.text("Bats hunt moths.", "owl 0")

@@ -32,10 +32,10 @@ def quiet(db, monkeypatch, tmp_path):
     settings.load_settings.cache_clear()
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
-    registry._made.clear()
+    registry._instances.clear()
     yield db
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
 
 
 def receipt(space, deletion=None):
@@ -121,7 +121,7 @@ def test_a_bucket_is_listed_before_its_files_count_as_gone(quiet):
         storage.always = None
         space.sweep()
         assert stores(receipt(space))["S3_COMPATIBLE"] == (1, True)
-        registry._made.clear()
+        registry._instances.clear()
 
 
 def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet):
@@ -137,7 +137,7 @@ def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet)
         assert (found.status, found.confirmed_at) == ("FAILED", None)
         assert stores(found)["S3_COMPATIBLE"] == (1, False)
         assert storage.listed(name) == []
-        registry._made.clear()
+        registry._instances.clear()
 
 
 def files_of(space, tmp_path):
@@ -181,7 +181,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
             space.sweep()
             assert receipt(space, late[0]).status == "PENDING"
             vectors = [Vector(f"{text.document_id}#1#0", text.document_id, [1.0] * DIMENSIONS, {"document": "x"})]
-            registry.vector_store(config, quiet).upsert(space.scope, vectors)
+            registry.make_vector_store(config, quiet).upsert(space.scope, vectors)
 
     with pytest.raises(Fatal, match="namespace was deleted"), lease_renewal.keep_lease(quiet, lease, seconds=1):
         space.take(lease, before=on_its_way)

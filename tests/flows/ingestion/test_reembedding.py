@@ -35,7 +35,7 @@ def space(db, monkeypatch, tmp_path):
     from retrieval import settings
 
     settings.load_settings.cache_clear()
-    registry._made.clear()
+    registry._instances.clear()
     made = Configured(db, embeddingModelConfig=MINILM)
     monkeypatch.setattr(context, "open_database", lambda: db)
     monkeypatch.setattr(context, "load_keys", lambda: made.ring)
@@ -277,7 +277,7 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
         space.call(reembedding.begin_reembedding(space.db, space.ring, now, back))
         assert rebuild(space)
         finds_all(space)
-        store = registry.vector_store(now, space.db)
+        store = registry.make_vector_store(now, space.db)
         assert len(list(store.ids(space.scope, ""))) == 3
         space.sweep()
         assert list(store.ids(space.scope, "")) == []

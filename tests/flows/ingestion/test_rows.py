@@ -61,7 +61,7 @@ def find(house, query, where=None, *, semantic=0.5, top_k=10):
     filtered = None if where is None else parse_filter({"where": where}, INVALID)
     config = house.config
     asked = Query(query, top_k, document_filter=filtered, semantic_weight=semantic, keyword_weight=1 - semantic)
-    vectors = registry.vector_store(config, house.db)
+    vectors = registry.make_vector_store(config, house.db)
     return search.run_search(
         house.db, house.scope, asked, viewer=None, embedder=registry.make_embedder(config), vectors=vectors
     ).hits

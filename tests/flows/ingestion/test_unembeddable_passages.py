@@ -35,17 +35,17 @@ def open_space(db, monkeypatch, tmp_path):
         model = {"provider": "ENDPOINT", "url": server.url, "model": "custom", "apiKey": KEY}
         draft = Configured(db, embeddingModelConfig=model)
         registry.make_embedder(draft.config).check()
-        return Configured(db, embeddingModelConfig=registry.with_learned(draft.config).embedding_model)
+        return Configured(db, embeddingModelConfig=registry.add_learned_model(draft.config).embedding_model)
 
     yield open_at
     close_clients()
 
 
 def close_clients():
-    for client in registry._made.values():
+    for client in registry._instances.values():
         if hasattr(client, "close") and hasattr(client, "provider"):
             client.close()
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 

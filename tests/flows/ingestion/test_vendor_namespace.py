@@ -47,10 +47,10 @@ def allowed(monkeypatch, tmp_path):
         settings.load_settings.cache_clear()
 
     yield at
-    for made in list(registry._made.values()):
+    for made in list(registry._instances.values()):
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 

@@ -42,10 +42,10 @@ def vendor(monkeypatch):
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
         settings.load_settings.cache_clear()
         yield found
-    for made in list(registry._made.values()):
+    for made in list(registry._instances.values()):
         if hasattr(made, "close") and hasattr(made, "provider"):
             made.close()
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 
@@ -391,10 +391,10 @@ def model_server(monkeypatch, tmp_path):
     settings.load_settings.cache_clear()
     with model_servers.running(ModelServer("Ollama")) as server:
         yield server
-    for client in list(registry._made.values()):
+    for client in list(registry._instances.values()):
         if hasattr(client, "close") and hasattr(client, "provider"):
             client.close()
-    registry._made.clear()
+    registry._instances.clear()
     settings.load_settings.cache_clear()
 
 

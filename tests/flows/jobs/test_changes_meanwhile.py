@@ -209,7 +209,7 @@ def test_many_changes_are_kept_in_bounds_and_none_is_lost(db):
 
 @pytest.fixture
 def account(monkeypatch):
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+    monkeypatch.setitem(registry.CONNECTOR_FACTORIES, "BOX", "tests.standins.memory:make")
     with memory.serving("BOX") as made:
         yield made
 

@@ -17,7 +17,7 @@ from connectors import registry
 from flows.worker.run_process import FORKS
 
 if __name__ == "__main__":
-    with registry.embedding_process(FORKS):
+    with registry.make_embedding_process(FORKS):
         FORKS.Process(target=time.sleep, args=(600,), daemon=True).start()
         raise RuntimeError("whatever it is")
 """

@@ -112,7 +112,7 @@ def mend(shop, key, document_id):
     """The file in the store can be read from now on."""
     from connectors import registry
 
-    registry.file_store(shop.space.config).put(key, [b"Bread rises because of yeast."])
+    registry.make_file_store(shop.space.config).put(key, [b"Bread rises because of yeast."])
     shop.db.rows(
         "update run_documents set media_type = 'text/plain', name = 'broken.txt' where document_id = %(id)s",
         {"id": document_id},

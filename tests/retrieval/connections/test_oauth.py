@@ -57,7 +57,7 @@ def granted(flow, vendor):
 
 
 def test_every_connector_has_a_flow_with_https_endpoints():
-    assert set(registry.CONNECTORS) == set(sources.CONNECTED)
+    assert set(registry.CONNECTOR_FACTORIES) == set(sources.CONNECTED)
     for connector in sources.APPS:
         made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
         for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
