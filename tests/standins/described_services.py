@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from tests.standins import slack
+from tests.standins import jira, slack
 from tests.standins.account import serving as served
 from tests.standins.described_base import START, DescribedService
 
@@ -21,88 +21,6 @@ if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 RETIRED = "com.atlassian.confluence.api.service.exceptions.GoneException: This deprecated endpoint has been removed."
-
-
-class Jira(DescribedService):
-    """https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-search/ (nextPageToken, null at the
-    end; bounded JQL) and https://docs.atlassian.com/software/jira/docs/api/REST/9.17.0/#api/2/search (startAt, total)
-
-    Of permissions: https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-user-search/ (users who may
-    browse an issue, its security level included; nobody without "Browse users and groups"). `readers`: addresses by
-    issue. Comments: https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/.
-    """
-
-    connector, config_url = "JIRA", "https://acme.atlassian.net/browse/HAND"
-    names = ("user", "token")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.readers: dict[str, list[str]] = {}
-        self.hidden_addresses: set[str] = set()
-        self.may_browse_users = True
-
-    def show_to(self, key: str, *users: str) -> None:
-        self.readers[key] = list(users)
-
-    def make_key(self, number: int) -> str:
-        return f"HAND-{number}"
-
-    def locate(self, key: str) -> str:
-        return f"https://acme.atlassian.net/browse/{key}"
-
-    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
-        area, _, key = path.removeprefix("/rest/api/2/").partition("/")
-        if area == "search" and (key == "jql") != self.hosted:
-            return handler.reply(200, self._search(query))
-        if area == "issue" and key in self.items:
-            return handler.reply(200, self._describe(key))
-        if area == "issue" and key.removesuffix("/comment") in self.items:
-            part, _ = self.cut(self._comments(), int(query.get("startAt", 0)), 2)
-            return handler.reply(200, {"comments": part, "startAt": query.get("startAt", 0), "total": 3})
-        if path == "/rest/api/2/user/viewissue/search":
-            names = self.readers.get(query["issueKey"], []) if self.may_browse_users else []
-            return handler.reply(200, [*map(self._user, names), {"accountId": "app", "accountType": "app"}])
-        return handler.reply(404, {"errorMessages": ["Issue does not exist or you do not have permission to see it."]})
-
-    def _user(self, name: str) -> dict[str, Any]:
-        address = {} if name in self.hidden_addresses else {"emailAddress": name}
-        return {"accountId": f"id-{name}", "accountType": "atlassian", "active": True, "displayName": "Ann", **address}
-
-    def _search(self, query: dict[str, str]) -> dict[str, Any]:
-        assert 'project = "HAND"' in query["jql"]
-        minutes = re.search(r'updated >= "-(\d+)m"', query["jql"])
-        since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else START
-        keys = [key for key, item in self.items.items() if item.updated >= since]
-        position = "startAt" if self.hosted else "nextPageToken"
-        start = int(query.get(position, 0))
-        part, following = self.cut(keys, start, int(query["maxResults"]))
-        paging = {"startAt": start, "total": len(keys) + (self.circular and 10**6)}
-        token = {"nextPageToken": None if following is None else str(following)}
-        return {"issues": [self._describe(key) for key in part], **(paging if self.hosted else token)}
-
-    def _describe(self, key: str) -> dict[str, Any]:
-        item = self.items[key]
-        about = {"summary": item.title, "created": _stamp(item.created), "updated": item.updated.isoformat()}
-        rendered = [{"author": comment["author"], "body": comment["renderedBody"]} for comment in self._comments()]
-        return {
-            "key": key,
-            "fields": {**about, "comment": {"comments": self._comments(), "total": 3}},
-            "renderedFields": {"description": f"<p>{item.text}</p>", "comment": {"comments": rendered}},
-        }
-
-    def _comments(self) -> list[dict[str, Any]]:
-        """With limits as documented of a list of comments; of `renderedFields` none are."""
-        author = {"author": {"displayName": "Bob"}}
-        restricted = {"renderedBody": "SECRET", "visibility": {"type": "role", "value": "Administrators"}}
-        internal = {"renderedBody": "SECRET", "jsdPublic": False}
-        return [author | restricted, author | internal, author | {"renderedBody": "<p>A comment.</p>"}]
-
-
-class JiraDataCenter(Jira):
-    hosted, config_url, names = True, "{base}/browse/HAND", ("token",)
-
-    def locate(self, key: str) -> str:
-        return f"{self.base}/browse/{key}"
 
 
 class Confluence(DescribedService):
@@ -483,8 +401,9 @@ class FreshdeskFolder(Freshdesk):
 SERVICES = {
     "FRESHDESK": Freshdesk,
     "FRESHDESK_FOLDER": FreshdeskFolder,
-    "JIRA": Jira,
-    "JIRA_DATA_CENTER": JiraDataCenter,
+    "JIRA": jira.Jira,
+    "JIRA_SITE": jira.JiraSite,
+    "JIRA_DATA_CENTER": jira.JiraDataCenter,
     "CONFLUENCE": Confluence,
     "CONFLUENCE_GATEWAY": ConfluenceGateway,
     "CONFLUENCE_DATA_CENTER": ConfluenceDataCenter,

@@ -112,7 +112,7 @@ class Described:
         content = stream.content
         headers = {"Accept": content.accept} if content.accept else {}
         url = site.base + fill_address(content.get, values)
-        answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers)
+        answer = self.service.get(tokens, url, passing=self.about.missing, headers=headers, is_file=content.file)
         if answer.status_code in self.about.missing:
             self._check_endpoint(tokens, site, stream).require(content.get, values, answer)
             raise Skippable(MISSING)
@@ -120,7 +120,7 @@ class Described:
         if len(data) > self.max_bytes:
             raise responses.too_large(self.max_bytes)
         to.write_bytes(data)
-        return RawContent(to, item.name, content.media_type, len(data))
+        return RawContent(to, item.name, item.media_type or content.media_type, len(data))
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         try:
@@ -172,7 +172,8 @@ class Described:
             address = stream.relist or (stream.content.get if stream.group else stream.exists.get)
             answer = self.service.get(tokens, site.base + fill_address(address, values))
             if not stream.relist and not stream.group:
-                return str(read_value(self.service.read_json(answer), stream.version)) if stream.version else ""
+                version = str(read_value(self.service.read_json(answer), stream.version)) if stream.version else ""
+                return version + self.about.revision
             listing = self._list(tokens, site)
             target = listing.find_list(stream, values)
             values = {**values, **(target.values if target else {})}

@@ -98,7 +98,7 @@ class ContentReader:
         self, content: Content, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
     ) -> Iterator[str]:
         """Yield title, body and comments, each below its author."""
-        is_html, comments = content.media_type == "text/html", content.comments
+        is_html = content.media_type == "text/html"
         if content.title:
             if not has_field(entry, content.title):
                 raise self.names.service.unreadable()
@@ -108,25 +108,29 @@ class ContentReader:
             yield self.render(content.text, entry, values)
         elif content.body:
             yield str(read_field(entry, content.body))
-        for comment in self._comments(comments, values, entry, answer) if comments else ():
-            if comments and comments.text:
-                yield self.render(comments.text, comment, values)
-                continue
-            if comments and comments.author:
-                yield _heading(2, str(read_field(comment, comments.author)), is_html=is_html)
-            yield str(read_field(comment, comments.body if comments else ""))
+        for comments in content.comment_lists:
+            for comment in self._comments(comments, values, entry, answer):
+                if comments.author:
+                    yield _heading(2, str(read_field(comment, comments.author)), is_html=is_html)
+                yield (
+                    self.render(comments.text, comment, values)
+                    if comments.text
+                    else str(read_field(comment, comments.body))
+                )
+
+    def is_complete(self, content: Content, entry: Any) -> bool:
+        """Tell if the text of an entry of a list needs no request."""
+        return content.in_list and not any(
+            _find_listed(comments, entry) is None for comments in content.comment_lists if comments.get
+        )
 
     def _comments(
         self, comments: Comments, values: Mapping[str, str], entry: Any, answer: httpx.Response | None
     ) -> Iterator[dict[str, Any]]:
         """Yield the comments that the item has, that follow it in its answer, or have a list of their own."""
         service = self.names.service
-        count = read_field(entry, comments.count) if comments.count else None
-        if comments.count and not count:
-            return
-        first = read_field(entry, comments.listed) if comments.listed else None
-        if isinstance(first, list) and (not isinstance(count, int) or count <= len(first)):
-            yield from (comment for comment in first if is_kept(comment, comments.keep, values))
+        if (listed := _find_listed(comments, entry)) is not None:
+            yield from (comment for comment in listed if is_kept(comment, comments.keep, values))
             return
         if comments.get:
             answer = service.get(self.names.tokens, self.names.site.base + fill_address(comments.get, values))
@@ -153,6 +157,17 @@ class ContentReader:
             return templates.render(text, fields, self.names.find_name, look_ups)
         except templates.TemplateFault as error:
             raise self.names.service.unreadable() from error
+
+
+def _find_listed(comments: Comments, entry: Any) -> list[Any] | None:
+    """Return the comments that an item has; None where they have to be requested."""
+    count = read_field(entry, comments.count) if comments.count else None
+    if comments.count and not count:
+        return []
+    listed = read_field(entry, comments.listed) if comments.listed else None
+    has_more = bool(comments.more and read_field(entry, comments.more))
+    is_whole = not isinstance(count, int) or (isinstance(listed, list) and count <= len(listed))
+    return listed if isinstance(listed, list) and is_whole and not has_more else None
 
 
 def split_groups(stream: Stream, entries: Sequence[Any]) -> list[list[Any]]:

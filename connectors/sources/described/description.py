@@ -62,11 +62,13 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Comments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List of comments below the body: in the answer itself, or in that of `get`, which is not sent where the field
     `count` is 0. `text`: template of one of them; without it the field `body` below the field `author`. `listed`:
-    field of the item with the first of them; `get` is sent only where `count` is larger."""
+    field of the item with the first of them; `get` is sent only where `count` is larger, or the item has the field
+    `more`."""
 
     body: str = ""
     text: str = ""
     listed: str = ""
+    more: str = ""
     items: str = ""
     author: str = ""
     get: str = ""
@@ -81,7 +83,9 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     as in the list.
 
     `text`: template of the text above the comments, over the fields of the item; `entry`: field with the item in the
-    answer, `entries` with those of a group; `in_list`: the list has all that the text needs.
+    answer, `entries` with those of a group; `in_list`: the list has all that the text needs, unless its comments have
+    to be requested; `more`: further lists of comments; `file`: the answer is a file, at another host where it is
+    redirected, of the type of the item's field `type_field`.
     """
 
     get: str
@@ -96,6 +100,14 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pages: str = ""
     keep: Mapping[str, str] = {}
     comments: Comments | None = None
+    more: tuple[Comments, ...] = ()
+    file: bool = False
+    type_field: str = ""
+
+    @property
+    def comment_lists(self) -> tuple[Comments, ...]:
+        """Lists of comments, in the order of the text."""
+        return (*((self.comments,) if self.comments else ()), *self.more)
 
 
 class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +122,7 @@ class Exists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List of the parents of items, such as channels, read anew by each run. `fields`: names in templates and their
     fields of a parent, the first of which is its id; `path`: template of its path in a choice; `left_out`: the reason
-    that is counted for those without the fields `keep`."""
+    that is counted for those without the fields `keep`; `otherwise`: list where the service has no such `list`."""
 
     list: str
     fields: Mapping[str, str]
@@ -120,6 +132,7 @@ class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paging: Paging = Paging()
     keep: Mapping[str, str] = {}
     left_out: str = ""
+    otherwise: str = ""
 
 
 class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,6 +156,27 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     newest_first: bool = False
 
 
+class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Request for the number of items in a list, in the `field` or the `header` of its answer. Where it is lower than
+    that of the listing before and the items with a later time `created` let expect, everything is listed. `body`:
+    of a POST."""
+
+    get: str
+    created: str
+    field: str = ""
+    header: str = ""
+    body: Mapping[str, str] = {}
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One list of the changed items of all parents, whose entries have the parent's id in the field `parent`. Parents
+    that were not listed before have their own list."""
+
+    list: str
+    parent: str
+    query: Mapping[str, str] = {}
+
+
 class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Items whose content is read by each run, since nothing in the list changes with it: those whose field `time` is
     within these `days`, and `full_days` once a day."""
@@ -161,8 +195,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     `fields`: names in templates, and their fields of an item; `version`: field that changes with the content, all of
     the entry without it; `link`: address that people open, if it is not the `id`.
 
-    `parents`: the parents that have a list each; `within`: the stream whose lists hold these items as well; `group`:
-    entries that are one item. A field with `|` is an expression of templates, as is `item_name`."""
+    `parents`: the parents that have a list each, all of them or those whose field `changed` is later than the listing
+    before; `within`: the stream whose lists hold these items as well, in the field `each` of its entries, to which they
+    add theirs as `above`; `group`: entries that are one item. A field with `|` is an expression of templates, as is
+    `item_name`."""
 
     name: str
     id: str
@@ -176,6 +212,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     within: str = ""
     group: Group | None = None
     recent: Recent | None = None
+    each: str = ""
+    changed: str = ""
+    changes: Changes | None = None
+    count: Count | None = None
     version: str = ""
     link: str = ""
     edition: str = ""
@@ -195,7 +235,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def is_whole(self) -> bool:
         """Tell if every run lists all items."""
-        return not (self.since or self.newest)
+        return not (self.since or self.newest or self.changes or self.changed)
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a field of the id that an item lacks, or that is no name; None if it has all."""
@@ -237,7 +277,8 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A service. `missing`: statuses of an item that no longer exists; `example`: URL of a connection; `remedies`: the
-    sentence that follows an error, by the error's name or status."""
+    sentence that follows an error, by the error's name or status; `revision`: end of all versions, which reads
+    everything again where it is another."""
 
     title: str
     account: str
@@ -251,6 +292,7 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing: tuple[int, ...] = (404, 410)
     parents: Mapping[str, Parents] = {}
     look_ups: Mapping[str, LookUp] = {}
+    revision: str = ""
     remedies: Mapping[str, str] = {}
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
@@ -277,13 +319,14 @@ def _check_names(about: Description, stream: Stream) -> None:
     """Raise ValueError for a template with a name that neither the fields nor the URL have."""
     content, exists = stream.content, stream.exists
     templates = [
+        stream.count.get if stream.count else "",
         stream.id,
         stream.link,
         stream.path,
         content.get,
         exists.get,
         stream.relist,
-        content.comments.get if content.comments else "",
+        *(comments.get for comments in content.comment_lists),
     ]
     layers = stream.permissions.layers if stream.permissions else ()
     templates += [text.get for layer in layers for text in (layer, layer.open, layer.above) if text]

@@ -15,6 +15,7 @@ from connectors.http.responses import Cursors
 from connectors.sources.described import templates
 from connectors.sources.described.content import ContentReader, split_groups
 from connectors.sources.described.description import (
+    Parents,
     Stream,
     fill_address,
     fill_known,
@@ -24,7 +25,7 @@ from connectors.sources.described.description import (
     read_value,
 )
 from connectors.sources.described.position import Position, Target
-from connectors.sources.described.service import Site
+from connectors.sources.described.service import Refused, Site
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, RawContent, SourceItem
 from retrieval.sync_filter import Choice, Subject
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from connectors.sources.described.names import NameReader
 
 MAX_NAME_LENGTH: Final = 200
+MAX_PATTERNS: Final = 500
+"""Patterns of ids that one listing names; items beyond them are removed by the next full one."""
 
 
 class ExpiredPage(Exception):
@@ -111,14 +114,20 @@ class Listing:
         import httpx
 
         stream, moment = target.stream, dict[str, str]()
-        query = dict(stream.query)
+        changes = stream.changes if target.parents else None
+        query = dict(changes.query if changes else stream.query)
         if changed_after is not None:
-            query |= stream.since
+            query |= stream.since if not changes else {}
             minutes = (datetime.now(UTC) - changed_after) // timedelta(minutes=1) + 1
             time, unix = changed_after.strftime("%Y-%m-%dT%H:%M:%SZ"), str(int(changed_after.timestamp()))
             moment = {"time": time, "unix": unix, "minutes": str(minutes)}
         values = {name: fill_known(text, {**target.values, **moment}) for name, text in query.items()}
-        return str(httpx.URL(self.site.base + fill_address(stream.list, target.values), params=values or None))
+        return str(
+            httpx.URL(
+                self.site.base + fill_address(changes.list if changes else stream.list, target.values),
+                params=values or None,
+            )
+        )
 
     def make_item(
         self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], *, full: bool = False
@@ -135,7 +144,8 @@ class Listing:
         about = {key: value for key, source in stream.properties.items() if (value := read_value(entry, source))}
         name = " ".join(name.split())
         name = name.rpartition("/")[2] if name == path else name
-        media_type = stream.content.media_type
+        type_field = stream.content.type_field
+        media_type = str(read_value(entry, type_field)) if type_field else stream.content.media_type
         name = (html.unescape(name) if media_type == "text/html" else name)[:MAX_NAME_LENGTH] or path
         properties = {"url": fill_address(stream.link, values) or external_id, "path": path, **about}
         item = SourceItem(external_id, name, media_type, properties=properties, above=self._above(stream, location))
@@ -155,9 +165,9 @@ class Listing:
     ) -> SourceItem:
         """Return the item with its version, and its content where the list has it or nothing in the list changes."""
         entry, data = _first(stream, entries), None
-        version = _version(stream, entry)
+        version = _version(stream, entry) + self.names.service.about.revision
         try:
-            if stream.content.in_list:
+            if self.content.is_complete(stream.content, entry):
                 data = self.content.read_entries(stream, values, entries)
             elif stream.recent and _is_recent(stream, entry, full=full):
                 url = self.site.base + fill_address(stream.content.get, values)
@@ -175,53 +185,62 @@ class Listing:
 
     def _iter_pages(self, position: Position) -> Iterator[Page[SourceItem]]:
         targets = self.find_targets()
-        heads = {target.stream.name for target in targets}
         marks = sorted({target.mark for target in targets if target.parent and not target.stream.is_whole})
         if not position.full and not set(position.parents) <= set(marks):
-            position = replace(position, full=True, full_at=position.began)  # items of a lost parent are removed
-        remaining = [
-            target for target in targets if (target.number, target.parent) >= (position.stream, position.parent)
-        ]
-        end, skipped = str(position.end(marks)), dict(self.left_out)
+            position = position.begin_full()  # items of a lost parent are removed
         whole = position.full or all(target.stream.is_whole for target in targets)
-        whole_streams = [
-            part for stream in self.streams if stream.name in heads and stream.is_whole for part in self._parts(stream)
+        remaining = [
+            target
+            for target in self._select(targets, position)
+            if (target.number, target.parent) >= (position.stream, position.parent)
         ]
-        pattern = "" if whole else "|".join(stream.find_ids(self.site.location) for stream in whole_streams)
+        items: list[SourceItem] = []
         for target, following in zip(remaining, [*remaining[1:], None], strict=False):
-            resumed = position if (target.number, target.parent) == (position.stream, position.parent) else None
-            position = replace(position, stream=target.number, parent=target.parent)
-            was_listed = not target.parent or target.stream.is_whole or target.mark in position.parents
-            changed_after = position.changed_after if was_listed else None
-            for items, cursor in self._iter_list(target, position, resumed, changed_after):
-                done = following is None and cursor is None
-                at = cursor or replace(
-                    position,
-                    stream=following.number if following else 0,
-                    parent=following.parent if following else "",
-                    next="",
-                    skip="",
-                )
-                yield Page(
-                    items,
-                    end if done else str(at),
-                    done=done,
-                    whole=done and whole,
-                    whole_pattern=pattern if done else "",
-                    skipped=skipped if done else {},
-                )
-                self._remove_files(items)
-        if not remaining:
-            yield Page([], end, done=True, whole=whole, whole_pattern=pattern, skipped=skipped)
+            for items, reached in self._iter_list(target, position.enter(target), whole=whole):
+                is_counted = not reached.next and target.stream.count and not target.parent
+                position = reached.count(target, self._count(target)) if is_counted else reached
+                if position.next or following:
+                    at = position.enter(following) if following and not position.next else position
+                    yield Page(items, str(at), done=False)
+                    self._remove_files(items)
+        if position.has_lost:
+            yield Page(items, str(position.begin_full()), done=False)
+            yield from self._iter_pages(position.begin_full())
+            return
+        yield Page(
+            items,
+            str(position.end(marks)),
+            done=True,
+            whole=whole,
+            whole_pattern="" if whole else "|".join(position.patterns),
+            skipped=dict(self.left_out),
+        )
+
+    def _select(self, targets: Sequence[Target], position: Position) -> Iterator[Target]:
+        """Yield the lists to request: of parents with changes only those, or one list of the changes of all."""
+        since, selected = position.changed_after, set[str]()
+        for target in targets:
+            stream = target.stream
+            if since is None or not target.parent or target.mark not in position.parents:
+                yield target
+            elif stream.changes and stream.name not in selected:
+                selected.add(stream.name)
+                values = {item.parent: item.values for item in targets if item.stream == stream}
+                yield Target(target.number, stream, self.site.location, parents=values)
+            elif not stream.changes:
+                moment = templates.read_moment(target.changed_at) if stream.changed else None
+                if moment is None or moment >= since:
+                    yield target
 
     def _iter_list(
-        self, target: Target, position: Position, resumed: Position | None, changed_after: datetime | None
-    ) -> Iterator[tuple[list[SourceItem], Position | None]]:
-        """Yield the items of each page of a list, with the position of the next one; None on the last."""
+        self, target: Target, position: Position, *, whole: bool
+    ) -> Iterator[tuple[list[SourceItem], Position]]:
+        """Yield the items of each page of a list, with the position behind it; without `next` on the last."""
         stream, service, ids = target.stream, self.names.service, set[str]()
-        url = (resumed and resumed.next) or self.list_url(target, changed_after)
-        skip = resumed.skip if resumed else ""
-        expired = stream.expired if resumed and resumed.next else ()
+        is_new = bool(target.parent) and not stream.is_whole and target.mark not in position.parents
+        changed_after = None if is_new else position.changed_after
+        url, skip = position.next or self.list_url(target, changed_after), position.skip
+        expired = stream.expired if position.next else ()
         pages, pending = Cursors(f"{service.about.title}'s list"), PendingGroup()
         while True:
             answer = self._request(stream, url, expired)
@@ -234,20 +253,59 @@ class Listing:
                 following = ""
             items = []
             for part in self._parts(stream):
-                part_entries = self._kept(part, target, entries)
+                kept_entries = self._kept(part, target, entries)
                 if part.group:
-                    groups = self._cut_groups(part, part_entries, pending, url, skip, is_last=not following)
+                    groups = self._cut_groups(part, kept_entries, pending, url, skip, is_last=not following)
                     skip = ""
                 else:
-                    groups = split_groups(part, part_entries)
-                items += [self.make_item(part, target.values, group, full=position.full) for group in groups]
+                    groups = split_groups(part, kept_entries)
+                values = [_values(target, group[0]) for group in groups]
+                items += [
+                    self.make_item(part, own_values, group, full=position.full)
+                    for own_values, group in zip(values, groups, strict=True)
+                ]
+            if stream.count:
+                position = replace(
+                    position, created=position.created + _count_created(stream, entries, target, position)
+                )
+            if not whole:
+                patterns = self._patterns(target, entries, changed_after, is_last=not following)
+                position = replace(
+                    position, patterns=tuple(dict.fromkeys((*position.patterns, *patterns)))[-MAX_PATTERNS:]
+                )
             if not following:
-                yield items, None
+                yield items, replace(position, next="", skip="")
                 return
             pages.follow(following, brought=not ids.issuperset(item.external_id for item in items))
             ids.update(item.external_id for item in items)
             yield items, replace(position, next=pending.url or following, skip=pending.key)
             url = following
+
+    def _patterns(
+        self, target: Target, entries: Sequence[Any], changed_after: datetime | None, *, is_last: bool
+    ) -> Iterator[str]:
+        """Yield patterns of ids that this page, or the list that ends with it, names in full."""
+        stream = target.stream
+        if is_last and changed_after is not None and (stream.is_whole or stream.changed):
+            yield from (part.find_ids(target.values) for part in self._parts(stream))
+        for part in self._parts(stream):
+            if part.each and changed_after is not None and not stream.is_whole:
+                for entry in entries:
+                    values = {name: str(read_value(entry, path)) for name, path in stream.fields.items()}
+                    yield part.find_ids({**_values(target, entry), **values})
+
+    def _count(self, target: Target) -> int:
+        count, service = target.stream.count, self.names.service
+        if count is None:
+            return 0
+        body = {name: fill_known(text, target.values) for name, text in count.body.items()} or None
+        address = self.site.base + fill_address(count.get, target.values)
+        answer = service.get(self.names.tokens, address, body=body)
+        total = answer.headers.get(count.header) if count.header else read_field(service.read_json(answer), count.field)
+        try:
+            return int(total)
+        except (TypeError, ValueError):
+            raise service.unreadable() from None
 
     def _cut_groups(
         self, stream: Stream, kept: list[Any], pending: PendingGroup, url: str, skip: str, *, is_last: bool
@@ -276,20 +334,31 @@ class Listing:
 
         query = {name: fill_known(text, location) for name, text in parents.query.items()}
         url = str(httpx.URL(self.site.base + fill_address(parents.list, location), params=query or None))
-        for entry in self.names.list_entries(url, parents.items, parents.paging):
+        for entry in self._parent_entries(parents, url):
             if not is_kept(entry, parents.keep, location):
                 if parents.left_out:
                     self.left_out[parents.left_out] = self.left_out.get(parents.left_out, 0) + 1
                 continue
             values = {**location, **{name: str(read_value(entry, path)) for name, path in parents.fields.items()}}
             key = values[next(iter(parents.fields))]
-            targets.append(Target(number, stream, values, key, fill_text(parents.path, values)))
+            changed_at = str(read_value(entry, stream.changed)) if stream.changed else ""
+            targets.append(Target(number, stream, values, key, fill_text(parents.path, values), changed_at))
         known_ids = {target.parent for target in targets} | {item.name for item in self.streams}
         has_other_ids = not {entry["id"] for entry in self.choice.include if "id" in entry} <= known_ids
         for target in sorted(targets, key=lambda target: target.parent):
             subject = Subject(target.parent, target.path, above=(stream.name,))
             if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
                 yield target
+
+    def _parent_entries(self, parents: Parents, url: str) -> list[Any]:
+        try:
+            return self.names.list_entries(url, parents.items, parents.paging)
+        except Refused as error:
+            if not parents.otherwise or error.status not in self.names.service.about.missing:
+                raise
+        location = self.site.location
+        address = url.replace(fill_address(parents.list, location), fill_address(parents.otherwise, location), 1)
+        return self.names.list_entries(address, parents.items, parents.paging)
 
     def _companions(self, stream: Stream) -> set[str]:
         return {stream.name, *(item.name for item in self.streams if item.within == stream.name)}
@@ -300,6 +369,10 @@ class Listing:
         return [item for item in self.chosen if item.name in names]
 
     def _kept(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
+        if stream.each:
+            entries = [{**child, "above": entry} for entry in entries for child in _children(entry, stream.each)]
+        if target.parents:
+            entries = [entry for entry in entries if _find_parent(target, entry) in target.parents]
         return [entry for entry in entries if is_kept(entry, stream.keep, target.values)]
 
     def _request(self, stream: Stream, url: str, expired: Sequence[int] = ()) -> httpx.Response:
@@ -323,6 +396,28 @@ class Listing:
 def _first(stream: Stream, entries: Sequence[Any]) -> Any:
     """Return the oldest entry of a group."""
     return entries[-1 if stream.group and stream.group.newest_first else 0]
+
+
+def _children(entry: Any, path: str) -> list[Any]:
+    children = read_field(entry, path)
+    return [child for child in children if isinstance(child, Mapping)] if isinstance(children, list) else []
+
+
+def _find_parent(target: Target, entry: Any) -> str:
+    changes, outer = target.stream.changes, entry.get("above")
+    return str(read_value(outer if isinstance(outer, Mapping) else entry, changes.parent)) if changes else ""
+
+
+def _values(target: Target, entry: Any) -> Mapping[str, str]:
+    """Return the values of templates for an entry: those of its parent."""
+    return target.parents.get(_find_parent(target, entry), target.values) if target.parents else target.values
+
+
+def _count_created(stream: Stream, entries: Sequence[Any], target: Target, position: Position) -> int:
+    """Return the number of entries that are later than the last count."""
+    counted_at = templates.read_moment(position.totals.get(target.mark, (0, ""))[1])
+    times = [templates.read_moment(read_value(entry, stream.count.created)) for entry in entries if stream.count]
+    return sum(1 for time in times if time and counted_at and time > counted_at)
 
 
 def digest(entry: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,7 +22,9 @@ FULL_LISTING: Final = timedelta(days=1)
 class Position:
     """Edition in a listing. `since`: start of the listing before; `full_at`: start of the last full one, this one if it
     is `full`; `began`: start of this one, "" between listings; `stream`, `parent`, `next`: its page; `skip`: group with
-    which that page begins; `parents`: marks of the parents that were listed before; `url`: of the connection."""
+    which that page begins; `parents`: marks of the parents that were listed before; `patterns`: of ids that were listed
+    in full; `totals`: numbers of items by list, with their times; `created`: items of the list later than that;
+    `has_lost`: fewer items are there than they let expect; `url`: of the connection."""
 
     url: str
     since: str = ""
@@ -34,6 +36,10 @@ class Position:
     next: str = ""
     skip: str = ""
     parents: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    totals: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    created: int = 0
+    has_lost: bool = False
 
     @classmethod
     def read_cursor(cls, cursor: str | None, url: str, streams: int) -> Position:
@@ -54,7 +60,32 @@ class Position:
 
     def end(self, parents: Sequence[str]) -> Position:
         """Return the start of the next listing behind this one."""
-        return Position(self.url, since=self.began, full_at=self.full_at, parents=tuple(parents))
+        return Position(
+            self.url,
+            since=self.began,
+            full_at=self.full_at,
+            parents=tuple(parents),
+            totals=self.totals,
+        )
+
+    def begin_full(self) -> Position:
+        """Return the start of a full listing in the place of this one."""
+        return replace(
+            self, full=True, full_at=self.began, stream=0, parent="", next="", skip="", patterns=(), has_lost=False
+        )
+
+    def enter(self, target: Target) -> Position:
+        """Return the place at the start of a list, or this place within it."""
+        if (self.stream, self.parent) == (target.number, target.parent):
+            return self
+        return replace(self, stream=target.number, parent=target.parent, next="", skip="", created=0)
+
+    def count(self, target: Target, total: int) -> Position:
+        """Return this place with the number of items of a list that has ended."""
+        expected, now = self.totals.get(target.mark, (0, ""))[0] + self.created, datetime.now(UTC).isoformat()
+        has_lost = not self.full and target.mark in self.totals and total < expected
+        totals = {**self.totals, target.mark: (total, now)}
+        return replace(self, totals=totals, created=0, has_lost=self.has_lost or has_lost)
 
     @property
     def is_valid(self) -> bool:
@@ -77,13 +108,16 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class Target:
     """List to request: that of the stream with this number, for a parent. `values`: of templates, with the parent's
-    fields; `path`: of the parent in a choice."""
+    fields; `path`: of the parent in a choice; `changed_at`: of its items, if it has that; `parents`: values by parent,
+    of a list of the changes of all of them."""
 
     number: int
     stream: Stream
     values: Mapping[str, str]
     parent: str = ""
     path: str = ""
+    changed_at: str = ""
+    parents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def mark(self) -> str:

@@ -93,10 +93,18 @@ class Service:
         return site
 
     def get(
-        self, tokens: TokenSource, url: str, *, passing: Iterable[int] = (), headers: Mapping[str, str] | None = None
+        self,
+        tokens: TokenSource,
+        url: str,
+        *,
+        passing: Iterable[int] = (),
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+        is_file: bool = False,
     ) -> httpx.Response:
-        """Send a request. Fatal for any status but 200 and those that are `passing` on to the caller, Skippable for an
-        answer that is too large."""
+        """Send a request, a POST with a `body`. Fatal for any status but 200 and those that are `passing` on to the
+        caller, Skippable for an answer that is too large. The address of a file may be at another host, which gets no
+        credentials."""
 
         def ask(token: str) -> httpx.Response:
             site, secrets = self.find_site(token), json.loads(token).get("credentials") or {}
@@ -104,7 +112,11 @@ class Service:
             signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
             try:
                 with responses.translate_failures(self.about.title, SECONDS):
-                    answer = client.get(url, headers=signed)
+                    answer = (
+                        client.get(url, headers=signed) if body is None else client.post(url, headers=signed, json=body)
+                    )
+                    if is_file and answer.has_redirect_location:
+                        answer = self._client_of(guarded=True).get(answer.url.join(answer.headers["location"]))
             except responses.AnswerTooLarge as error:
                 most = f"{responses.MAX_BODY_BYTES / 2**20:,.1f} MiB".replace(".0 ", " ")
                 raise Skippable(
@@ -112,7 +124,7 @@ class Service:
                     " service, or exclude it."
                 ) from error
             self._check(answer, codes)
-            return self._read_error(answer) if self.about.errors else answer
+            return self._read_error(answer) if self.about.errors and not is_file else answer
 
         codes = frozenset(passing)
         answer = self.policy.call(tokens, ask)
@@ -174,10 +186,13 @@ class Service:
         if site.guarded:
             guard = fetch_guard.make_guard(self.settings)
             sessions.require_private_without_tls(guard, site.base, title=self.about.title, field="config.url")
-        if site.guarded not in self.clients:
-            client = self.clients[site.guarded] = self._make_client(guarded=site.guarded)
+        return self._client_of(guarded=site.guarded)
+
+    def _client_of(self, *, guarded: bool) -> httpx.Client:
+        if guarded not in self.clients:
+            client = self.clients[guarded] = self._make_client(guarded=guarded)
             weakref.finalize(self, client.close)
-        return self.clients[site.guarded]
+        return self.clients[guarded]
 
     def _make_client(self, *, guarded: bool) -> httpx.Client:
         from retrieval.network.transport import Transport

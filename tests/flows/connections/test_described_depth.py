@@ -46,3 +46,30 @@ def test_a_workspace_of_slack_is_searched_and_kept_in_step(space, account):
     assert find(space, "lamp", "Bring a lamp.")
     assert find(space, "spring tide", "# #tide-tables, 1 April 2026")
     assert not find(space, "owls at night", "Owls hunt")
+
+
+@pytest.mark.parametrize("account", ["JIRA_SITE"], indirect=True)
+def test_a_site_of_jira_is_searched_and_kept_in_step(space, account):
+    account.has_comments = False
+    keys = [account.put(f"Ship {number}", f"The harbour master counts ship {number}.") for number in range(12)]
+    account.set_fields(keys[0], status={"name": "Blocked"}, assignee={"displayName": "Ada Berg"})
+    account.put_comment(keys[1], "Bob", "Owls hunt mice at night.")
+    account.attach(keys[2], "10001", "bees.txt", "text/plain", b"Bees dance where the clover grows.")
+    run = space.ingest()
+    assert (run.status, run.failed, len(run.completed)) == ("COMPLETED", [], 13)
+    assert find(space, "blocked ships of Ada Berg", "Assignee: Ada Berg")
+    assert find(space, "owls at night", "Owls hunt mice")
+    assert find(space, "bees and clover", "Bees dance")
+    account.set_fields(keys[0], status={"name": "Afloat"})
+    account.put_comment(keys[1], "Ada", "A spring tide follows the full moon.")
+    account.rename(keys[3], "Renamed lighthouse")
+    del account.files[keys[2]]["10001"]
+    account.set_fields(keys[2])
+    account.delete(keys[7])
+    run = space.ingest()
+    assert (run.failed, run.progress["removed"]) == ([], 2)
+    assert find(space, "afloat", "Status: Afloat")
+    assert find(space, "spring tide and moon", "full moon")
+    assert find(space, "renamed lighthouse", "Renamed lighthouse")
+    assert not find(space, "bees and clover", "Bees dance")
+    assert not find(space, "harbour master counts ship 7", "ship 7")

@@ -1,0 +1,250 @@
+"""Jira as people read it: fields by name, people, links, comments, attachments; a whole site, deletions at once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from connectors.http import retries
+from connectors.sources.described.filters import adf
+from retrieval.errors import Skippable
+from retrieval.sync_filter import Choice, Subject
+from tests.connectors.sources.test_described import listed, opened
+from tests.connectors.sources.test_slack import texts
+from tests.standins import described_services
+from tests.standins.jira import paragraph
+
+SITE = "https://acme.atlassian.net"
+
+
+@pytest.fixture(params=["JIRA_SITE", "JIRA"])
+def jira(request, monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    with described_services.serving(request.param) as account:
+        account.has_comments = False
+        yield account
+
+
+def fill(account, count=3):
+    return [account.put(f"Title {number}", f"text of {number}") for number in range(count)]
+
+
+def test_an_issue_has_its_fields_by_name_people_links_and_comments(jira, tmp_path):
+    key, other = fill(jira, 2)
+    jira.field_names = {"customfield_10016": "Story points", "customfield_10020": "Sprint", "customfield_10030": "Plan"}
+    jira.set_fields(
+        key,
+        issuetype={"name": "Bug"},
+        status={"name": "In Progress"},
+        priority={"name": "High"},
+        assignee={"displayName": "Ada Berg", "accountId": "a"},
+        reporter={"displayName": "Bob <Lund>"},
+        labels=["night", "owls"],
+        components=[{"name": "Search"}],
+        fixVersions=[{"name": "2.1"}],
+        parent={"key": "HAND-9", "fields": {"summary": "Epic"}},
+        issuelinks=[
+            {
+                "type": {"outward": "blocks", "inward": "is blocked by"},
+                "inwardIssue": {"key": other, "fields": {"summary": "Other"}},
+            }
+        ],
+        customfield_10016=5,
+        customfield_10020=[{"id": 7, "name": "Sprint 7"}],
+        customfield_10030=paragraph("In two steps."),
+        customfield_10040=None,
+    )
+    jira.put_comment(key, "Bob", "It is done.")
+    jira.put_comment(key, "Eve", "SECRET", visibility={"type": "role", "value": "Administrators"})
+    text = texts(jira, tmp_path)[f"{SITE}/browse/{key}"]
+    words = " ".join(text.split())
+    for part in (
+        f"<h1>{key}: Title 0</h1>",
+        "Project: Handbook<br> Type: Bug<br> Status: In Progress<br> Priority: High<br> Assignee: Ada Berg<br>",
+        "Reporter: Bob &lt;Lund&gt;<br> Labels: night, owls<br> Components: Search<br> Fix versions: 2.1<br>",
+        "Parent: HAND-9: Epic<br>",
+        f"Is blocked by: {other} Other<br>",
+        "Story points: 5<br> Sprint: Sprint 7<br>",
+        "<p>text of 0</p>",
+        "<h2>Plan</h2> <p>In two steps.</p>",
+        "<h2>Bob, 14 May 2026 10:32</h2><p>It is done.</p>",
+    ):
+        assert part in words, words
+    assert "SECRET" not in text
+
+
+def test_a_page_of_issues_is_one_request_and_an_unchanged_run_few(jira, tmp_path):
+    fill(jira, 450)
+    jira.requests.clear()
+    assert len(texts(jira, tmp_path)) == 450
+    assert len(jira.requests) <= 7
+    _, last = listed(jira)
+    jira.requests.clear()
+    items, _ = listed(jira, last.cursor)
+    assert items == {}
+    assert len(jira.requests) == 2
+
+
+def test_more_comments_than_a_search_has_are_requested(jira, tmp_path):
+    key, *_ = fill(jira)
+    for number in range(5):
+        jira.put_comment(key, "Bob", f"Comment {number}.")
+    read = texts(jira, tmp_path)[f"{SITE}/browse/{key}"]
+    assert all(f"Comment {number}." in read for number in range(5))
+    assert jira.requests.count(f"GET /rest/api/3/issue/{key}") == 1
+    jira.page, requests = 2, len(jira.requests)
+    whole = jira._describe
+    jira._describe = lambda key, comments: whole(key, comments=2)
+    assert all(f"Comment {number}." in texts(jira, tmp_path)[f"{SITE}/browse/{key}"] for number in range(5))
+    assert jira.requests[requests:].count(f"GET /rest/api/3/issue/{key}/comment") == 15  # three pages, five times
+
+
+def test_attachments_are_documents_and_leave_with_the_next_listing(jira, tmp_path):
+    key, other, _ = fill(jira)
+    jira.attach(key, "10001", "plan ü.txt", "text/plain", b"The plan.")
+    jira.attach(other, "10002", "tide.txt", "text/plain", b"The tide.")
+    items, last = listed(jira)
+    (plan,) = [item for item in items.values() if item.name == "plan ü.txt"]
+    assert plan.media_type == "text/plain"
+    assert str(plan.properties["path"]).endswith(f"{key}/plan ü.txt")
+    connector, tokens = opened(jira)
+    raw = connector.fetch(tokens, plan, tmp_path / "plan")
+    assert (raw.path.read_bytes(), raw.media_type) == (b"The plan.", "text/plain")
+    del jira.files[key]["10001"]
+    jira.set_fields(key)
+    items, last = listed(jira, last.cursor)
+    assert re.fullmatch(last.whole_pattern, plan.external_id)
+    assert plan.external_id not in items
+    assert not re.fullmatch(last.whole_pattern, f"{SITE}/browse/{key}")
+    assert connector.gone(tokens, plan.external_id)
+    with pytest.raises(Skippable):
+        connector.fetch(tokens, plan, tmp_path / "plan")
+
+
+def test_a_deleted_issue_makes_the_next_listing_a_whole_one(jira):
+    keys = fill(jira)
+    _, last = listed(jira)
+    jira.put("new", "x")
+    items, last = listed(jira, last.cursor)
+    jira.delete(keys[1])
+    items, later = listed(jira, last.cursor)
+    assert later.whole
+    assert f"{SITE}/browse/{keys[1]}" not in items
+    assert f"{SITE}/browse/{keys[0]}" in items
+    jira.items["HAND-99"] = jira.items.pop(keys[0])
+    jira.items["HAND-99"].updated = jira.items["HAND-99"].created
+    items, later = listed(jira, later.cursor)
+    assert not later.whole
+
+
+def test_projects_of_a_site_are_chosen_by_a_pattern(tmp_path):
+    with described_services.serving("JIRA_SITE") as account:
+        fill(account, 2)
+        account.items["PLAN-1"] = account.items.pop("HAND-2")
+        choice = Choice(include=({"path": "PL*"},))
+        connector, tokens = opened(account)
+        items = [item for page in connector.choosing(choice).iter_changes(tokens, None) for item in page.items]
+        taken = [
+            item.external_id for item in items if choice.takes(Subject(item.external_id, str(item.properties["path"])))
+        ]
+        assert taken == [f"{SITE}/browse/PLAN-1"]
+
+
+DOCUMENTS = [
+    ([{"type": "heading", "attrs": {"level": 9}, "content": [{"type": "text", "text": "A"}]}], "<h6>A</h6>"),
+    ([{"type": "heading", "attrs": {"level": "x"}, "content": []}], "<h2></h2>"),
+    (
+        [
+            {
+                "type": "paragraph",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "<b>",
+                        "marks": [{"type": "strong"}, {"type": "link", "attrs": {"href": 'https://x/"'}}],
+                    }
+                ],
+            }
+        ],
+        '<p><a href="https://x/&quot;"><strong>&lt;b&gt;</strong></a></p>',
+    ),
+    (
+        [
+            {
+                "type": "panel",
+                "attrs": {"panelType": "warning"},
+                "content": [{"type": "paragraph", "content": [{"type": "text", "text": "Hot"}]}],
+            }
+        ],
+        "<blockquote><p><strong>Warning</strong></p><p>Hot</p></blockquote>",
+    ),
+    (
+        [
+            {
+                "type": "taskList",
+                "content": [
+                    {"type": "taskItem", "attrs": {"state": "DONE"}, "content": [{"type": "text", "text": "a"}]},
+                    {"type": "taskItem", "attrs": {"state": "TODO"}},
+                ],
+            }
+        ],
+        "<ul><li>[x] a</li><li>[ ] </li></ul>",
+    ),
+    (
+        [
+            {
+                "type": "table",
+                "content": [
+                    {
+                        "type": "tableRow",
+                        "content": [
+                            {
+                                "type": "tableHeader",
+                                "content": [{"type": "paragraph", "content": [{"type": "text", "text": "H"}]}],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+        "<table><tr><th><p>H</p></th></tr></table>",
+    ),
+    ([{"type": "codeBlock", "content": [{"type": "text", "text": "x < 1"}]}], "<pre><code>x &lt; 1</code></pre>"),
+    (
+        [
+            {
+                "type": "paragraph",
+                "content": [
+                    {"type": "mention", "attrs": {"text": "@Ada"}},
+                    {"type": "hardBreak"},
+                    {"type": "status", "attrs": {"text": "DONE"}},
+                    {"type": "date", "attrs": {"timestamp": "1778760000000"}},
+                    {"type": "inlineCard", "attrs": {"url": "https://x"}},
+                    {"type": "emoji", "attrs": {"shortName": ":+1:"}},
+                ],
+            }
+        ],
+        "<p>@Ada<br>DONE14 May 2026https://x:+1:</p>",
+    ),
+    (
+        [{"type": "expand", "attrs": {"title": "More"}, "content": [{"type": "rule"}]}],
+        "<p><strong>More</strong></p><hr>",
+    ),
+    ([{"type": "later", "content": [{"type": "text", "text": "kept"}]}, 7, None], "kept"),
+    ("no list", ""),
+]
+
+
+@pytest.mark.parametrize(("content", "html"), DOCUMENTS)
+def test_a_document_of_atlassian_is_read(content, html):
+    assert adf.read_document({"type": "doc", "content": content}) == html
+
+
+def test_a_document_that_is_too_deep_ends_and_text_without_a_format_is_read():
+    node = {"type": "text", "text": "x"}
+    for _ in range(5000):
+        node = {"type": "paragraph", "content": [node]}
+    assert "x" not in adf.read_document({"type": "doc", "content": [node]})
+    assert adf.read_document("a\n<b>") == "<p>a</p><p>&lt;b&gt;</p>"
+    assert adf.read_words([True, 5, None, {"value": "A", "child": {"value": "B"}}]) == "yes, 5, A / B"
