@@ -17,16 +17,10 @@ from connectors.http import responses
 from connectors.http.no_authorizer import NoAuthorizer
 from connectors.http.retries import ServicePolicy
 from connectors.sources.described.content import MISSING, ContentReader, split_groups
-from connectors.sources.described.description import (
-    Description,
-    Stream,
-    fill_address,
-    has_field,
-    is_kept,
-    read_description,
-    read_value,
-)
+from connectors.sources.described.description import Description, Stream, read_description
 from connectors.sources.described.endpoints import MAX_KNOWN_ITEMS, EndpointCheck
+from connectors.sources.described.fields import fill_address, has_field, is_kept, read_value
+from connectors.sources.described.items import ItemMaker
 from connectors.sources.described.listing import Listing
 from connectors.sources.described.names import NameReader
 from connectors.sources.described.permissions import AccessReader, Answers, share_answers
@@ -179,7 +173,7 @@ class Described:
             values = {**values, **(target.values if target else {})}
             entries = self.service.read_list(answer, stream.items)
             groups = split_groups(stream, [entry for entry in entries if is_kept(entry, stream.keep, values)])
-            items = [listing.make_item(stream, values, group) for group in groups]
+            items = [listing.items.make_item(stream, values, group) for group in groups]
             return next((item.version for item in items if item.external_id == external_id), "")
         except (Fatal, Skippable):
             return ""
@@ -205,7 +199,8 @@ class Described:
     def _list(self, tokens: TokenSource, site: Site, folder: Path | None = None) -> Listing:
         streams = [stream for stream in self.about.streams if stream.edition in {"", site.edition.name}]
         names = self._names(tokens, site)
-        return Listing(names, ContentReader(names), streams, self._choose(streams), self.choice, folder)
+        items = ItemMaker(ContentReader(names), folder)
+        return Listing(names, items, streams, self._choose(streams), self.choice)
 
     def _choose(self, streams: Sequence[Stream]) -> list[Stream]:
         """Return the streams that the choice does not leave out by their name; all if it leaves none."""

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
-from connectors.sources.described.description import (
-    Comments,
-    Content,
-    Stream,
-    fill_address,
-    has_field,
-    is_kept,
-    read_field,
-    read_value,
-)
+from connectors.sources.described.description import Comments, Content, Stream
+from connectors.sources.described.fields import fill_address, has_field, is_kept, read_field, read_value
 from connectors.sources.described.names import NameReader
 from retrieval.errors import Skippable
 

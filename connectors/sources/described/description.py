@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from connectors.info import ConnectorInfo
+from connectors.sources.described.fields import find_names, quote_value, read_value, split_template
 from connectors.sources.described.permission_layers import Paging, Permissions
-
-_FIELD = re.compile(r"\{(\w+)(?::(all|digits|start|end))?\}")
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -246,10 +243,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def id_pattern(self, location: Mapping[str, str]) -> str:
         """Return the pattern of external ids, whose groups are the names that the location does not have."""
-        pieces = _FIELD.split(self.id)
+        pieces = split_template(self.id)
         pattern = re.escape(pieces[0])
         for name, tail in zip(pieces[1::3], pieces[3::3], strict=True):
-            value = re.escape(_quote(name, location[name])) if name in location else f"(?P<{name}>.+)"
+            value = re.escape(quote_value(name, location[name])) if name in location else f"(?P<{name}>.+)"
             pattern += value + re.escape(tail)
         return pattern
 
@@ -352,68 +349,3 @@ def read_info(name: str) -> ConnectorInfo:
         credentials=frozenset().union(*(edition.credentials for edition in about.editions)),
         shares=any(stream.permissions for stream in about.streams),
     )
-
-
-def find_names(template: str) -> set[str]:
-    """Return the names in a template."""
-    return {match[1] for match in _FIELD.finditer(template)}
-
-
-def fill_address(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template of a URL: values are quoted; slashes stay, except in {name:all}; of {name:digits} only the digits
-    are taken, of a day {name:start} and {name:end} as Unix time."""
-    return _FIELD.sub(lambda found: _quote(found[1], values[found[1]], found[2] or ""), template)
-
-
-def fill_text(template: str, values: Mapping[str, str]) -> str:
-    """Fill a template of a text."""
-    return _FIELD.sub(lambda found: values[found[1]], template)
-
-
-def read_field(item: Any, name: str) -> Any:
-    """Return a field by its dotted name, in which a number is a place in a list; "" where there is none."""
-    for part in name.split(".") if name else ():
-        if isinstance(item, list) and part.isdecimal():
-            item = item[int(part)] if int(part) < len(item) else None
-        else:
-            item = item.get(part) if isinstance(item, Mapping) else None
-    return "" if item is None else item
-
-
-def read_value(item: Any, field: str) -> Any:
-    """Return a field by its dotted name, or the value of an expression over the fields of the item."""
-    if "|" not in field:
-        return read_field(item, field)
-    from connectors.sources.described import templates
-
-    return templates.evaluate(field, item)
-
-
-def has_field(item: Any, name: str) -> bool:
-    """Tell if an item has a field by its dotted name, be it null."""
-    above, _, last = name.rpartition(".")
-    parent = read_field(item, above)
-    return isinstance(parent, Mapping) and last in parent
-
-
-def is_kept(item: Any, keep: Mapping[str, str], location: Mapping[str, str]) -> bool:
-    """Tell if the fields of an item match their patterns, in which names of the location are filled in."""
-    names = {name: re.escape(value) for name, value in location.items()}
-    return all(re.fullmatch(fill_known(text, names), str(read_field(item, name))) for name, text in keep.items())
-
-
-def fill_known(template: str, values: Mapping[str, str]) -> str:
-    """Fill the names that have a value; `{2}` of a pattern stays."""
-    return _FIELD.sub(lambda found: values.get(found[1], found[0]), template)
-
-
-def _quote(name: str, value: str, part: str = "") -> str:
-    """Quote a value of a URL, or its digits; addresses stay as they are."""
-    if part == "digits":
-        return re.sub(r"\D", "", value)
-    if part in {"start", "end"}:
-        with suppress(ValueError):
-            moment = datetime.fromisoformat(value).replace(tzinfo=UTC) + timedelta(days=part == "end")
-            return str(int(moment.timestamp()))
-    is_address = name in {"url", "site"} and not part
-    return value if is_address else quote(value, "" if part == "all" else "/")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from connectors.sources.described.description import Stream, fill_address
+from connectors.sources.described.description import Stream
+from connectors.sources.described.fields import fill_address
 from connectors.sources.described.permissions import Answers
 from connectors.sources.described.service import Refused, Retired
 from retrieval.errors import Fatal, Skippable

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import html
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
-from connectors.sources.described.content import ContentReader, split_groups
-from connectors.sources.described.description import (
-    Parents,
-    Stream,
-    fill_address,
-    fill_known,
-    fill_text,
-    is_kept,
-    read_field,
-    read_value,
-)
+from connectors.sources.described.content import split_groups
+from connectors.sources.described.description import Parents, Stream
+from connectors.sources.described.fields import fill_address, fill_known, fill_text, is_kept, read_field, read_value
+from connectors.sources.described.items import ItemMaker
 from connectors.sources.described.position import Position, Target
 from connectors.sources.described.service import Refused, Site
 from retrieval.errors import Fatal, Skippable
-from retrieval.ports import Page, RawContent, SourceItem
+from retrieval.ports import Page, SourceItem
 from retrieval.sync_filter import Choice, Subject
 
 if TYPE_CHECKING:
@@ -35,7 +24,7 @@ if TYPE_CHECKING:
 
     from connectors.sources.described.names import NameReader
 
-MAX_NAME_LENGTH: Final = 200
+
 MAX_PATTERNS: Final = 500
 """Patterns of ids that one listing names; items beyond them are removed by the next full one."""
 
@@ -55,15 +44,13 @@ class PendingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lists in the name of a connection. `streams`: of its edition; `chosen`: those that a choice does not leave out;
-    `folder`: of files with listed contents."""
+    """Lists in the name of a connection. `streams`: of its edition; `chosen`: those that a choice takes."""
 
     names: NameReader
-    content: ContentReader
+    items: ItemMaker
     streams: Sequence[Stream]
     chosen: Sequence[Stream]
     choice: Choice
-    folder: Path | None = None
     left_out: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -103,7 +90,7 @@ class Listing:
         answer = self._request(stream, url or self.list_url(target, None))
         entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
         items = [
-            self.make_item(part, target.values, group)
+            self.items.make_item(part, target.values, group)
             for part in self._parts(stream)
             for group in split_groups(part, self._kept(part, target, entries))
         ]
@@ -128,60 +115,6 @@ class Listing:
                 params=values or None,
             )
         )
-
-    def make_item(
-        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], *, full: bool = False
-    ) -> SourceItem:
-        """Return the item of an entry, or of a group's entries, with the content that the list has."""
-        entry, location = _first(stream, entries), values
-        name = self._name(stream, values, entry)
-        if (unnamed := stream.find_unnamed(entry)) is not None:
-            listed_id = f"{values['url']}#{stream.name}-{digest(entry)[:16]}"
-            reason = f"The service lists it without its {unnamed}, so it cannot be fetched."
-            return SourceItem(listed_id, name[:MAX_NAME_LENGTH] or stream.name, error=reason)
-        values = {**values, **{name: str(read_value(entry, path)) for name, path in stream.fields.items()}}
-        external_id, path = fill_address(stream.id, values), fill_text(stream.path, values)
-        about = {key: value for key, source in stream.properties.items() if (value := read_value(entry, source))}
-        name = " ".join(name.split())
-        name = name.rpartition("/")[2] if name == path else name
-        type_field = stream.content.type_field
-        media_type = str(read_value(entry, type_field)) if type_field else stream.content.media_type
-        name = (html.unescape(name) if media_type == "text/html" else name)[:MAX_NAME_LENGTH] or path
-        properties = {"url": fill_address(stream.link, values) or external_id, "path": path, **about}
-        item = SourceItem(external_id, name, media_type, properties=properties, above=self._above(stream, location))
-        return self._add_content(stream, values, entries, item, full=full)
-
-    def _name(self, stream: Stream, values: Mapping[str, str], entry: Any) -> str:
-        if "{{" in stream.item_name:
-            return self.content.render(stream.item_name, entry, values)
-        return str(read_value(entry, stream.item_name))
-
-    def _above(self, stream: Stream, values: Mapping[str, str]) -> tuple[str, ...]:
-        parents = self.names.service.about.parents.get(stream.parents)
-        return (stream.name, *([values[next(iter(parents.fields))]] if parents else []))
-
-    def _add_content(
-        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], item: SourceItem, *, full: bool
-    ) -> SourceItem:
-        """Return the item with its version, and its content where the list has it or nothing in the list changes."""
-        entry, data = _first(stream, entries), None
-        version = _version(stream, entry) + self.names.service.about.revision
-        try:
-            if self.content.is_complete(stream.content, entry):
-                data = self.content.read_entries(stream, values, entries)
-            elif stream.recent and _is_recent(stream, entry, full=full):
-                url = self.site.base + fill_address(stream.content.get, values)
-                data = self.content.read_answer(stream, values, self._request(stream, url))
-        except Skippable as error:
-            return replace(item, error=str(error))
-        if data is None or self.folder is None:
-            return replace(item, version=version if data is None or stream.version else digest(data.decode()))
-        if not stream.version or stream.recent:
-            version = digest(data.decode())
-        file = self.folder / digest(item.external_id)
-        file.write_bytes(data)
-        raw = RawContent(file, item.name, stream.content.media_type, len(data))
-        return replace(item, version=version, content=raw)
 
     def _iter_pages(self, position: Position) -> Iterator[Page[SourceItem]]:
         targets = self.find_targets()
@@ -261,7 +194,7 @@ class Listing:
                     groups = split_groups(part, kept_entries)
                 values = [_values(target, group[0]) for group in groups]
                 items += [
-                    self.make_item(part, own_values, group, full=position.full)
+                    self.items.make_item(part, own_values, group, full=position.full)
                     for own_values, group in zip(values, groups, strict=True)
                 ]
             if stream.count:
@@ -393,11 +326,6 @@ class Listing:
                 item.content.path.unlink(missing_ok=True)
 
 
-def _first(stream: Stream, entries: Sequence[Any]) -> Any:
-    """Return the oldest entry of a group."""
-    return entries[-1 if stream.group and stream.group.newest_first else 0]
-
-
 def _children(entry: Any, path: str) -> list[Any]:
     children = read_field(entry, path)
     return [child for child in children if isinstance(child, Mapping)] if isinstance(children, list) else []
@@ -418,25 +346,6 @@ def _count_created(stream: Stream, entries: Sequence[Any], target: Target, posit
     counted_at = templates.read_moment(position.totals.get(target.mark, (0, ""))[1])
     times = [templates.read_moment(read_value(entry, stream.count.created)) for entry in entries if stream.count]
     return sum(1 for time in times if time and counted_at and time > counted_at)
-
-
-def digest(entry: Any) -> str:
-    """Return the hash of a value of JSON."""
-    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
-
-
-def _version(stream: Stream, entry: Any) -> str:
-    if "{{" in stream.version:
-        return digest(templates.render(stream.version, entry))
-    return str(read_value(entry, stream.version)) if stream.version else digest(entry)
-
-
-def _is_recent(stream: Stream, entry: Any, *, full: bool) -> bool:
-    recent = stream.recent
-    moment = templates.read_moment(read_value(entry, recent.time)) if recent else None
-    if recent is None or moment is None:
-        return False
-    return moment > datetime.now(UTC) - timedelta(days=recent.full_days if full else recent.days)
 
 
 def _ends_before(stream: Stream, entries: Sequence[Any], changed_after: datetime | None) -> bool:

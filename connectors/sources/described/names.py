@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
 from connectors.sources.described import templates
-from connectors.sources.described.description import LookUp, fill_address, read_field
+from connectors.sources.described.description import LookUp
+from connectors.sources.described.fields import fill_address, read_field
 from connectors.sources.described.permission_layers import Paging
 from connectors.sources.described.permissions import Answers
 from connectors.sources.described.service import Refused

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.sources.described.description import read_field
+from connectors.sources.described.fields import read_field
 from connectors.sources.described.permission_layers import Paging
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http.responses import Cursors
-from connectors.sources.described.description import fill_address, fill_text, find_names, is_kept, read_field
+from connectors.sources.described.fields import fill_address, fill_text, find_names, is_kept, read_field
 from connectors.sources.described.permission_layers import Layer, Permissions, Principals
 from connectors.sources.described.service import Refused
 from retrieval.errors import Skippable

@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import responses, retries, sessions
 from connectors.http.retries import RateLimited, ServicePolicy, TransientError, Unauthorized
-from connectors.sources.described.description import (
-    Description,
-    Edition,
-    Limit,
-    Rate,
-    fill_address,
-    fill_text,
-    read_field,
-)
+from connectors.sources.described.description import Description, Edition, Limit, Rate
+from connectors.sources.described.fields import fill_address, fill_text, read_field
 from connectors.sources.described.paging import next_address
 from connectors.sources.described.permission_layers import Paging
 from retrieval.errors import Fatal, Retryable, Skippable

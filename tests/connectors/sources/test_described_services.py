@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors.http import responses, retries
-from connectors.sources.described import description, service
+from connectors.sources.described import description, fields, service
 from retrieval.connections.connected_source import read_access
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
@@ -183,9 +183,9 @@ def test_a_retired_endpoint_of_permissions_hides_nothing(account, code):
         connector, tokens = opened(account)
         connector.answers.forget(tokens.connection_id)
         account.fault = faults.retire(layer.get, but=stream.list, code=code)
-        is_of_item = bool(description.find_names(layer.get) & stream.fields.keys())
+        is_of_item = bool(fields.find_names(layer.get) & stream.fields.keys())
         learnt = {name for earlier in stream.permissions.layers for name in earlier.fields}
-        if code == 404 and not is_of_item and not description.find_names(layer.get) & learnt:
+        if code == 404 and not is_of_item and not fields.find_names(layer.get) & learnt:
             continue  # a refusal: who may not read the permissions shows nothing
         with pytest.raises(Fatal, match=rf"{code}: This deprecated endpoint has been removed\."):
             read_access(connector, tokens, account.locate(keys[0]))
@@ -237,8 +237,8 @@ def test_a_token_with_scopes_is_sent_to_the_gateway_and_documents_keep_their_ids
     assert classic.base.startswith("https://acme.atlassian.net")
     assert scoped.base == base
     entry = {"id": "7", "key": "HAND-7", "title": "Page"}
-    values = {field: str(description.read_field(entry, path)) for field, path in about.streams[0].fields.items()}
-    ids = {description.fill_address(about.streams[0].id, {**site.location, **values}) for site in (classic, scoped)}
+    values = {field: str(fields.read_field(entry, path)) for field, path in about.streams[0].fields.items()}
+    ids = {fields.fill_address(about.streams[0].id, {**site.location, **values}) for site in (classic, scoped)}
     assert len(ids) == 1
 
 

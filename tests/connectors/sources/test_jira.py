@@ -117,7 +117,7 @@ def test_attachments_are_documents_and_leave_with_the_next_listing(jira, tmp_pat
     assert re.fullmatch(last.whole_pattern, plan.external_id)
     assert plan.external_id not in items
     assert not re.fullmatch(last.whole_pattern, f"{SITE}/browse/{key}")
-    assert connector.gone(tokens, plan.external_id)
+    assert connector.is_deleted(tokens, plan.external_id)
     with pytest.raises(Skippable):
         connector.fetch(tokens, plan, tmp_path / "plan")
 
@@ -144,7 +144,7 @@ def test_projects_of_a_site_are_chosen_by_a_pattern(tmp_path):
         account.items["PLAN-1"] = account.items.pop("HAND-2")
         choice = Choice(include=({"path": "PL*"},))
         connector, tokens = opened(account)
-        items = [item for page in connector.choosing(choice).iter_changes(tokens, None) for item in page.items]
+        items = [item for page in connector.with_choice(choice).iter_changes(tokens, None) for item in page.items]
         taken = [
             item.external_id for item in items if choice.takes(Subject(item.external_id, str(item.properties["path"])))
         ]
