@@ -1,1 +1,1 @@
-"""The admin app: one more API client, for staff. It holds no secret but the key that the person signed in with."""
+"""Admin app for staff: an API client without secrets except the key of the signed-in person."""

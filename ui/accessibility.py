@@ -1,16 +1,13 @@
-"""Repairs of Streamlit's own markup that axe refuses, in one place; each names the rule that it fails.
-
-`list`, `listitem`: the navigation's list holds sections, and these its items. `presentation-role-conflict`: the file
-field's drop zone has the role of decoration and takes the keyboard's focus. `svg-img-alt`: the groups of a chart's
-points have a role and no name.
-"""
+"""Repairs of Streamlit's markup for axe's rules."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 
-SCRIPT = """(() => {
+# Rules `list` and `listitem`: the navigation's list holds sections. `presentation-role-conflict`: the file field's drop
+# zone is decoration with keyboard focus. `svg-img-alt`: groups of a chart's points have a role without a name.
+REPAIR_SCRIPT = """(() => {
   if (window.repairsMarkup) return;
   window.repairsMarkup = true;
   const repairs = [
@@ -23,7 +20,7 @@ SCRIPT = """(() => {
   new MutationObserver(repair).observe(document.body, {childList: true, subtree: true});
   repair();
 })();"""
-HASH = f"'sha256-{base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()}'"
-"""Allows the script in the content security policy."""
-ELEMENT = f"<script>{SCRIPT}</script>"
-"""For `st.html`."""
+# For the content security policy.
+SCRIPT_HASH = f"'sha256-{base64.b64encode(hashlib.sha256(REPAIR_SCRIPT.encode()).digest()).decode()}'"
+# For `st.html`.
+SCRIPT_ELEMENT = f"<script>{REPAIR_SCRIPT}</script>"

@@ -1,4 +1,4 @@
-"""The admin app, served by `streamlit run ui/server.py`: sign-in and navigation; pages do the rest."""
+"""Entry point of the admin app: sign-in and navigation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ui.parts import frame, url_state
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
-PAGES = {
+# By section: file below views/, title, icon and required right.
+NAVIGATION_PAGES = {
     "Content": (
         ("overview", "Overview", "dashboard", None),
         ("add_content", "Add content", "add_circle", "ingest:write"),
@@ -33,29 +34,28 @@ PAGES = {
     ),
     "Settings": (("keys", "Keys and limits", "key", "admin"),),
 }
-"""By section: file below views/, title, icon, and the right that a page needs. A page more is a line more."""
 
 
-BEYOND = frozenset({"evaluations"})
-"""Pages of what looks beyond one user."""
-READER = frozenset({"overview", "documents", "search"})
-"""Pages of a person with the role viewer."""
+# Pages with data beyond one user.
+ADMIN_PAGES = frozenset({"evaluations"})
+# Pages of the role viewer.
+VIEWER_PAGES = frozenset({"overview", "documents", "search"})
 
 
-def _page(name: str, title: str, icon: str) -> Page:
+def _make_page(name: str, title: str, icon: str) -> Page:
     is_first = name == "overview"
     return st.Page(
         f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path="" if is_first else name, default=is_first
     )
 
 
-def _overview() -> None:
-    """Lead from `/overview` to the default page, whose path is `/`."""
+def _redirect_overview() -> None:
+    # The path of the default page is `/`, not `/overview`.
     st.switch_page("views/overview.py", query_params=st.query_params.to_dict())
 
 
 def _is_for(person: session.Person, name: str, scope: str | None) -> bool:
-    is_offered = name in READER if person.role == "viewer" else person.sees_all or name not in BEYOND
+    is_offered = name in VIEWER_PAGES if person.role == "viewer" else person.sees_all or name not in ADMIN_PAGES
     return is_offered and (scope is None or person.may(scope))
 
 
@@ -64,17 +64,17 @@ def main() -> None:
     signed_in = session.is_signed_in()
     sections = {
         section: [
-            _page(name, title, icon)
+            _make_page(name, title, icon)
             for name, title, icon, scope in pages
             if not signed_in or _is_for(session.current_person(), name, scope)
         ]
-        for section, pages in PAGES.items()
+        for section, pages in NAVIGATION_PAGES.items()
     }
     offered = {section: pages for section, pages in sections.items() if pages}
-    offered["Content"].append(st.Page(_overview, url_path="overview", visibility="hidden"))
+    offered["Content"].append(st.Page(_redirect_overview, url_path="overview", visibility="hidden"))
     page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
-    st.html(frame.STYLE)
-    st.html(accessibility.ELEMENT, unsafe_allow_javascript=True)
+    st.html(frame.PAGE_STYLE)
+    st.html(accessibility.SCRIPT_ELEMENT, unsafe_allow_javascript=True)
     if not signed_in:
         frame.offer_sign_in(refusal)
         return

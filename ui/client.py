@@ -1,4 +1,4 @@
-"""The one way to the API: plain HTTP with the signed-in person's key, answers as the contract's JSON."""
+"""HTTP client of the API with the signed-in person's key."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-SECONDS = 20.0
-"""How long the API may take; its own limits are shorter."""
-CONNECT_SECONDS = 3.0
-UPLOAD_SECONDS = 300.0
-"""How long the API may take to answer an upload."""
-SLOW_SECONDS = 2.0
-"""After so long without an answer a page says that it waits."""
+# The API's own limits are shorter.
+REQUEST_TIMEOUT_SECONDS = 20.0
+CONNECT_TIMEOUT_SECONDS = 3.0
+UPLOAD_TIMEOUT_SECONDS = 300.0
+# The page shows a notice after this time.
+SLOW_NOTICE_SECONDS = 2.0
 
 Json = dict[str, Any]
+# Entered while a slow answer is pending.
 Notice = Callable[[], AbstractContextManager[None]]
-"""Entered while an answer is waited for after SLOW_SECONDS."""
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 
 
 class ApiError(Exception):
-    """Error of a request that the API refused or that did not reach it. `status` is 0 without a response."""
+    """Request refused by the API, or without a response (`status` 0)."""
 
     def __init__(
         self, status: int, code: str, message: str, *, field: str | None = None, reason: str | None = None
@@ -46,14 +45,13 @@ class ApiResponse:
     message: str
 
 
-class Silence:
-    """Context of one run of a page. Once the API has let a request time out, the run sends no other request.
+class TimeoutGuard:
+    """Context of one page run: after a timeout, the run sends no other request."""
 
-    A page would wait for each in turn otherwise. Entered around a run; what runs within another run ends with that.
-    """
+    # The page would wait for each request in turn. A run within another run ends with the outer one.
 
     def __init__(self) -> None:
-        self.lasts = False
+        self.has_timed_out = False
         self._depth = 0
 
     def __enter__(self) -> None:
@@ -61,39 +59,43 @@ class Silence:
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        self.lasts = self.lasts and self._depth > 0
+        self.has_timed_out = self.has_timed_out and self._depth > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The API as one person may use it. Two people's are never equal, so that nothing cached for one serves another."""
+    """The API with one person's key, tenant and viewer."""
+
+    # Never equal for two people, so that a cache cannot mix them.
 
     base: str
     key: str = field(repr=False)
     tenant: str = ""
     notice: Notice = field(default=nullcontext, repr=False, compare=False)
+    # User for whom requests are made; "" for the key itself.
     viewer: str = ""
-    """The user on whose behalf it is asked; empty for the key's own."""
-    silence: Silence = field(default_factory=Silence, repr=False, compare=False)
+    silence: TimeoutGuard = field(default_factory=TimeoutGuard, repr=False, compare=False)
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
-        """Send one request and return its data. ApiError if it is refused."""
+        """Send one request and return the data; ApiError if refused."""
         parameters = {name: value for name, value in query.items() if value not in (None, "")}
         return self._send(method, path, json=body, params=parameters)
 
     def upload(
         self, path: str, form: Mapping[str, str], name: str, content: bytes | IO[bytes], media_type: str, once: str = ""
     ) -> ApiResponse:
-        """A multipart form with one file, which is read as it is sent. `once`: its Idempotency-Key."""
+        """Send a multipart form with one file; `once` is the Idempotency-Key."""
         files = {"file": (name, content, media_type)}
-        return self._send("POST", path, once=once, data=dict(form), files=files, timeout=UPLOAD_SECONDS)
+        return self._send("POST", path, once=once, data=dict(form), files=files, timeout=UPLOAD_TIMEOUT_SECONDS)
 
     def get(self, path: str, **query: Any) -> Json:
-        return _object(self.call("GET", path, **query))
+        return _data_object(self.call("GET", path, **query))
 
     def post(self, path: str, body: Json, *, once: str = "") -> Json:
-        """`once`: its Idempotency-Key; the same request again answers as the first did."""
-        return _object(self._send("POST", path, once=once, json=body) if once else self.call("POST", path, body=body))
+        """Post a body; `once` is the Idempotency-Key."""
+        return _data_object(
+            self._send("POST", path, once=once, json=body) if once else self.call("POST", path, body=body)
+        )
 
     def list_documents(
         self,
@@ -105,7 +107,7 @@ class Api:
         include: Iterable[str] = (),
         facets: Iterable[str] = (),
     ) -> Json:
-        """List documents that match a filter, `size` to a page; 0 for their statistics alone."""
+        """List documents by a filter, `size` per page; 0 for statistics only."""
         body = {
             "namespaceId": namespace,
             "filterConfig": config,
@@ -116,93 +118,93 @@ class Api:
         return self.post("/v1/documents", {name: value for name, value in body.items() if value is not None})
 
     def patch(self, path: str, body: Json) -> Json:
-        return _object(self.call("PATCH", path, body=body))
+        return _data_object(self.call("PATCH", path, body=body))
 
     def delete(self, path: str, body: Json | None = None) -> ApiResponse:
         return self.call("DELETE", path, body=body)
 
-    def file(self, link: str | None, *, most: int = 20 * 1024 * 1024) -> bytes | None:
-        """Return the bytes behind a signed link of the API; None without a link, or for more than `most` bytes."""
+    def download_file(self, link: str | None, *, max_bytes: int = 20 * 1024 * 1024) -> bytes | None:
+        """Return the file of a signed link; None without a link or above `max_bytes`."""
         if not link:
             return None
         path = urlsplit(link)
 
         def fetch() -> bytes | None:
-            with _client().stream("GET", f"{self.base}{path.path}?{path.query}") as response:
-                return _limited(response, most) if response.is_success else None
+            with _http_client().stream("GET", f"{self.base}{path.path}?{path.query}") as response:
+                return _read_limited(response, max_bytes) if response.is_success else None
 
-        return self._asked(fetch)
+        return self._run_in_thread(fetch)
 
-    def picture(self, path: str, **query: Any) -> bytes:
-        """Return a picture that the API draws, as PNG. ApiError if it is refused."""
-        response = self._answered("GET", path, params=query)
+    def fetch_picture(self, path: str, **query: Any) -> bytes:
+        """Return a PNG from the API; ApiError if refused."""
+        response = self._request("GET", path, params=query)
         if not response.is_success:
-            _read(response)
+            _parse_response(response)
         return response.content
 
-    def described(self) -> Json:
-        response = self._answered("GET", "/openapi.json")
-        return dict(response.json()) if response.is_success else _object(_read(response))
+    def read_openapi(self) -> Json:
+        response = self._request("GET", "/openapi.json")
+        return dict(response.json()) if response.is_success else _data_object(_parse_response(response))
 
     def _send(self, method: str, path: str, **options: Any) -> ApiResponse:
-        return _read(self._answered(method, path, **options))
+        return _parse_response(self._request(method, path, **options))
 
-    def _answered(self, method: str, path: str, *, once: str = "", **options: Any) -> httpx.Response:
+    def _request(self, method: str, path: str, *, once: str = "", **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
         if self.viewer:
             headers["X-On-Behalf-Of"] = quote(self.viewer)
         headers |= {"Idempotency-Key": once} if once else {}
-        url = self.base + quote(path, safe="/%")  # an address that people gave may hold anything
-        return self._asked(partial(_client().request, method, url, headers=headers, **options))
+        url = self.base + quote(path, safe="/%")  # paths may contain ids typed by people
+        return self._run_in_thread(partial(_http_client().request, method, url, headers=headers, **options))
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """Return the result of `ask`, run in another thread. ApiError without an answer, and after a request that timed
-        out."""
-        silent = ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
-        if self.silence.lasts:
-            raise silent
+    def _run_in_thread(self, call: Callable[[], ResultT]) -> ResultT:
+        """Run a call in another thread; ApiError without an answer or after an earlier timeout."""
+        timeout_error = ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
+        if self.silence.has_timed_out:
+            raise timeout_error
         try:
-            return wait_patiently(_threads().submit(ask), self.notice)
+            return wait_patiently(_request_threads().submit(call), self.notice)
         except httpx.TimeoutException as error:
-            self.silence.lasts = True
-            raise silent from error
+            self.silence.has_timed_out = True
+            raise timeout_error from error
         except httpx.HTTPError as error:
             raise ApiError(0, "UNREACHABLE", f"The API at {self.base} cannot be reached. Is it running?") from error
         except (UnicodeError, ValueError) as error:
             raise ApiError(0, "INVALID_KEY", "That is not an API key: it holds characters no key has.") from error
 
 
-def wait_patiently(future: Future[T], notice: Notice) -> T:
-    """The result of what runs in another thread; within the notice once it takes longer than SLOW_SECONDS."""
-    if not wait([future], SLOW_SECONDS).done:
+def wait_patiently(future: Future[ResultT], notice: Notice) -> ResultT:
+    """Return the result of a future, with a notice after `SLOW_NOTICE_SECONDS`."""
+    if not wait([future], SLOW_NOTICE_SECONDS).done:
         with notice():
             return future.result()
     return future.result()
 
 
 @lru_cache(maxsize=1)
-def _client() -> httpx.Client:
-    """One pool of connections for the process; keys travel with each request, never with the client."""
-    timeout = httpx.Timeout(SECONDS, connect=CONNECT_SECONDS)
+def _http_client() -> httpx.Client:
+    """Return the connection pool of the process."""
+    # Keys travel with each request, never with the pool.
+    timeout = httpx.Timeout(REQUEST_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS)
     return httpx.Client(timeout=timeout, trust_env=False, follow_redirects=False)
 
 
 @lru_cache(maxsize=1)
-def _threads() -> ThreadPoolExecutor:
-    """Requests run here, so that a page can say that it waits for one."""
+def _request_threads() -> ThreadPoolExecutor:
+    # Requests run in threads, so that the page can show a notice.
     return ThreadPoolExecutor(max_workers=128, thread_name_prefix="api")
 
 
-def _limited(response: httpx.Response, most: int) -> bytes | None:
+def _read_limited(response: httpx.Response, max_bytes: int) -> bytes | None:
     content = bytearray()
-    for piece in response.iter_bytes():
-        content += piece
-        if len(content) > most:
+    for block in response.iter_bytes():
+        content += block
+        if len(content) > max_bytes:
             return None
     return bytes(content)
 
 
-def _read(response: httpx.Response) -> ApiResponse:
+def _parse_response(response: httpx.Response) -> ApiResponse:
     try:
         body = response.json()
     except ValueError as error:
@@ -225,5 +227,5 @@ def _read(response: httpx.Response) -> ApiResponse:
     raise ApiError(response.status_code, str(problem or response.status_code), str(body.get("message", "Refused.")))
 
 
-def _object(answer: ApiResponse) -> Json:
+def _data_object(answer: ApiResponse) -> Json:
     return answer.data if isinstance(answer.data, dict) else {}

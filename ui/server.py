@@ -1,4 +1,4 @@
-"""Server of the admin app for `streamlit run`, with headers that block other sites and foreign code."""
+"""Server of the admin app for `streamlit run`, with security headers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 
 def content_security_policy() -> str:
-    """Everything from the app's own address, and no frames.
-
-    Streamlit needs styles in elements, pictures as data and blob addresses, and `unsafe-eval` for its charts (Vega
-    compiles expressions); the scripts that stand in its own index page are allowed by their hashes.
-    """
+    """Build the policy: everything from the app's own address, without frames."""
+    # Streamlit needs styles in elements, pictures as data and blobs, and `unsafe-eval` for charts (Vega compiles
+    # expressions). Hashes allow the inline scripts of its index page.
     page = (Path(streamlit.__file__).parent / "static" / "index.html").read_text()
     inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = " ".join(
@@ -36,7 +34,7 @@ def content_security_policy() -> str:
     return "; ".join(
         (
             "default-src 'self'",
-            f"script-src 'self' 'unsafe-eval' {hashes} {accessibility.HASH}",
+            f"script-src 'self' 'unsafe-eval' {hashes} {accessibility.SCRIPT_HASH}",
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
@@ -67,44 +65,45 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 headers.update(self._headers)
                 if "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto")):
-                    _only_by_https(headers)
+                    _add_secure(headers)
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
-def _only_by_https(headers: MutableHeaders) -> None:
-    """Cookies, which hold the person's token, are not sent in the clear then; Streamlit leaves that open."""
+def _add_secure(headers: MutableHeaders) -> None:
+    """Add Secure to cookies."""
+    # They hold the person's token; Streamlit does not set it.
     cookies = headers.getlist("set-cookie")
     del headers["set-cookie"]
     for cookie in cookies:
         headers.append("set-cookie", cookie if "; secure" in cookie.lower() else f"{cookie}; Secure")
 
 
-FOR_PAGES = ("httpx", "pandas", "altair")
-"""What the first table and chart need; to import it takes a second, beside the start of the server."""
-threading.Thread(target=lambda: [importlib.import_module(name) for name in FOR_PAGES], daemon=True).start()
+# For the first table and chart: their import takes a second.
+PRELOADED_MODULES = ("httpx", "pandas", "altair")
+threading.Thread(target=lambda: [importlib.import_module(name) for name in PRELOADED_MODULES], daemon=True).start()
 
 
-class Return:
-    """Middleware that redirects from the identity provider to the page that was opened before (`ui.session`)."""
+class ReturnMiddleware:
+    """Redirect from the identity provider to the page opened before."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def led_back(message: Message) -> None:
-            leads = message["type"] == "http.response.start" and message["status"] == 302
-            if leads and (address := session.take_address(Request(scope).cookies.get(session.COOKIE))):
+        async def send_redirected(message: Message) -> None:
+            is_redirect = message["type"] == "http.response.start" and message["status"] == 302
+            if is_redirect and (address := session.take_address(Request(scope).cookies.get(session.BROWSER_COOKIE))):
                 MutableHeaders(scope=message)["Location"] = address
             await send(message)
 
-        comes = scope["type"] == "http" and scope["path"].endswith(session.CALLBACK)
-        await self._app(scope, receive, led_back if comes else send)
+        is_callback = scope["type"] == "http" and scope["path"].endswith(session.CALLBACK_PATH)
+        await self._app(scope, receive, send_redirected if is_callback else send)
 
 
 app = App(
     Path(__file__).with_name("app.py"),
-    routes=sign_in_page.ROUTES,
-    middleware=[Middleware(SecurityHeaders), Middleware(Return), Middleware(sign_in_page.RequireSignIn)],
+    routes=sign_in_page.SIGN_IN_ROUTES,
+    middleware=[Middleware(SecurityHeaders), Middleware(ReturnMiddleware), Middleware(sign_in_page.RequireSignIn)],
 )

@@ -1,4 +1,4 @@
-"""Signed-in person, current namespace and rights. Lives in the browser session; never in a URL."""
+"""Signed-in person, rights and current namespace, kept in the browser session."""
 
 from __future__ import annotations
 
@@ -14,60 +14,59 @@ from ui import sign_ins
 from ui.client import Api, ApiError, Json
 from ui.parts import waiting
 
-DEFAULT_API = "http://127.0.0.1:8000"
-NAMESPACES = 50
-"""How many are offered to choose from; others are found by their names."""
-UNBOUND = frozenset({"namespaces:write", "admin"})
-"""Rights that a key bound to a namespace or a tenant cannot use."""
-OF_NAMESPACE = (
+DEFAULT_API_URL = "http://127.0.0.1:8000"
+# Others can be searched by name.
+NAMESPACE_PAGE_SIZE = 50
+# Rights that a key bound to a namespace or tenant cannot use.
+UNBOUND_SCOPES = frozenset({"namespaces:write", "admin"})
+# Address parameters removed when another namespace is chosen.
+NAMESPACE_PARAMETERS = (
     *("cursor", "document", "chunk", "run", "runs", "of", "evaluation", "questions"),
     *("site", "connection", "archive", "removals", "set", "tab"),
 )
-"""What an address names within a namespace, and goes when another one is chosen."""
-POSITION = "-position"
-"""Ends the names of parameters with the number of rows before a cursor."""
-_WHO = "who"
-_SEEN = "namespace"
-_TENANT = "tenant_chosen"
+# Parameters with the number of rows before a cursor.
+POSITION_SUFFIX = "-position"
+PERSON_KEY = "who"
+NAMESPACE_KEY = "namespace"
+TENANT_KEY = "tenant_chosen"
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A signed-in person: their API, the name and rights of their key, and the namespace and tenant it is bound to.
+    """Signed-in person: API, name, rights and bounds of the key."""
 
-    With OpenID Connect the key is the person's own token, `key_name` their name.
-    """
+    # With OpenID Connect the key is the person's token.
 
     api: Api
     key_name: str
     scopes: frozenset[str]
     namespace: str | None
     tenant: str | None
+    # With OpenID Connect; None with a key.
     role: str | None = None
-    """Of a person who signed in by OpenID Connect; None with a key."""
+    # False for keys and roles limited to one user's view.
     sees_all: bool = True
-    """Whether what looks beyond one user, such as activity and evaluations, is answered."""
+    # None with OpenID Connect.
     key_id: str | None = None
-    """Of the key that signed in; None with OpenID Connect."""
 
     def may(self, scope: str) -> bool:
-        """Tell whether the key has this right; pages do not offer actions without it."""
+        """Check for a right of the key."""
         bound = self.namespace is not None or self.tenant is not None
-        return scope in self.scopes and not (bound and scope in UNBOUND)
+        return scope in self.scopes and not (bound and scope in UNBOUND_SCOPES)
 
 
 def api_address() -> str:
-    return os.environ.get("RETRIEVAL_API_URL", DEFAULT_API).rstrip("/")
+    return os.environ.get("RETRIEVAL_API_URL", DEFAULT_API_URL).rstrip("/")
 
 
 def sign_in(key: str, tenant: str = "") -> Person:
     person = find_person(key, tenant)
-    st.session_state[_WHO] = person
+    st.session_state[PERSON_KEY] = person
     return person
 
 
 def find_person(api_key: str, tenant: str = "") -> Person:
-    """Ask the API who this key is. ApiError if it is no key."""
+    """Read the key's name and rights from the API; ApiError if invalid."""
     api = Api(api_address(), api_key.strip(), tenant.strip(), waiting.show_notice)
     key = api.get("/v1/keys/current")["key"]
     role = key.get("role")
@@ -88,7 +87,7 @@ def own_key_ended(person: Person) -> bool:
 
 
 def offers_openid() -> bool:
-    """Tell whether the installation names an identity provider for this app."""
+    """Check for an identity provider."""
     return "is_logged_in" in st.user
 
 
@@ -99,27 +98,25 @@ def openid_token() -> str | None:
 
 
 def sign_in_by_token() -> ApiError | None:
-    """Sign in with the identity provider's token, if there is one. Return the error if the API refuses it."""
+    """Sign in with the identity provider's token, if any; return the API's refusal."""
     id_token = openid_token()
     if id_token is None:
         return None
     try:
-        sign_in(id_token, st.session_state.get(_TENANT) or "")
+        sign_in(id_token, st.session_state.get(TENANT_KEY) or "")
     except ApiError as error:
         return error
     return None
 
 
 def cookie_id() -> str | None:
-    """Return the id of the browser's sign-in by a key (`ui.sign_ins`)."""
-    return st.context.cookies.get(sign_ins.COOKIE)
+    """Return the id of the browser's sign-in."""
+    return st.context.cookies.get(sign_ins.COOKIE_NAME)
 
 
 def restore_sign_in() -> ApiError | None:
-    """Sign in as the browser did before, by a key or at the identity provider. Return the error of a refusal.
-
-    A sign-in with a key that was revoked, or that another tab ended, ends here too.
-    """
+    """Restore the browser's sign-in by key or identity provider; return the API's refusal."""
+    # A sign-in with a revoked key, or ended in another tab, ends here too.
     stored = sign_ins.read_sign_in(cookie_id())
     if is_signed_in():
         if stored is None and cookie_id() is not None and openid_token() is None:
@@ -138,30 +135,30 @@ def restore_sign_in() -> ApiError | None:
 
 def choose_tenant(name: str) -> None:
     signed_in = current_person()
-    st.session_state[_WHO] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
-    st.session_state[_TENANT] = name.strip()
+    st.session_state[PERSON_KEY] = replace(signed_in, api=replace(signed_in.api, tenant=name.strip()))
+    st.session_state[TENANT_KEY] = name.strip()
 
 
 def current_person() -> Person:
-    """The signed-in person. Ends the script run if there is none: pages run only behind the sign-in form."""
-    signed_in = st.session_state.get(_WHO)
+    """Return the signed-in person, or stop the script run."""
+    signed_in = st.session_state.get(PERSON_KEY)
     if not isinstance(signed_in, Person):
         st.stop()
     return signed_in
 
 
-def silence_notices() -> AbstractContextManager[None]:
-    """A run of a page, or of a part of it that runs by itself: see `client.Silence`."""
-    signed_in = st.session_state.get(_WHO)
+def guard_timeouts() -> AbstractContextManager[None]:
+    """Return the timeout guard of the person's API for one page run."""
+    signed_in = st.session_state.get(PERSON_KEY)
     return signed_in.api.silence if isinstance(signed_in, Person) else nullcontext()
 
 
 def is_signed_in() -> bool:
-    return isinstance(st.session_state.get(_WHO), Person)
+    return isinstance(st.session_state.get(PERSON_KEY), Person)
 
 
 def sign_out() -> None:
-    """Forget the key and everything that was seen with it; at the identity provider, too, where it signed in."""
+    """Forget the key and all session data; sign out at the identity provider too."""
     sign_ins.end_sign_in(cookie_id())
     st.session_state.clear()
     st.query_params.clear()
@@ -169,8 +166,8 @@ def sign_out() -> None:
         st.logout()
 
 
-def list_namespaces(person: Person, name: str = "", size: int = NAMESPACES) -> Json:
-    """List the namespaces whose names contain `name`, those with the most documents first, as a page of the API."""
+def list_namespaces(person: Person, name: str = "", size: int = NAMESPACE_PAGE_SIZE) -> Json:
+    """List namespaces by a part of the name, most documents first."""
     if not person.may("namespaces:read"):
         bound = [{"id": person.namespace, "name": person.namespace}] if person.namespace else []
         return {"namespaces": bound, "totalCount": len(bound)}
@@ -178,7 +175,7 @@ def list_namespaces(person: Person, name: str = "", size: int = NAMESPACES) -> J
 
 
 def find_namespace(person: Person, namespace: str | None) -> Json | None:
-    """Return a namespace; None if there is none with this id that the person may see."""
+    """Return a namespace; None if unknown or not visible to the person."""
     if not namespace or not person.may("namespaces:read"):
         return {"id": namespace, "name": namespace} if namespace and namespace == person.namespace else None
     try:
@@ -190,11 +187,11 @@ def find_namespace(person: Person, namespace: str | None) -> Json | None:
 
 
 def find_current_namespace(person: Person) -> Json | None:
-    """Return the namespace of the address, else the one used last, else the one with the most documents."""
+    """Return the namespace of the address, the last one, or the one with most documents."""
     for namespace in (
         read_parameter("namespace"),
-        st.session_state.get(_SEEN),
-        sign_ins.read_namespace(_owner(person)),
+        st.session_state.get(NAMESPACE_KEY),
+        sign_ins.read_namespace(_owner_id(person)),
     ):
         if (space := find_namespace(person, namespace)) is not None:
             return space
@@ -203,41 +200,42 @@ def find_current_namespace(person: Person) -> Json | None:
 
 
 def read_parameter(name: str) -> str | None:
-    """A value that the page's address carries, so that a link shows the same thing; empty counts as absent."""
+    """Return a parameter of the page's address; None if absent or empty."""
     return st.query_params.get(name) or None
 
 
 def read_id(name: str) -> str | None:
-    """The id that the page's address carries, as a part of a path: what is no id names nothing that there is."""
+    """Return an id of the page's address, quoted for a path."""
     value = read_parameter(name)
     return quote(value, safe="") if value else None
 
 
 def set_parameters(**values: str | None) -> None:
-    """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
+    """Set or remove (None) parameters of the page's address, at most one history step."""
     previous = st.query_params.to_dict()
     updated = {name: value for name, value in {**previous, **values}.items() if value}
-    for name in [name for name in updated if name.endswith(POSITION) and name.removesuffix(POSITION) not in updated]:
+    for name in [
+        name for name in updated if name.endswith(POSITION_SUFFIX) and name.removesuffix(POSITION_SUFFIX) not in updated
+    ]:
         del updated[name]
     if updated != previous:
         st.query_params.from_dict(updated)
 
 
 def go_to(**values: str | None) -> None:
-    """Put values into the page's address and run the whole page anew."""
+    """Set parameters of the page's address and rerun the page."""
     set_parameters(**values)
     st.rerun()
 
 
 def remember_namespace(person: Person, namespace: str) -> None:
-    """Keep the namespace that pages open with, until another one is chosen, in this session and after the next
-    sign-in."""
-    if st.session_state.get(_SEEN) != namespace:
-        st.session_state[_SEEN] = namespace
-        sign_ins.keep_namespace(_owner(person), namespace)
+    """Store the namespace for later pages and sign-ins."""
+    if st.session_state.get(NAMESPACE_KEY) != namespace:
+        st.session_state[NAMESPACE_KEY] = namespace
+        sign_ins.keep_namespace(_owner_id(person), namespace)
 
 
-def _owner(person: Person) -> str:
+def _owner_id(person: Person) -> str:
     return "\n".join((person.api.base, person.key_id or person.key_name, person.api.tenant))
 
 
@@ -245,30 +243,29 @@ def key_has_ended(error: ApiError) -> bool:
     return error.status == 401
 
 
-COOKIE = "_streamlit_xsrf"
-CALLBACK = "/oauth2callback"
-KEPT_SECONDS = 600
-"""Seconds that a person has for the sign-in at the provider."""
-LONGEST = 4_096
-"""Characters of an address that is kept."""
-_PATH = re.compile(r"/(?!/)[\w./-]*")
+BROWSER_COOKIE = "_streamlit_xsrf"
+CALLBACK_PATH = "/oauth2callback"
+# Time for the sign-in at the provider.
+ADDRESS_SECONDS = 600
+MAX_ADDRESS_CHARACTERS = 4_096
+PATH_PATTERN = re.compile(r"/(?!/)[\w./-]*")
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=10_000, show_spinner=False)
-def _kept_addresses(browser: str) -> list[str]:  # noqa: ARG001  (what they are kept by)
+@st.cache_resource(ttl=ADDRESS_SECONDS, max_entries=10_000, show_spinner=False)
+def _stored_addresses(browser: str) -> list[str]:  # noqa: ARG001  (what they are kept by)
     return []
 
 
 def remember_address(browser: str | None, url: str | None, query: Json) -> None:
-    """Keep the address of a page, of this app alone, for the browser with this cookie. Nothing without one."""
+    """Store an address of this app for the browser with this cookie."""
     path = urlsplit(url or "").path
     address = quote(path) + (f"?{urlencode(query, doseq=True)}" if query else "")
-    if browser and _PATH.fullmatch(path) and len(address) <= LONGEST:
-        _kept_addresses.clear(browser)
-        _kept_addresses(browser).append(address)
+    if browser and PATH_PATTERN.fullmatch(path) and len(address) <= MAX_ADDRESS_CHARACTERS:
+        _stored_addresses.clear(browser)
+        _stored_addresses(browser).append(address)
 
 
 def take_address(browser: str | None) -> str | None:
-    """The address kept for a browser, once; None if there is none, or it is too old."""
-    addresses = _kept_addresses(browser) if browser else []
+    """Return the stored address of a browser once; None without any."""
+    addresses = _stored_addresses(browser) if browser else []
     return addresses.pop() if addresses else None

@@ -1,9 +1,7 @@
-"""Sign-ins that outlive a refresh, a new tab and a restart of the app.
+"""Sign-ins that survive a refresh, a new tab and a restart of the app.
 
-The browser's cookie holds a random id. A file named by the id's hash holds the API key, encrypted with the id: neither
-the files nor the browser alone give the key. Several processes of the app may share the folder. A one-time link, as
-`retrieval up` prints it, names such a file too; it is exchanged for a sign-in of the browser. Beside them is the
-namespace that each key or person used last, by a hash of its id.
+The cookie holds a random id; a file named by the id's hash holds the API key, encrypted with the id. Neither the file
+nor the cookie gives the key without the other. One-time links of `retrieval up` use such files too.
 """
 
 from __future__ import annotations
@@ -21,19 +19,18 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
 
-COOKIE = "retrieval_sign_in"
-FOLDER = "RETRIEVAL_UI_SIGN_INS"
-"""Names the folder of the files; without it they end with the process."""
-SECONDS = 12 * 3600
+COOKIE_NAME = "retrieval_sign_in"
+# Without it, sign-ins end with the process.
+FOLDER_VARIABLE = "RETRIEVAL_UI_SIGN_INS"
+SIGN_IN_SECONDS = 12 * 3600
 LINK_SECONDS = 3600
-"""How long a one-time link may be used."""
-NAMESPACE, NAMESPACE_SECONDS = ".namespace", 90 * 24 * 3600
-"""Suffix of files with the namespace that was used last, and how long they are kept."""
+# Files with the last used namespace by key or person.
+NAMESPACE_SUFFIX, NAMESPACE_FILE_SECONDS = ".namespace", 90 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """An API key and a tenant, as they were typed. `once`: of a link, which is no sign-in of a browser."""
+    """API key and tenant as typed; `once` for a one-time link."""
 
     key: str = field(repr=False)
     tenant: str = ""
@@ -41,58 +38,58 @@ class SignIn:
 
 
 def create_sign_in(sign_in: SignIn, folder: Path | None = None) -> str:
-    """Keep a sign-in and return its id, which nothing else holds. Files that have expired are removed."""
-    folder = folder or _folder()
+    """Store a sign-in and return its secret id; remove expired files."""
+    folder = folder or _sign_in_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_expired(folder)
     sign_in_id = secrets.token_urlsafe(32)
-    _write(folder, sign_in_id, sign_in)
+    _write_file(folder, sign_in_id, sign_in)
     return sign_in_id
 
 
 def replace_key(sign_in_id: str | None, key: str) -> None:
     if sign_in_id and (sign_in := read_sign_in(sign_in_id)) is not None:
-        _file(_folder(), sign_in_id).unlink(missing_ok=True)
-        _write(_folder(), sign_in_id, SignIn(key, sign_in.tenant))
+        _file_path(_sign_in_folder(), sign_in_id).unlink(missing_ok=True)
+        _write_file(_sign_in_folder(), sign_in_id, SignIn(key, sign_in.tenant))
 
 
-def _write(folder: Path, sign_in_id: str, sign_in: SignIn) -> None:
-    ends = time.time() + (LINK_SECONDS if sign_in.once else SECONDS)
+def _write_file(folder: Path, sign_in_id: str, sign_in: SignIn) -> None:
+    ends = time.time() + (LINK_SECONDS if sign_in.once else SIGN_IN_SECONDS)
     content = json.dumps({"key": sign_in.key, "tenant": sign_in.tenant, "once": sign_in.once, "ends": ends})
-    path = _file(folder, sign_in_id)
+    path = _file_path(folder, sign_in_id)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(_cipher(sign_in_id).encrypt(content.encode()))
+        file.write(_make_cipher(sign_in_id).encrypt(content.encode()))
 
 
 def read_sign_in(sign_in_id: str | None) -> SignIn | None:
-    """Return the sign-in of a browser; None for an id that is unknown, has expired or belongs to a link."""
-    sign_in = _read(sign_in_id)
+    """Return a browser's sign-in; None for unknown, expired and link ids."""
+    sign_in = _read_file(sign_in_id)
     return None if sign_in is None or sign_in.once else sign_in
 
 
 def take_link(link_id: str | None) -> SignIn | None:
-    """Return the sign-in of a one-time link, and end it; None the second time."""
-    sign_in = _read(link_id)
+    """Return the sign-in of a one-time link once, then None."""
+    sign_in = _read_file(link_id)
     if sign_in is None or not sign_in.once:
         return None
     try:
-        _file(_folder(), link_id or "").unlink()
+        _file_path(_sign_in_folder(), link_id or "").unlink()
     except FileNotFoundError:
         return None
     return sign_in
 
 
 def end_sign_in(sign_in_id: str | None) -> None:
-    """End a sign-in, in all tabs of its browser."""
+    """End a sign-in in all tabs of the browser."""
     if sign_in_id:
-        _file(_folder(), sign_in_id).unlink(missing_ok=True)
+        _file_path(_sign_in_folder(), sign_in_id).unlink(missing_ok=True)
 
 
-def _read(sign_in_id: str | None) -> SignIn | None:
+def _read_file(sign_in_id: str | None) -> SignIn | None:
     if not sign_in_id:
         return None
     try:
-        content = json.loads(_cipher(sign_in_id).decrypt(_file(_folder(), sign_in_id).read_bytes()))
+        content = json.loads(_make_cipher(sign_in_id).decrypt(_file_path(_sign_in_folder(), sign_in_id).read_bytes()))
     except (OSError, InvalidToken):
         return None
     if time.time() >= content["ends"]:
@@ -101,8 +98,8 @@ def _read(sign_in_id: str | None) -> SignIn | None:
 
 
 def keep_namespace(owner: str, namespace: str) -> None:
-    """Keep the namespace that a key or a person used last, for later sign-ins."""
-    folder = _folder()
+    """Store the last used namespace of a key or person."""
+    folder = _sign_in_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
         file.write(namespace)
@@ -117,30 +114,30 @@ def read_namespace(owner: str) -> str | None:
 
 
 def _namespace_file(owner: str) -> Path:
-    return _file(_folder(), owner).with_suffix(NAMESPACE)
+    return _file_path(_sign_in_folder(), owner).with_suffix(NAMESPACE_SUFFIX)
 
 
 def _remove_expired(folder: Path) -> None:
     for path in folder.iterdir():
         try:
-            seconds = NAMESPACE_SECONDS if path.suffix == NAMESPACE else SECONDS
+            seconds = NAMESPACE_FILE_SECONDS if path.suffix == NAMESPACE_SUFFIX else SIGN_IN_SECONDS
             if time.time() - path.stat().st_mtime > seconds:
                 path.unlink()
         except FileNotFoundError:
             continue
 
 
-def _file(folder: Path, sign_in_id: str) -> Path:
+def _file_path(folder: Path, sign_in_id: str) -> Path:
     return folder / hashlib.sha256(sign_in_id.encode()).hexdigest()
 
 
-def _cipher(sign_in_id: str) -> Fernet:
-    """The id has 256 random bits: a hash of it is a key."""
+def _make_cipher(sign_in_id: str) -> Fernet:
+    # The id has 256 random bits: its hash is a key.
     return Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"seal " + sign_in_id.encode()).digest()))
 
 
-def _folder() -> Path:
-    return Path(os.environ[FOLDER]) if os.environ.get(FOLDER) else _temporary_folder()
+def _sign_in_folder() -> Path:
+    return Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else _temporary_folder()
 
 
 @lru_cache(maxsize=1)

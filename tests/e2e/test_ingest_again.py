@@ -74,7 +74,7 @@ def page_by_app(service, folder, url):
 
 
 def outcome_of_item(service, item):
-    additions._send(Api(service.info["api"], service.info["apiKey"]), item)
+    additions._send_item(Api(service.info["api"], service.info["apiKey"]), item)
     assert item.error is None
     return service.wait(item.run)[0]["outcome"]
 

@@ -269,7 +269,7 @@ def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
     seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
     assert not seen.exception
     assert "Everything in the account" in told(seen)
-    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.SOME).run()
+    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
     click(seen, "Start")
     assert "Choose at least one folder or file" in told(seen)
     click(seen, "plans")
@@ -304,14 +304,14 @@ def test_a_folder_of_hundreds_is_drawn_in_parts(app, org, drive, monkeypatch):
 
     monkeypatch.setattr(Api, "_send", paged)
     seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
-    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.SOME).run()
+    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.CHOSEN_CONTENT).run()
     box(seen, "Take folder 007").check().run()
     met = set(listed())
     for _ in range(20):
         if not any(button.label == "More" for button in seen.button):
             break
         click(seen, "More")
-        assert len(listed()) <= account_tree.DRAWN
+        assert len(listed()) <= account_tree.MAX_DRAWN_ENTRIES
         met |= set(listed())
     assert met == set(names)
     assert listed()[-1] == names[-1]
@@ -384,7 +384,7 @@ def test_a_source_without_a_connection_says_where_to_make_one(app, org):
 
 
 def test_what_is_left_out_wins_over_what_is_taken():
-    tree = Tree(mode=account_tree.SOME)
+    tree = Tree(mode=account_tree.CHOSEN_CONTENT)
     tree.toggle("a", above=False)
     assert tree.takes("a", above=False)
     tree.toggle("a/b", above=True)

@@ -16,7 +16,7 @@ from tests.ui.test_actions import click, typed
 from tests.ui.test_pages import pictures
 from tests.ui.test_search_lab import address, questions
 from ui.parts import comparisons, question_sets
-from ui.parts.question_sets import Unreadable
+from ui.parts.question_sets import UnreadableFileError
 
 QUESTION = {"query": "Who hunts at night?", "relevant": [{"externalId": "owls"}]}
 METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
@@ -166,21 +166,21 @@ def test_only_an_interval_without_zero_is_a_difference(low, high, word):
 
 
 def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
-    row = dict.fromkeys(comparisons.COLUMNS)
-    assert comparisons.as_setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
+    row = dict.fromkeys(comparisons.SETTING_COLUMNS)
+    assert comparisons.build_setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
         "name": "a",
         "semanticWeight": 0.3,
         "keywordWeight": 0.7,
         "rerank": False,
     }
-    assert comparisons.as_setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
+    assert comparisons.build_setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
         "name": "c",
         "semanticWeight": 0.0,
         "keywordWeight": 1.0,
         "rerank": False,
     }
     full = {"Name": "b", "Semantic weight": 1, "Top K": 5, "Per document": 2, "Reranking": True, "Half-life (days)": 30}
-    assert comparisons.as_setting({**row, **full}) == {
+    assert comparisons.build_setting({**row, **full}) == {
         "name": "b",
         "semanticWeight": 1.0,
         "keywordWeight": 0.0,
@@ -289,7 +289,7 @@ def test_a_file_of_judgements_may_have_three_or_four_columns():
         assert left == 0
         assert found[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
         assert found[1]["filter"] == {"metadata": {}}
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFileError):
         question_sets.read_questions({"q.jsonl": b'{"query": 5}'})
 
 
@@ -303,4 +303,4 @@ def test_searches_without_good_results_become_a_question_set(app, org, space):
     (row,) = seen.dataframe[-1].value.to_dict("records")
     assert (row["Query"], row["Searches"]) == ("zebra stripes", 3)
     click(seen, "New question set of these")
-    assert "zebra stripes" in seen.text_area(key=question_sets.LINES).value
+    assert "zebra stripes" in seen.text_area(key=question_sets.LINES_KEY).value

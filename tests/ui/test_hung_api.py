@@ -56,7 +56,7 @@ class Hanging(httpx.BaseTransport):
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     """What stands between the app and the API. Counts how often a page waits again after a request that timed out."""
-    found, notice, real = Hanging(), waiting.show_notice, Api._asked
+    found, notice, real = Hanging(), waiting.show_notice, Api._run_in_thread
 
     @contextmanager
     def told() -> Iterator[None]:
@@ -66,14 +66,14 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
             yield
 
     def asks(asked: Api, ask: Any) -> Any:
-        found.waits += is_page() and found.timed_out and not asked.silence.lasts
+        found.waits += is_page() and found.timed_out and not asked.silence.has_timed_out
         return real(asked, ask)
 
     monkeypatch.setattr(waiting, "show_notice", told)
-    monkeypatch.setattr(Api, "_asked", asks)
-    monkeypatch.setattr(client, "SLOW_SECONDS", 0.02)
+    monkeypatch.setattr(Api, "_run_in_thread", asks)
+    monkeypatch.setattr(client, "SLOW_NOTICE_SECONDS", 0.02)
     with httpx.Client(transport=found, timeout=WAIT) as http:
-        monkeypatch.setattr(client, "_client", lambda: http)
+        monkeypatch.setattr(client, "_http_client", lambda: http)
         yield found
 
 
@@ -135,9 +135,9 @@ def test_a_live_part_says_it_too_and_recovers(org, base, space, api, monkeypatch
 
 
 def test_a_run_within_a_run_ends_with_it() -> None:
-    silence = client.Silence()
+    silence = client.TimeoutGuard()
     with silence:
         with silence:
-            silence.lasts = True
-        assert silence.lasts
-    assert not silence.lasts
+            silence.has_timed_out = True
+        assert silence.has_timed_out
+    assert not silence.has_timed_out

@@ -10,16 +10,16 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from ui import session
-from ui.server import Return
+from ui.server import ReturnMiddleware
 
 PAGE = "http://app.example/documents"
 
 
-def landing(browser: str | None, path: str = session.CALLBACK) -> str:
+def landing(browser: str | None, path: str = session.CALLBACK_PATH) -> str:
     """Where a browser is led that comes by this path."""
-    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (session.CALLBACK, "/auth/logout")]
-    client = TestClient(Starlette(routes=routes, middleware=[Middleware(Return)]))
-    cookies = {} if browser is None else {"Cookie": f"other=1; {session.COOKIE}={browser}"}
+    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (session.CALLBACK_PATH, "/auth/logout")]
+    client = TestClient(Starlette(routes=routes, middleware=[Middleware(ReturnMiddleware)]))
+    cookies = {} if browser is None else {"Cookie": f"other=1; {session.BROWSER_COOKIE}={browser}"}
     return client.get(path, headers=cookies, follow_redirects=False).headers["location"]
 
 

@@ -14,8 +14,8 @@ from tests.ui.conftest import shown
 from tests.ui.test_actions import click
 from ui.client import Api
 from ui.parts.search_reasons import address_without
-from ui.parts.search_request import Wanted
-from ui.parts.search_results import best_excerpt, words_of
+from ui.parts.search_request import SearchRequest
+from ui.parts.search_results import best_excerpt, query_words
 
 EVERYTHING = {
     "q": "seal owls",
@@ -221,7 +221,7 @@ def test_a_broken_link_is_said_and_never_a_crash(app, org, space, broken):
 
 
 def test_stop_words_are_not_marked_and_other_forms_are():
-    words = words_of("What do the owls hunt at night?")
+    words = query_words("What do the owls hunt at night?")
     assert words == {"owls", "hunt", "night"}
     assert best_excerpt("The owl was hunting what it does at nights.", words) == (
         "The <mark>owl</mark> was <mark>hunting</mark> what it does at <mark>nights</mark>."
@@ -242,12 +242,12 @@ def test_stop_words_are_not_marked_and_other_forms_are():
     ],
 )
 def test_words_are_marked_however_they_are_typed(query, text, marked):
-    assert re.findall("<mark>(.*?)</mark>", best_excerpt(text, words_of(query))) == marked
+    assert re.findall("<mark>(.*?)</mark>", best_excerpt(text, query_words(query))) == marked
 
 
 def test_a_part_of_the_filter_is_taken_out_by_its_place():
     where = {"all": [{"field": "x"}, {"field": "y"}]}
-    wanted = Wanted("ns", "q", ("semantic",), 0.5, 10, least=0, metadata={"a": 1, "b": 2}, condition=where)
+    wanted = SearchRequest("ns", "q", ("semantic",), 0.5, 10, least=0, metadata={"a": 1, "b": 2}, condition=where)
     assert address_without(wanted, "filter.metadata.a leaves it out.") == {"filter": '{"b": 2}'}
     assert address_without(wanted, "filter.where.all[0] leaves it out.") == {"where": '{"all": [{"field": "y"}]}'}
     assert address_without(wanted, "filter.where leaves it out.") == {"where": None}

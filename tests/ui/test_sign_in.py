@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from retrieval.accounts import api_keys
 from ui import sign_in_page, sign_ins
-from ui.sign_ins import COOKIE, SignIn
+from ui.sign_ins import COOKIE_NAME, SignIn
 
 PAGE = {"Accept": "text/html"}
 
@@ -23,11 +23,13 @@ PAGE = {"Accept": "text/html"}
 def browse(base, tmp_path, monkeypatch):
     """A function that opens a browser at a process of the app; all of them share a folder."""
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
-    monkeypatch.setenv(sign_ins.FOLDER, str(tmp_path / "sign-ins"))
+    monkeypatch.setenv(sign_ins.FOLDER_VARIABLE, str(tmp_path / "sign-ins"))
 
     def start():
         page = Route("/{page:path}", lambda _: PlainTextResponse("a page"))
-        app = Starlette(routes=[*sign_in_page.ROUTES, page], middleware=[Middleware(sign_in_page.RequireSignIn)])
+        app = Starlette(
+            routes=[*sign_in_page.SIGN_IN_ROUTES, page], middleware=[Middleware(sign_in_page.RequireSignIn)]
+        )
         return TestClient(app, follow_redirects=False)
 
     return start
@@ -55,12 +57,12 @@ def test_a_page_leads_to_the_form_and_back_and_stays_signed_in(browse, org, tmp_
     assert org.api_key not in str(answer.headers) + form.text
     assert browser.get("/search", headers=PAGE).text == "a page"
     another_process = browse()
-    another_process.cookies.set(COOKIE, browser.cookies[COOKIE])
+    another_process.cookies.set(COOKIE_NAME, browser.cookies[COOKIE_NAME])
     assert another_process.get("/", headers=PAGE).text == "a page"
-    assert sign_ins.read_sign_in(browser.cookies[COOKIE]) == SignIn(org.api_key)
+    assert sign_ins.read_sign_in(browser.cookies[COOKIE_NAME]) == SignIn(org.api_key)
     for file in (tmp_path / "sign-ins").iterdir():
         assert org.api_key.encode() not in file.read_bytes()
-        assert browser.cookies[COOKIE] not in file.name
+        assert browser.cookies[COOKIE_NAME] not in file.name
 
 
 def test_what_is_no_key_is_refused_in_words_and_sets_no_cookie(browse, org):
@@ -84,12 +86,12 @@ def test_the_form_leads_to_no_other_site(browse, org, address):
 
 def test_the_id_of_before_the_sign_in_is_never_that_of_after(browse, org):
     browser = browse()
-    answer = browser.post("/sign-in", data={"key": org.api_key}, headers={"Cookie": f"{COOKIE}=chosen-by-another"})
+    answer = browser.post("/sign-in", data={"key": org.api_key}, headers={"Cookie": f"{COOKIE_NAME}=chosen-by-another"})
     assert answer.status_code == 303
-    first = browser.cookies[COOKIE]
+    first = browser.cookies[COOKIE_NAME]
     assert first != "chosen-by-another"
     send(browser, org.api_key)
-    assert browser.cookies[COOKIE] != first
+    assert browser.cookies[COOKIE_NAME] != first
     assert sign_ins.read_sign_in(first) is None
 
 
@@ -97,14 +99,14 @@ def test_a_sign_in_ends_after_twelve_hours(browse, org, monkeypatch):
     browser = browse()
     send(browser, org.api_key)
     now = time.time()
-    monkeypatch.setattr(sign_ins.time, "time", lambda: now + sign_ins.SECONDS + 1)
+    monkeypatch.setattr(sign_ins.time, "time", lambda: now + sign_ins.SIGN_IN_SECONDS + 1)
     assert browser.get("/", headers=PAGE).status_code == 303
 
 
 def test_a_link_signs_in_once(browse, org):
     link_id = sign_ins.create_sign_in(SignIn(org.api_key, once=True))
     browser = browse()
-    browser.cookies.set(COOKIE, link_id)
+    browser.cookies.set(COOKIE_NAME, link_id)
     assert browser.get("/", headers=PAGE).status_code == 303  # a link is no sign-in of a browser
     browser.cookies.clear()
     answer = browser.get(f"/sign-in?once={link_id}")
@@ -120,7 +122,7 @@ def test_a_revoked_key_ends_the_sign_in_of_every_browser(browse, org, app, monke
     browser = browse()
     send(browser, key.api_key)
     seen = app(org.api_key)
-    monkeypatch.setattr("ui.session.cookie_id", lambda: browser.cookies[COOKIE])
+    monkeypatch.setattr("ui.session.cookie_id", lambda: browser.cookies[COOKIE_NAME])
     del seen.session_state["who"]
     seen.run()
     assert seen.session_state["who"].key_name == "Ada's"

@@ -8,7 +8,7 @@ import pytest
 
 from ui.parts import hit_tables, run_detail
 from ui.parts.search_options import as_curl, as_python
-from ui.parts.search_results import EXCERPT, best_excerpt, plain_text
+from ui.parts.search_results import EXCERPT_CHARACTERS, best_excerpt, plain_text
 from ui.parts.widgets import csv_bytes, escape_markdown
 
 
@@ -48,7 +48,7 @@ def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
     assert "&lt;b&gt;<mark>Seals</mark>&lt;/b&gt; <mark>dive</mark> &amp; hunt" in shown
     assert shown.startswith("… ")
     assert shown.endswith(" …")
-    assert len(shown) < EXCERPT + 100
+    assert len(shown) < EXCERPT_CHARACTERS + 100
 
 
 def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
@@ -62,7 +62,7 @@ def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(m
     groups = {"failed": [{}] * 13, "cancelled": [], "completed": [{}] * 5, "queued": [], "processing": [{}] * 2}
     progress = {"found": 7, "upserted": 5, "failed": 13}
     created = {"isoString": "2026-11-20T12:00:00.000Z"}
-    run_detail._head(
+    run_detail._show_head(
         {
             "id": "ijr_1",
             "source": "WEBSITE",

@@ -1,4 +1,4 @@
-"""Content that was added: its job runs as they go on, and previews of what a run would do."""
+"""Added content: progress of job runs, and previews of dry runs."""
 
 from __future__ import annotations
 
@@ -11,61 +11,63 @@ from ui import session
 from ui.client import Json
 from ui.parts import additions, frame, run_detail, widgets
 from ui.parts.additions import Addition, Item, Part
-from ui.parts.labels import MOVING, STAGES, format_cost, format_count, format_seconds
+from ui.parts.labels import ACTIVE_STATUSES, DOCUMENT_STAGES, format_cost, format_count, format_seconds
 from ui.parts.widgets import escape_markdown
 
-LIVE_SECONDS = 2.0
-SHOWN = 20
-"""Failures that are told one by one; of the others their number."""
-READ = 5
-"""Failed documents of a run whose reasons are told."""
-_WHY = "added_why"
-_STAGES = STAGES[1:]
+REFRESH_SECONDS = 2.0
+# Further failures are counted only.
+MAX_SHOWN_FAILURES = 20
+# Per run.
+MAX_READ_FAILURES = 5
+_FAILURES_KEY = "added_why"
+_COUNTED_STAGES = DOCUMENT_STAGES[1:]
 
 
 def show_added(person: session.Person, namespace: str) -> None:
-    """Sends what waits, then follows the runs until all have ended."""
+    """Send waiting items, then follow the runs to their end."""
     added = additions.current_addition(namespace)
     if added:
         additions.send_items(person, added)
     ids = [item.run for item in added.items if item.run] if added else additions.linked_runs()
     fetch = partial(runs_of, person, namespace, ids)
     runs = fetch()
-    _lost(added, len(ids))
+    _show_lost(added, len(ids))
     if not added and not ids:
         return
-    frame.follow(runs, fetch, _is_moving, partial(_table, added, ids), LIVE_SECONDS)
-    if added and (refused := _refused(added)):
+    frame.follow(runs, fetch, _is_moving, partial(_show_runs, added, ids), REFRESH_SECONDS)
+    if added and (refused := _list_refused(added)):
         _show_unsent(added, refused)
     if failed := [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]:
-        _failed(person, namespace, failed)
+        _show_failed(person, namespace, failed)
 
 
 def _is_moving(runs: dict[str, Json]) -> bool:
-    return any(run["status"] in MOVING for run in runs.values())
+    return any(run["status"] in ACTIVE_STATUSES for run in runs.values())
 
 
 def runs_of(person: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
-    """Return the runs by id, for any number of ids; deleted runs are left out."""
+    """Return the existing runs by id."""
     runs: dict[str, Json] = {}
-    for start in range(0, len(ids), additions.LINKED):
-        part = ",".join(ids[start : start + additions.LINKED])
-        data = person.api.get("/v1/ingest-job-runs", namespaceId=namespace, ids=part, pageSize=additions.LINKED)
+    for start in range(0, len(ids), additions.MAX_LINKED_RUNS):
+        part = ",".join(ids[start : start + additions.MAX_LINKED_RUNS])
+        data = person.api.get(
+            "/v1/ingest-job-runs", namespaceId=namespace, ids=part, pageSize=additions.MAX_LINKED_RUNS
+        )
         runs |= {run["id"]: run for run in data["ingestJobRuns"]}
     return runs
 
 
 def percent_done(run: Json) -> int:
-    """Return the progress of the run's documents in percent; of a failed or cancelled run, the progress it had."""
+    """Return the progress of the run's documents in percent."""
     progress = run["progress"]
     if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
         return 100
-    whole = len(_STAGES) * progress["found"]
-    return min(99, int(100 * sum(progress[stage] for stage in _STAGES) / whole)) if whole else 0
+    whole = len(_COUNTED_STAGES) * progress["found"]
+    return min(99, int(100 * sum(progress[stage] for stage in _COUNTED_STAGES) / whole)) if whole else 0
 
 
-def _refused(added: Addition) -> list[Item | Part]:
-    """Return what was not accepted: the files of an item, or the item."""
+def _list_refused(added: Addition) -> list[Item | Part]:
+    """Return refused items and files."""
     refused: list[Item | Part] = []
     for item in added.items:
         parts = [part for part in item.parts if part.error]
@@ -75,8 +77,8 @@ def _refused(added: Addition) -> list[Item | Part]:
     return refused
 
 
-def _lost(added: Addition | None, reached: int) -> None:
-    """The truth about what was chosen and has not reached the service: a session that ended took it along."""
+def _show_lost(added: Addition | None, reached: int) -> None:
+    """Warn of items that did not reach the service before the session ended."""
     expected, reached = _read_count("of", reached), _read_count("sent", reached)
     missing = expected - reached
     if added is None and missing > 0:
@@ -92,9 +94,9 @@ def _read_count(name: str, default: int) -> int:
     return int(value) if value.isdecimal() and len(value) < 6 else default
 
 
-def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
+def _show_runs(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
     present_runs = [runs[run_id] for run_id in ids if run_id in runs]
-    refused = [entry.name for entry in (_refused(added) if added else ())]
+    refused = [entry.name for entry in (_list_refused(added) if added else ())]
     rows = [{"Status": ["FAILED"], "Name": name, "Progress": 0, "Documents": 0, "Failed": 0} for name in refused]
     rows += [
         {
@@ -125,9 +127,9 @@ def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> Non
 def _show_unsent(added: Addition, items: list[Item | Part]) -> None:
     with st.container(border=True):
         st.markdown(f"**Not accepted: {format_count(len(items), 'item')}**")
-        _show_refused(items[:SHOWN])
-        if len(items) > SHOWN:
-            st.caption(f"And {format_count(len(items) - SHOWN, 'other')}.")
+        _show_refused(items[:MAX_SHOWN_FAILURES])
+        if len(items) > MAX_SHOWN_FAILURES:
+            st.caption(f"And {format_count(len(items) - MAX_SHOWN_FAILURES, 'other')}.")
         if st.button("Send again", icon=":material/replay:"):
             additions.send_again(added)
             st.rerun()
@@ -143,16 +145,16 @@ def _show_failure(name: str, reason: str) -> None:
     st.error(f"**{escape_markdown(name)}**  \n{reason}", icon=":material/error:")
 
 
-def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
+def _show_failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
     number = sum(max(run["progress"]["failed"], 1) for run in failed)
     with st.container(border=True):
         st.markdown(f"**Failed: {format_count(number, 'document')}**")
-        for run in failed[:SHOWN]:
-            for name, reason in _reasons(person, namespace, run):
+        for run in failed[:MAX_SHOWN_FAILURES]:
+            for name, reason in _list_reasons(person, namespace, run):
                 _show_failure(name, escape_markdown(reason))
-        if len(failed) > SHOWN:
-            st.caption(f"And {format_count(len(failed) - SHOWN, 'other run')}.")
-        ended = [_whole(person, namespace, run) for run in failed if run["outcome"]]
+        if len(failed) > MAX_SHOWN_FAILURES:
+            st.caption(f"And {format_count(len(failed) - MAX_SHOWN_FAILURES, 'other run')}.")
+        ended = [_fetch_failures(person, namespace, run) for run in failed if run["outcome"]]
         new = run_detail.show_remedies(person, namespace, ended, "added")
         for old, run_id in new.items():
             additions.replace_run(namespace, old, run_id)
@@ -160,40 +162,46 @@ def _failed(person: session.Person, namespace: str, failed: list[Json]) -> None:
             st.rerun()
 
 
-def _reasons(person: session.Person, namespace: str, run: Json) -> list[tuple[str, str]]:
-    data = _whole(person, namespace, run)
+def _list_reasons(person: session.Person, namespace: str, run: Json) -> list[tuple[str, str]]:
+    data = _fetch_failures(person, namespace, run)
     reasons = [(document["name"], run_detail.explain_failure(document)) for document in data["documents"]["failed"]]
     return reasons or [(run["name"], notice["reason"]) for notice in data["notices"]]
 
 
-def _whole(person: session.Person, namespace: str, run: Json) -> Json:
-    """Return a listed run with its failures; requested once per finished run."""
-    cache: dict[str, Json] = st.session_state.setdefault(_WHY, {})
+def _fetch_failures(person: session.Person, namespace: str, run: Json) -> Json:
+    """Return a run with failures, cached once finished."""
+    cache: dict[str, Json] = st.session_state.setdefault(_FAILURES_KEY, {})
     if run["id"] in cache:
         return cache[run["id"]]
-    data = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
+    data = person.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=MAX_READ_FAILURES)
     if run["outcome"]:
         cache[run["id"]] = data
     return data
 
 
-_PREVIEWS = "preview"
-COUNTS = {"create": "Created", "update": "Updated", "unchanged": "Unchanged", "remove": "Removed", "failed": "Failed"}
+_PREVIEW_KEY = "preview"
+REPORT_COUNTS = {
+    "create": "Created",
+    "update": "Updated",
+    "unchanged": "Unchanged",
+    "remove": "Removed",
+    "failed": "Failed",
+}
 
 
 def ask_preview(person: session.Person, namespace: str, kind: str, items: list[Item]) -> None:
     additions.send_dry(person, items)
     for item in items:
-        item.forget_files()  # they stay with the field that holds them
-    st.session_state[_PREVIEWS] = (namespace, kind, items)
+        item.forget_files()  # the upload field keeps the files
+    st.session_state[_PREVIEW_KEY] = (namespace, kind, items)
 
 
 def forget_previews() -> None:
-    st.session_state.pop(_PREVIEWS, None)
+    st.session_state.pop(_PREVIEW_KEY, None)
 
 
 def show_previews(person: session.Person, namespace: str, kind: str) -> None:
-    space, source, items = st.session_state.get(_PREVIEWS, ("", "", []))
+    space, source, items = st.session_state.get(_PREVIEW_KEY, ("", "", []))
     if (space, source) != (namespace, kind) or not items:
         return
     fetch = partial(runs_of, person, namespace, [item.run for item in items if item.run])
@@ -204,17 +212,17 @@ def show_previews(person: session.Person, namespace: str, kind: str) -> None:
             if _is_moving(runs) and st.button("Stop the preview", icon=":material/cancel:"):
                 for run in runs.values():
                     with frame.shown_refusal():
-                        if run["status"] in MOVING:
+                        if run["status"] in ACTIVE_STATUSES:
                             person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
                 forget_previews()
                 st.rerun()
-        frame.follow(runs, fetch, _is_moving, partial(_report, person, namespace, items), LIVE_SECONDS)
+        frame.follow(runs, fetch, _is_moving, partial(_show_reports, person, namespace, items), REFRESH_SECONDS)
 
 
-def _report(person: session.Person, namespace: str, items: list[Item], runs: dict[str, Json]) -> None:
-    _show_refused(_refused(Addition(namespace, items)))
+def _show_reports(person: session.Person, namespace: str, items: list[Item], runs: dict[str, Json]) -> None:
+    _show_refused(_list_refused(Addition(namespace, items)))
     reported = [run for run in runs.values() if run.get("report")]
-    if waiting := sum(run["status"] in MOVING for run in runs.values()):
+    if waiting := sum(run["status"] in ACTIVE_STATUSES for run in runs.values()):
         done, whole = len(runs) - waiting, len(runs)
         st.progress(done / whole, text=f"Discovering: {done:,} of {format_count(whole, 'item')} …")
     for run in runs.values():
@@ -224,10 +232,10 @@ def _report(person: session.Person, namespace: str, items: list[Item], runs: dic
     if not reported:
         return
     show_numbers([run["report"] for run in reported])
-    whole_reports = [_whole(person, namespace, run)["report"] for run in reported[:SHOWN]]
+    whole_reports = [_fetch_failures(person, namespace, run)["report"] for run in reported[:MAX_SHOWN_FAILURES]]
     show_planned([document for report in whole_reports for document in report.get("documents", [])])
     if len(runs) > 1:
-        columns = COUNTS | {"tokensToEmbed": "Tokens to embed"}
+        columns = REPORT_COUNTS | {"tokensToEmbed": "Tokens to embed"}
         with st.expander(f"Each of {format_count(len(reported), 'item')}"):
             widgets.show_table(
                 [
@@ -238,7 +246,7 @@ def _report(person: session.Person, namespace: str, items: list[Item], runs: dic
 
 
 def show_numbers(reports: list[Json]) -> None:
-    for cell, (name, label) in zip(st.columns(len(COUNTS)), COUNTS.items(), strict=True):
+    for cell, (name, label) in zip(st.columns(len(REPORT_COUNTS)), REPORT_COUNTS.items(), strict=True):
         cell.metric(label, f"{sum(report[name] for report in reports):,}")
     names = ("chunks", "tokensToEmbed", "pagesRecognised", "pagesUnread", "estimatedSeconds")
     total = {name: sum(report.get(name, 0) for report in reports) for name in names}
@@ -251,20 +259,20 @@ def show_numbers(reports: list[Json]) -> None:
     st.caption(" · ".join(figures))
 
 
-ACTIONS = ("failed", "create", "update", "remove")
-"""Of a report's documents, in the order in which they are listed."""
+# Order of a report's documents.
+ACTION_ORDER = ("failed", "create", "update", "remove")
 
 
 def show_planned(documents: list[Json]) -> None:
-    """Show the documents of dry runs with what would become of each, failed ones first, and the list as CSV."""
+    """Show the documents of dry runs by action, failed first, with a CSV file."""
     rows = [
         {
-            "Action": COUNTS[document["action"].lower()],
+            "Action": REPORT_COUNTS[document["action"].lower()],
             "Name": document["name"],
             "Reason": document["error"] or "",
             "Linked from": document["linkedFrom"] or "",
         }
-        for document in sorted(documents, key=lambda document: ACTIONS.index(document["action"].lower()))
+        for document in sorted(documents, key=lambda document: ACTION_ORDER.index(document["action"].lower()))
     ]
     if not rows:
         return

@@ -1,7 +1,6 @@
-"""The addition in progress: the items of one request of a person, how they are sent, and which job runs they became.
+"""Addition in progress: its items, their requests and job runs.
 
-The items live in the browser session until the API has accepted them. The page's address keeps the ids of their runs,
-so that a lost session shows what reached the service, and how much did not.
+Items stay in the browser session until the API accepts them. The page's address keeps the run ids, for lost sessions.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from ui import session
 from ui.client import Api, ApiError, Json
 from ui.parts.labels import format_count
 
-AT_ONCE = 4
-"""Requests beside each other: so many files are read into requests at a time."""
-LINKED = 100
-"""Runs that the page's address names, and that are asked for together."""
-UPLOADS = "/v1/ingest/uploads"
-_KEPT = "additions"
+# Bounds the files in memory.
+MAX_PARALLEL_REQUESTS = 4
+# Run ids in the page's address, also the size of one request.
+MAX_LINKED_RUNS = 100
+UPLOAD_PATH = "/v1/ingest/uploads"
+_ADDITION_KEY = "additions"
 
 
 @dataclass(slots=True)
 class Part:
-    """One of several files of an item. It ends as an `upload`, or with an `error`."""
+    """One file of an item; ends with an `upload` or an `error`."""
 
     name: str
     external_id: str
@@ -43,10 +42,7 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """One ingestion: a JSON `body`, with several files as its `parts`, or a `form` with its `file`.
-
-    It ends as a `run`, or with an `error`.
-    """
+    """One ingestion as JSON `body` with file `parts`, or as `form` with `file`; ends with a `run` or an `error`."""
 
     name: str
     path: str
@@ -59,23 +55,22 @@ class Item:
     error: ApiError | None = None
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         return not self.run and self.error is None
 
     @property
     def size(self) -> int:
-        """Number of files, 1 for anything else."""
+        """Return the number of files, 1 for other content."""
         return len(self.parts) or 1
 
     def forget_files(self) -> None:
-        """Let go of the files."""
         self.file = None
         for part in self.parts:
             part.file = None
 
     @property
     def accepted(self) -> int:
-        """Number of files that the run has, 1 for anything else."""
+        """Return the number of accepted files, 1 for other content."""
         return (sum(bool(part.upload) for part in self.parts) if self.parts else 1) if self.run else 0
 
 
@@ -86,37 +81,37 @@ class Addition:
 
 
 def current_addition(namespace: str) -> Addition | None:
-    addition = st.session_state.get(_KEPT)
+    addition = st.session_state.get(_ADDITION_KEY)
     return addition if isinstance(addition, Addition) and addition.namespace == namespace else None
 
 
 def start_addition(namespace: str, items: Sequence[Item]) -> Addition:
-    """Remember the items; they are sent by `send`."""
+    """Store the items for `send_items`."""
     added = Addition(namespace, list(items))
-    st.session_state[_KEPT] = added
+    st.session_state[_ADDITION_KEY] = added
     link_runs(added)
     return added
 
 
 def forget_addition() -> None:
-    """Forget the addition; its runs continue, and are listed among all runs."""
-    added = st.session_state.pop(_KEPT, None)
+    """Forget the addition; the runs continue."""
+    added = st.session_state.pop(_ADDITION_KEY, None)
     if isinstance(added, Addition):
         for item in added.items:
-            _let_go(item)
+            _drop_files(item)
     session.set_parameters(runs=None, of=None, sent=None)
 
 
 def replace_run(namespace: str, old: str, new: str) -> None:
-    """A run's failed documents are run again as another run, which takes its place."""
+    """Replace a run by the retry of its failed documents."""
     if added := current_addition(namespace):
         for item in added.items:
             item.run = new if item.run == old else item.run
     session.set_parameters(runs=",".join(new if run_id == old else run_id for run_id in linked_runs()))
 
 
-def goes_on(namespace: str) -> bool:
-    """Tell whether the page has an addition to show: its address names one, or some items are not sent yet."""
+def has_addition(namespace: str) -> bool:
+    """Check for an addition in the session or the page's address."""
     added = current_addition(namespace)
     if added and not linked_runs():
         if all(item.run and item.accepted == item.size for item in added.items):
@@ -127,20 +122,20 @@ def goes_on(namespace: str) -> bool:
 
 
 def linked_runs() -> list[str]:
-    return [run_id for run_id in (session.read_parameter("runs") or "").split(",") if run_id][:LINKED]
+    return [run_id for run_id in (session.read_parameter("runs") or "").split(",") if run_id][:MAX_LINKED_RUNS]
 
 
 def send_items(person: session.Person, added: Addition) -> None:
-    """Send what waits, a few at a time, with a bar. Each item keeps what became of it, whatever becomes of the page."""
-    waiting = [item for item in added.items if item.waits]
+    """Send waiting items in parallel, with a progress bar; each item records its result."""
+    waiting = [item for item in added.items if item.is_waiting]
     if not waiting:
         return
     whole = sum(item.size for item in added.items)
     bar = st.progress(0.0, text=f"Sending {format_count(whole, 'item')} …")
-    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
-    uploads = [partial(_upload, person.api, item, part) for item in waiting for part in _unsent_parts(item)]
+    pool = ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="send")
+    uploads = [partial(_upload_part, person.api, item, part) for item in waiting for part in _unsent_parts(item)]
     try:
-        for tasks in (uploads, [partial(_send, person.api, item) for item in waiting]):
+        for tasks in (uploads, [partial(_send_item, person.api, item) for item in waiting]):
             for _ in as_completed([pool.submit(task) for task in tasks]):
                 link_runs(added)
                 count = sum(_sent_count(item) for item in added.items)
@@ -151,11 +146,11 @@ def send_items(person: session.Person, added: Addition) -> None:
     bar.empty()
     for item in added.items:
         if item.run:
-            _let_go(item)
+            _drop_files(item)
 
 
 def send_again(added: Addition) -> None:
-    """Send what was refused once more: items as they are, refused files of an item as an item of their own."""
+    """Send refused items once more; refused files become a separate item."""
     for item in list(added.items):
         refused = [part for part in item.parts if part.error]
         for part in refused:
@@ -172,41 +167,44 @@ def _unsent_parts(item: Item) -> list[Part]:
 
 
 def _sent_count(item: Item) -> int:
-    return item.size - len(_unsent_parts(item)) if item.parts else int(not item.waits)
+    return item.size - len(_unsent_parts(item)) if item.parts else int(not item.is_waiting)
 
 
 def send_dry(person: session.Person, items: Sequence[Item]) -> None:
-    """Ask what the items would do; each gets the run that finds it out, or an error. Files stay with their items."""
-    with st.spinner("Sending for the preview …"), ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:
+    """Request a dry run of each item."""
+    with (
+        st.spinner("Sending for the preview …"),
+        ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="send") as pool,
+    ):
         uploads = [(item, part) for item in items for part in _unsent_parts(item)]
-        list(pool.map(lambda pair: _upload(person.api, *pair), uploads))
-        list(pool.map(lambda item: _send(person.api, item, dry=True), items))
+        list(pool.map(lambda pair: _upload_part(person.api, *pair), uploads))
+        list(pool.map(lambda item: _send_item(person.api, item, dry=True), items))
 
 
-def _upload(api: Api, item: Item, part: Part) -> None:
+def _upload_part(api: Api, item: Item, part: Part) -> None:
     try:
         part.file.seek(0)
         kind = part.file.type or "application/octet-stream"
         form = {"namespaceId": item.body["namespaceId"]}
-        part.upload = api.upload(UPLOADS, form, part.file.name, part.file, kind, part.once).data["uploadId"]
+        part.upload = api.upload(UPLOAD_PATH, form, part.file.name, part.file, kind, part.once).data["uploadId"]
     except ApiError as error:
         part.error = error
 
 
-def _with_files(item: Item) -> Json:
-    """Return the body of an item with the files that were uploaded."""
+def _add_files(item: Item) -> Json:
+    """Return the item's body with the uploaded files."""
     request = item.body["ingestConfig"]
     files = [{"uploadId": part.upload, "externalId": part.external_id} for part in item.parts if part.upload]
     return {**item.body, "ingestConfig": {**request, "config": {**request["config"], "files": files}}}
 
 
-def _send(api: Api, item: Item, *, dry: bool = False) -> None:
+def _send_item(api: Api, item: Item, *, dry: bool = False) -> None:
     if item.parts and not any(part.upload for part in item.parts):
         item.error = item.parts[0].error
         return
     try:
         if item.file is None:
-            body = _with_files(item) if item.parts else item.body
+            body = _add_files(item) if item.parts else item.body
             body = {**body, "dryRun": True} if dry else body
             answer = api.post(item.path, body, once=item.once)
         else:
@@ -219,8 +217,8 @@ def _send(api: Api, item: Item, *, dry: bool = False) -> None:
         item.error = error
 
 
-def _let_go(item: Item) -> None:
-    """Drop the files of an accepted or discarded item from the app's memory, without those that were refused."""
+def _drop_files(item: Item) -> None:
+    """Release the memory of accepted or discarded files; refused files stay."""
     holders: list[Item | Part] = [item, *(part for part in item.parts if not part.error)]
     context = get_script_run_ctx(suppress_warning=True)
     for holder in holders:
@@ -234,4 +232,4 @@ def _let_go(item: Item) -> None:
 def link_runs(added: Addition) -> None:
     runs = [item.run for item in added.items if item.run]
     whole, accepted = (sum(item.size for item in added.items), sum(item.accepted for item in added.items))
-    session.set_parameters(runs=",".join(runs[:LINKED]), of=str(whole), sent=str(accepted))
+    session.set_parameters(runs=",".join(runs[:MAX_LINKED_RUNS]), of=str(whole), sent=str(accepted))

@@ -1,4 +1,4 @@
-"""Values from the API's OpenAPI document: languages, models, scopes, and content services with their settings."""
+"""Values from the API's OpenAPI document: languages, models, scopes and content services."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 
-KEPT_SECONDS = 300
-"""After so long the document is read again: an API that was replaced may know more."""
-EVERY = "*"
+# An upgraded API may offer more.
+CACHE_SECONDS = 300
+ALL_EVENTS = "*"
 
 
 def load_schemas() -> Json:
@@ -21,13 +21,13 @@ def load_schemas() -> Json:
     return components
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, show_spinner=False)
 def api_document(address: str) -> Json:  # noqa: ARG001  (what it is kept by)
-    return session.current_person().api.described()
+    return session.current_person().api.read_openapi()
 
 
 def find_operation(method: str, path: str) -> Json | None:
-    """Return the operation of a method and a path; None if the API has none, such as for a command."""
+    """Return the operation of a method and path; None for a command."""
     operation: Json | None = api_document(session.api_address())["paths"].get(path, {}).get(method.lower())
     return operation
 
@@ -40,17 +40,18 @@ def embedding_models() -> Mapping[str, tuple[str, ...]]:
 
 
 def provider_fields(area: str) -> Mapping[str, Mapping[str, bool]]:
-    """The fields of a namespace's configuration by provider, and whether they are needed; those of a part by path."""
+    """Return configuration fields by provider, with True for required ones."""
     components = load_schemas()
     return {
-        provider: dict(_fields(components, about)) for provider, about in _by_provider("CreateNamespace", area).items()
+        provider: dict(_iter_fields(components, about))
+        for provider, about in _by_provider("CreateNamespace", area).items()
     }
 
 
-def _fields(components: Json, about: Json) -> Iterator[tuple[str, bool]]:
+def _iter_fields(components: Json, about: Json) -> Iterator[tuple[str, bool]]:
     for name, schema in about["properties"].items():
         if "$ref" in schema:
-            part = _fields(components, components[_reference(schema)])
+            part = _iter_fields(components, components[_component_name(schema)])
             yield from ((f"{name}.{inner}", needed) for inner, needed in part)
         elif name not in ("type", "provider"):
             yield name, name in about["required"]
@@ -59,13 +60,13 @@ def _fields(components: Json, about: Json) -> Iterator[tuple[str, bool]]:
 def stem_languages() -> list[str]:
     return [
         name
-        for alternative in _alternatives(load_schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
+        for alternative in _list_alternatives(load_schemas()["CreateNamespace"]["properties"]["keywordLanguage"])
         for name in alternative.get("examples", ())
     ]
 
 
 def webhook_events() -> list[str]:
-    return [name for name in _items("CreateWebhook", "events") if name != EVERY]
+    return [name for name in _enum_items("CreateWebhook", "events") if name != ALL_EVENTS]
 
 
 def key_scopes() -> list[str]:
@@ -73,7 +74,7 @@ def key_scopes() -> list[str]:
 
 
 def sources_without_app() -> Mapping[str, Json]:
-    """Return the storages and services that a connection reads without an app: connector, title, and example URL."""
+    """Return sources without an OAuth app: connector, title and example URL."""
     sources: Mapping[str, Json] = load_schemas()["SourceAddress"]["properties"]["url"]["x-sources"]
     return sources
 
@@ -82,7 +83,7 @@ def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     components, providers, pending = load_schemas(), {}, [load_schemas()[schema]["properties"][name]]
     while pending:
         alternative = pending.pop(0)
-        pending = [*_alternatives(alternative), *pending]
+        pending = [*_list_alternatives(alternative), *pending]
         if "$ref" in alternative:
             about = components[alternative["$ref"].rpartition("/")[2]]
             kind = about["properties"].get("provider") or about["properties"]["type"]
@@ -90,22 +91,24 @@ def _by_provider(schema: str, name: str) -> Mapping[str, Json]:
     return providers
 
 
-def _items(schema: str, name: str) -> list[str]:
+def _enum_items(schema: str, name: str) -> list[str]:
     content = load_schemas()[schema]["properties"][name]
-    (items,) = (alternative["items"] for alternative in [content, *_alternatives(content)] if "items" in alternative)
+    (items,) = (
+        alternative["items"] for alternative in [content, *_list_alternatives(content)] if "items" in alternative
+    )
     return list(items["enum"])
 
 
-def _alternatives(content: Json) -> list[dict[str, Any]]:
+def _list_alternatives(content: Json) -> list[dict[str, Any]]:
     return list(content.get("anyOf") or content.get("oneOf") or [])
 
 
-_INGEST = "/v1/ingest/"
+_INGEST_PATH = "/v1/ingest/"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """That parts of an account can be chosen: what for, and the paths that name them."""
+    """Selectable parts of an account: description and path examples."""
 
     about: str
     path: str
@@ -114,7 +117,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A content service: its name for people, the last part of its ingestion path, the config of its app."""
+    """Content service: title, ingestion path and app configuration."""
 
     title: str
     path: str
@@ -125,64 +128,64 @@ class Service:
 
 
 def known_services() -> Mapping[str, Service]:
-    """By their names in the contract, in its order. ApiError where the API does not answer."""
-    services: Mapping[str, Service] = _read(session.api_address())
+    """Return the content services by name; ApiError without an API."""
+    services: Mapping[str, Service] = _cached_services(session.api_address())
     return services
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
-def _read(address: str) -> Mapping[str, Service]:
+@st.cache_resource(ttl=CACHE_SECONDS, show_spinner=False)
+def _cached_services(address: str) -> Mapping[str, Service]:
     return dict(read_services(api_document(address)))
 
 
 def read_services(document: Json) -> Iterator[tuple[str, Service]]:
-    """Yield each content service of an OpenAPI document of the API."""
+    """Yield each content service of an OpenAPI document."""
     schemas = document["components"]["schemas"]
     apps = schemas["CreateNamespace"]["properties"]
     for path, methods in document["paths"].items():
-        if not path.startswith(_INGEST) or "application/json" not in methods["post"]["requestBody"]["content"]:
+        if not path.startswith(_INGEST_PATH) or "application/json" not in methods["post"]["requestBody"]["content"]:
             continue
-        body = _object(schemas, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
-        ingestion = _object(schemas, body["ingestConfig"])
+        body = _component_properties(schemas, methods["post"]["requestBody"]["content"]["application/json"]["schema"])
+        ingestion = _component_properties(schemas, body["ingestConfig"])
         name = ingestion["source"]["enum"][0]
-        app = _config(name)
+        app = _config_name(name)
         if app not in apps:
             continue
-        about = schemas[_reference(apps[app])]
+        about = schemas[_component_name(apps[app])]
         fields = tuple(about["properties"])
         yield (
             name,
             Service(
                 title=methods["post"]["summary"].removeprefix("Ingest from "),
-                path=path.removeprefix(_INGEST),
+                path=path.removeprefix(_INGEST_PATH),
                 app=app,
                 fields=fields,
                 optional=frozenset(fields) - {*about["required"]},
-                choice=_choice(schemas, _object(schemas, ingestion["config"]).get("include")),
+                choice=_read_choice(schemas, _component_properties(schemas, ingestion["config"]).get("include")),
             ),
         )
 
 
-def _config(name: str) -> str:
-    """`someThingConfig` for SOME_THING."""
+def _config_name(name: str) -> str:
+    """Convert SOME_THING to `someThingConfig`."""
     first, *words = name.lower().split("_")
     return f"{first}{''.join(map(str.capitalize, words))}Config"
 
 
-def _choice(schemas: Json, include: Json | None) -> Choice | None:
+def _read_choice(schemas: Json, include: Json | None) -> Choice | None:
     if include is None:
         return None
     (items,) = (alternative["items"] for alternative in include["anyOf"] if "items" in alternative)
-    path = _object(schemas, items)["path"]
+    path = _component_properties(schemas, items)["path"]
     return Choice(include["description"], path["description"], tuple(path.get("examples", ())))
 
 
-def _reference(schema: Json) -> str:
-    """The component that a property refers to, be it null or not."""
+def _component_name(schema: Json) -> str:
+    """Return the component of a property's reference, nullable or not."""
     (reference,) = (alternative["$ref"] for alternative in schema.get("anyOf", [schema]) if "$ref" in alternative)
     return str(reference).rpartition("/")[2]
 
 
-def _object(schemas: Json, schema: Json) -> dict[str, Any]:
-    properties: dict[str, Any] = schemas[_reference(schema)]["properties"]
+def _component_properties(schemas: Json, schema: Json) -> dict[str, Any]:
+    properties: dict[str, Any] = schemas[_component_name(schema)]["properties"]
     return properties

@@ -10,9 +10,9 @@ from typing import Any
 import altair as alt
 import streamlit as st
 
-from ui.parts.labels import STAGES, STEPS
+from ui.parts.labels import DOCUMENT_STAGES, PIPELINE_STEPS
 
-COLORS = {
+CHART_COLORS = {
     "green": "#2f9e5f",
     "red": "#d64545",
     "blue": "#3b74e0",
@@ -23,41 +23,46 @@ COLORS = {
 
 
 def show_funnel(progress: Mapping[str, int]) -> None:
-    """Show how many documents have reached each stage, with failed ones beside them."""
-    counts = {stage: progress.get(stage, 0) for stage in STAGES}
+    """Show the documents that reached each stage, and the failed ones."""
+    counts = {stage: progress.get(stage, 0) for stage in DOCUMENT_STAGES}
     counts |= {"failed": progress["failed"]} if progress.get("failed") else {}
-    _bars(counts, alt.condition("datum.name == 'failed'", alt.value(COLORS["red"]), alt.value(COLORS["blue"])))
+    _show_bars(
+        counts, alt.condition("datum.name == 'failed'", alt.value(CHART_COLORS["red"]), alt.value(CHART_COLORS["blue"]))
+    )
 
 
 def stage_times(timings: Mapping[str, float]) -> None:
-    stages = sorted(timings.items(), key=lambda item: STEPS.index(item[0]) if item[0] in STEPS else len(STEPS))
-    _bars({name: round(value, 3) for name, value in stages}, alt.value(COLORS["violet"]), "seconds")
+    stages = sorted(
+        timings.items(),
+        key=lambda item: PIPELINE_STEPS.index(item[0]) if item[0] in PIPELINE_STEPS else len(PIPELINE_STEPS),
+    )
+    _show_bars({name: round(value, 3) for name, value in stages}, alt.value(CHART_COLORS["violet"]), "seconds")
 
 
-LEAST_POINTS = 3
-"""With fewer there are numbers instead of a chart."""
-HEIGHT = 220
+# Fewer values are shown as numbers.
+MIN_CHART_POINTS = 3
+CHART_HEIGHT = 220
 
 
 def show_counts(counts: Mapping[str, int]) -> None:
-    if len(counts) < LEAST_POINTS:
-        _numbers(counts)
+    if len(counts) < MIN_CHART_POINTS:
+        _show_numbers(counts)
     else:
-        _bars(dict(sorted(counts.items(), key=lambda item: -item[1])), alt.value(COLORS["blue"]))
+        _show_bars(dict(sorted(counts.items(), key=lambda item: -item[1])), alt.value(CHART_COLORS["blue"]))
 
 
-def _numbers(counts: Mapping[str, int]) -> None:
+def _show_numbers(counts: Mapping[str, int]) -> None:
     with st.container(horizontal=True):
         for name, count in counts.items():
             st.metric(name, f"{count:,}")
 
 
-def _bars(values: Mapping[str, float], color: Any, title: str | None = None) -> None:
+def _show_bars(values: Mapping[str, float], color: Any, title: str | None = None) -> None:
     rows = [{"name": name, "value": value, "order": at} for at, (name, value) in enumerate(values.items())]
     axis = alt.Axis() if title else alt.Axis(tickMinStep=1)
     scale = alt.Undefined if any(values.values()) else alt.Scale(domain=[0, 1])
     bars = (
-        alt.Chart(_data(rows))
+        alt.Chart(_chart_data(rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             x=alt.X("value:Q", title=title, axis=axis, scale=scale),
@@ -67,55 +72,59 @@ def _bars(values: Mapping[str, float], color: Any, title: str | None = None) -> 
         )
     )
     number = alt.Text("value:Q", format=",.6~g")
-    labels = bars.mark_text(align="left", dx=4).encode(text=number, color=alt.value(COLORS["gray"]))
+    labels = bars.mark_text(align="left", dx=4).encode(text=number, color=alt.value(CHART_COLORS["gray"]))
     st.altair_chart((bars + labels).properties(height=alt.Step(24)), width="stretch")
 
 
 def documents_by(counts: Sequence[Mapping[str, Any]]) -> None:
-    """Stacked bars of indexed and failed documents of each hour or day; their sums where there are few."""
-    colors = {"indexed": COLORS["green"], "failed": COLORS["red"]}
-    if sum(any(count[kind] for kind in colors) for count in counts) < LEAST_POINTS:
-        _numbers({kind.capitalize(): sum(count[kind] for count in counts) for kind in colors})
+    """Show indexed and failed documents per hour or day."""
+    colors = {"indexed": CHART_COLORS["green"], "failed": CHART_COLORS["red"]}
+    if sum(any(count[kind] for kind in colors) for count in counts) < MIN_CHART_POINTS:
+        _show_numbers({kind.capitalize(): sum(count[kind] for count in counts) for kind in colors})
         return
-    rows = [{"time": _moment(count), **{kind: count[kind] for kind in colors}} for count in counts]
-    st.bar_chart(rows, x="time", y=list(colors), color=[*colors.values()], x_label="", y_label="", height=HEIGHT)
+    rows = [{"time": _parse_moment(count), **{kind: count[kind] for kind in colors}} for count in counts]
+    st.bar_chart(rows, x="time", y=list(colors), color=[*colors.values()], x_label="", y_label="", height=CHART_HEIGHT)
 
 
 def latency_by_hour(hours: Sequence[Mapping[str, Any]]) -> None:
-    """Lines of p50 and p95 in milliseconds; nothing where few hours have searches."""
-    if sum(bool(hour["count"]) for hour in hours) >= LEAST_POINTS:
-        rows = [{"time": _moment(hour), "p50": hour["p50"], "p95": hour["p95"]} for hour in hours]
-        colors: list[Any] = [COLORS["blue"], COLORS["violet"]]
-        st.line_chart(rows, x="time", y=["p50", "p95"], color=colors, x_label="", y_label="milliseconds", height=HEIGHT)
+    """Show p50 and p95 latency per hour in milliseconds, given enough hours."""
+    if sum(bool(hour["count"]) for hour in hours) >= MIN_CHART_POINTS:
+        rows = [{"time": _parse_moment(hour), "p50": hour["p50"], "p95": hour["p95"]} for hour in hours]
+        colors: list[Any] = [CHART_COLORS["blue"], CHART_COLORS["violet"]]
+        st.line_chart(
+            rows, x="time", y=["p50", "p95"], color=colors, x_label="", y_label="milliseconds", height=CHART_HEIGHT
+        )
 
 
-def _moment(count: Mapping[str, Any]) -> datetime:
-    """Return the moment without its zone: the axis shows UTC, as its title says."""
+def _parse_moment(count: Mapping[str, Any]) -> datetime:
+    # Without a zone: the axis is in UTC, as its title says.
     return datetime.fromisoformat(count["at"]["isoString"]).replace(tzinfo=None)
 
 
 def tokens_by_day(tokens: Mapping[str, int], start: date, end: date) -> None:
-    """A bar for each day (ISO 8601) from the first to the last, also for days without any."""
+    """Show tokens per day (ISO 8601), including empty days."""
     days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
     rows = [{"day": day, "tokens": tokens.get(day.isoformat(), 0)} for day in days]
-    st.bar_chart(rows, x="day", y="tokens", color=COLORS["blue"], x_label="", y_label="tokens", height=HEIGHT)
+    st.bar_chart(
+        rows, x="day", y="tokens", color=CHART_COLORS["blue"], x_label="", y_label="tokens", height=CHART_HEIGHT
+    )
 
 
-def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _chart_data(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
 
 
-MOVES = {"up": "green", "same": "gray", "down": "red", "not in all": "violet"}
-KINDS = {"Semantic score": "blue", "Keyword score": "orange", "Reranker": "green", "Recency": "violet"}
-_SERIES = ("blue", "orange", "green", "violet", "red", "gray")
-_EXACT = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
+MOVE_COLORS = {"up": "green", "same": "gray", "down": "red", "not in all": "violet"}
+SCORE_COLORS = {"Semantic score": "blue", "Keyword score": "orange", "Reranker": "green", "Recency": "violet"}
+_SERIES_COLORS = ("blue", "orange", "green", "violet", "red", "gray")
+_INTERVAL_TOOLTIP = [alt.Tooltip(f"{name}:Q", format=".4f") for name in ("value", "low", "high")]
 
 
 def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
-    """A line for each `chunk` from its `rank` in one of the searches to that in the next, coloured by its `move`."""
+    """Show a line per `chunk` through its `rank` in each search, colored by `move`."""
     last_rank = max(row["rank"] for row in rows)
     chart = (
-        alt.Chart(_data(rows))
+        alt.Chart(_chart_data(rows))
         .mark_line(point=alt.OverlayMarkDef(size=90, filled=True), strokeWidth=2)
         .encode(
             x=alt.X("search:N", sort=list(searches), title=None, axis=alt.Axis(labelAngle=0, orient="top")),
@@ -125,7 +134,7 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
                 axis=alt.Axis(tickMinStep=1, format="d"),
                 title="rank",
             ),
-            color=_color("move", MOVES, "from the first to the last"),
+            color=_color_scale("move", MOVE_COLORS, "from the first to the last"),
             detail="chunk:N",
             tooltip=[alt.Tooltip("name:N", title="chunk"), "search:N", "rank:Q", "move:N"],
         )
@@ -135,14 +144,16 @@ def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> No
 
 
 def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
-    kinds = {kind: color for kind, color in KINDS.items() if any(row["kind"] == kind and row["part"] for row in rows)}
+    kinds = {
+        kind: color for kind, color in SCORE_COLORS.items() if any(row["kind"] == kind and row["part"] for row in rows)
+    }
     chart = (
-        alt.Chart(_data(rows))
+        alt.Chart(_chart_data(rows))
         .mark_bar()
         .encode(
             x=alt.X("part:Q", title="score", stack=True, scale=alt.Scale(domain=[0, 1])),
             y=alt.Y("rank:O", title=None),
-            color=_color("kind", kinds, None),
+            color=_color_scale("kind", kinds, None),
             tooltip=["rank:O", "kind:N", alt.Tooltip("part:Q", format=".3f")],
         )
     )
@@ -152,12 +163,12 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
 def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
     steps = dict.fromkeys(row["step"] for row in rows)
     bars = (
-        alt.Chart(_data(rows))
+        alt.Chart(_chart_data(rows))
         .mark_bar(cornerRadius=2)
         .encode(
             x=alt.X("milliseconds:Q", title=None, stack=True),
             y=alt.Y("search:N", sort=None, title=None),
-            color=_color("step", dict(zip(steps, cycle(_SERIES), strict=False)), None),
+            color=_color_scale("step", dict(zip(steps, cycle(_SERIES_COLORS), strict=False)), None),
             order=alt.Order("order:Q"),
             tooltip=["search:N", "step:N", "milliseconds:Q"],
         )
@@ -167,29 +178,33 @@ def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def interval_chart(rows: Sequence[Mapping[str, Any]], *, title: str, zero: bool = False) -> None:
-    """Per `setting` its `value` with the interval from `low` to `high`; `zero` draws the line of no difference."""
+    """Show `value` per `setting` with its interval `low` to `high`; `zero` draws a line at 0."""
     order = list(dict.fromkeys(str(row["setting"]) for row in rows))
-    base = alt.Chart(_data(rows)).encode(y=alt.Y("setting:N", sort=order, title=None))
-    tooltip = ["setting:N", *_EXACT]
-    color = alt.value(COLORS["blue"])
+    base = alt.Chart(_chart_data(rows)).encode(y=alt.Y("setting:N", sort=order, title=None))
+    tooltip = ["setting:N", *_INTERVAL_TOOLTIP]
+    color = alt.value(CHART_COLORS["blue"])
     axis = alt.X("low:Q", title=title, scale=alt.Scale(zero=False))
     lines = base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=axis, x2="high:Q", color=color, tooltip=tooltip)
     points = base.mark_point(size=110, filled=True, opacity=1).encode(x="value:Q", color=color, tooltip=tooltip)
     layers = [lines, points]
     if zero:
-        line = alt.Chart(_data([{"at": 0}])).mark_rule(strokeDash=[4, 4], color=COLORS["gray"]).encode(x="at:Q")
+        line = (
+            alt.Chart(_chart_data([{"at": 0}]))
+            .mark_rule(strokeDash=[4, 4], color=CHART_COLORS["gray"])
+            .encode(x="at:Q")
+        )
         layers.insert(0, line)
     st.altair_chart(alt.layer(*layers).properties(height=alt.Step(34)), width="stretch")
 
 
 def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
-    """A line per `setting` of `value` over `time` (ISO 8601), with its interval from `low` to `high`."""
+    """Show `value` per `setting` over `time` (ISO 8601) with its interval."""
     names = dict.fromkeys(str(row["setting"]) for row in rows)
-    colors = dict(zip(names, cycle(_SERIES), strict=False))
-    base = alt.Chart(_data(rows)).encode(
-        x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)), color=_color("setting", colors, None)
+    colors = dict(zip(names, cycle(_SERIES_COLORS), strict=False))
+    base = alt.Chart(_chart_data(rows)).encode(
+        x=alt.X("time:T", title=None, axis=alt.Axis(labelOverlap=True)), color=_color_scale("setting", colors, None)
     )
-    tooltip = [alt.Tooltip("time:T", format="%d %b %Y %H:%M"), "setting:N", *_EXACT]
+    tooltip = [alt.Tooltip("time:T", format="%d %b %Y %H:%M"), "setting:N", *_INTERVAL_TOOLTIP]
     spans = base.mark_rule(opacity=0.4, strokeWidth=2).encode(
         y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=False)), y2="high:Q", tooltip=tooltip
     )
@@ -197,6 +212,6 @@ def score_history(rows: Sequence[Mapping[str, Any]], *, title: str) -> None:
     st.altair_chart(alt.layer(spans, lines).properties(height=260), width="stretch")
 
 
-def _color(name: str, colors: Mapping[str, str], title: str | None) -> Any:
-    scale = alt.Scale(domain=list(colors), range=[COLORS[color] for color in colors.values()])
+def _color_scale(name: str, colors: Mapping[str, str], title: str | None) -> Any:
+    scale = alt.Scale(domain=list(colors), range=[CHART_COLORS[color] for color in colors.values()])
     return alt.Color(f"{name}:N", title=title, scale=scale, legend=alt.Legend(orient="top"))

@@ -1,4 +1,4 @@
-"""Runs of a question set: settings to compare, progress, measures with their intervals, wins and losses, history."""
+"""Runs of a question set: settings, progress, measures with intervals, wins and losses, history."""
 
 from __future__ import annotations
 
@@ -12,31 +12,39 @@ from ui.parts import charts, frame, question_sets, url_state, widgets
 from ui.parts.labels import format_count, format_milliseconds, parse_time, status_word, time_ago
 from ui.parts.widgets import escape_markdown
 
-METRICS = {
+METRIC_LABELS = {
     "ndcgAt10": "nDCG@10",
     "recallAt10": "Recall@10",
     "recallAt100": "Recall@100",
     "mrr": "MRR",
     "spanRecallAt10": "Span recall@10",
 }
-RUNS = 30
-CHANGED = 50
-"""Questions of a run that are shown: those that changed most."""
-LOOK_SECONDS = 2.0
-OPEN = frozenset({"QUEUED", "RUNNING"})
-DEFAULTS: list[Json] = [
+MAX_LISTED_RUNS = 30
+# Of a run, most changed first.
+MAX_CHANGED_QUESTIONS = 50
+PROGRESS_CHECK_SECONDS = 2.0
+OPEN_STATUSES = frozenset({"QUEUED", "RUNNING"})
+DEFAULT_SETTINGS: list[Json] = [
     {"Name": "semantic", "Semantic weight": 1.0},
     {"Name": "hybrid", "Semantic weight": 0.5},
     {"Name": "keyword", "Semantic weight": 0.0},
 ]
-COLUMNS = ("Name", "Semantic weight", "Top K", "Per document", "Reranking", "Half-life (days)", "Recency weight")
+SETTING_COLUMNS = (
+    "Name",
+    "Semantic weight",
+    "Top K",
+    "Per document",
+    "Reranking",
+    "Half-life (days)",
+    "Recency weight",
+)
 
 
 def start_comparison(person: session.Person, namespace: str, evaluation: Json) -> None:
     st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
     column = st.column_config
     rows = st.data_editor(
-        [{**dict.fromkeys(COLUMNS), **row} for row in DEFAULTS],
+        [{**dict.fromkeys(SETTING_COLUMNS), **row} for row in DEFAULT_SETTINGS],
         num_rows="dynamic",
         hide_index=True,
         width="stretch",
@@ -51,19 +59,19 @@ def start_comparison(person: session.Person, namespace: str, evaluation: Json) -
             "Recency weight": column.NumberColumn(min_value=0.0, max_value=1.0, step=0.05),
         },
     )
-    compare = partial(_compare, person, namespace, evaluation["id"], rows)
+    compare = partial(_start_run, person, namespace, evaluation["id"], rows)
     st.button("Compare settings", type="primary", icon=":material/compare_arrows:", on_click=compare)
 
 
-def _compare(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
+def _start_run(person: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
     with frame.shown_refusal(frame.keep_outcome):
-        body = {"namespaceId": namespace, "settings": [as_setting(row) for row in rows]}
+        body = {"namespaceId": namespace, "settings": [build_setting(row) for row in rows]}
         run = widgets.post_once(person, f"/v1/evaluations/{evaluation}/runs", body)["run"]
         session.set_parameters(run=run["id"], tab="Results")
 
 
-def as_setting(row: Json) -> Json:
-    """A row of the table as the API takes it; what is empty (None, or NaN beside numbers) is left out."""
+def build_setting(row: Json) -> Json:
+    """Convert a table row to the API's setting, without empty cells (None or NaN)."""
     row = {name: value for name, value in row.items() if value is not None and value == value}  # noqa: PLR0124
     semantic = min(max(float(row.get("Semantic weight") or 0), 0.0), 1.0)
     body: Json = {
@@ -89,32 +97,38 @@ def show_results(person: session.Person, namespace: str, evaluation: Json) -> No
     if not runs:
         widgets.show_empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
-    labels = {run["id"]: _label(run) for run in runs}
+    labels = {run["id"]: _run_label(run) for run in runs}
     if linked := session.read_id("run"):
         labels.setdefault(linked, f"Run {linked[-6:]}")
     choice: Json = {"default": runs[0]["id"], "options": labels, "always": True}
     run_id = url_state.bind_field(st.selectbox, "run", "Run", prefix="measured", **choice)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = person.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
-    if run["status"] in OPEN:
+    if run["status"] in OPEN_STATUSES:
         fetch = partial(person.api.get, path, namespaceId=namespace, questionLimit=0)
-        frame.follow({"run": run}, fetch, lambda data: data["run"]["status"] in OPEN, _show_progress, LOOK_SECONDS)
+        frame.follow(
+            {"run": run},
+            fetch,
+            lambda data: data["run"]["status"] in OPEN_STATUSES,
+            _show_progress,
+            PROGRESS_CHECK_SECONDS,
+        )
     elif run["status"] == "FAILED":
         st.error(f"The run failed: {escape_markdown(run['error'] or '')}", icon=":material/error:")
     else:
-        _measures(run)
-        _calibration(run)
-        _changes(person, namespace, evaluation, run, path)
+        _show_measures(run)
+        _show_calibration(run)
+        _show_changes(person, namespace, evaluation, run, path)
 
 
 def _list_runs(person: session.Person, namespace: str, evaluation: Json) -> list[Json]:
     path = f"/v1/evaluations/{evaluation['id']}/runs"
-    return list(person.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"])
+    return list(person.api.get(path, namespaceId=namespace, pageSize=MAX_LISTED_RUNS)["runs"])
 
 
-def _label(run: Json) -> str:
+def _run_label(run: Json) -> str:
     names = ", ".join(setting["name"] for setting in run["settings"])
-    # A label that is another a second later is not found.
+    # A label that changes each second would not be found again.
     created = f"{parse_time(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"
     return f"{created} · {names if len(names) <= 60 else names[:60] + ' …'} · {status_word(run['status'])}"
 
@@ -129,23 +143,25 @@ def _show_progress(data: Json) -> None:
         st.progress(min(share, 1.0), f"{progress['asked']:,} of {progress['total']:,} searches")
 
 
-def _measures(run: Json) -> None:
+def _show_measures(run: Json) -> None:
     settings = run["settings"]
     first = settings[0]["name"]
-    widgets.show_table([_row(setting, first) for setting in settings])
+    widgets.show_table([_measure_row(setting, first) for setting in settings])
     st.caption(
         "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
         f" the questions whose first right document stands higher or lower than under “{escape_markdown(first)}”."
     )
-    metric_names = [name for name in METRICS if any((setting.get("metrics") or {}).get(name) for setting in settings)]
+    metric_names = [
+        name for name in METRIC_LABELS if any((setting.get("metrics") or {}).get(name) for setting in settings)
+    ]
     metric = _choose_metric(metric_names, "measure")
     measured = [(setting["name"], setting["metrics"][metric]) for setting in settings if setting["metrics"].get(metric)]
     left_column, right_column = st.columns(2)
     with left_column:
-        rows = [_interval(name, value["value"], value["ci95"]) for name, value in measured]
-        charts.interval_chart(rows, title=f"{METRICS[metric]}, 95 % interval")
+        rows = [_make_interval(name, value["value"], value["ci95"]) for name, value in measured]
+        charts.interval_chart(rows, title=f"{METRIC_LABELS[metric]}, 95 % interval")
     differences = [
-        _interval(name, value["value"] - measured[0][1]["value"], value["deltaCi95"])
+        _make_interval(name, value["value"] - measured[0][1]["value"], value["deltaCi95"])
         for name, value in measured
         if value["deltaCi95"]
     ]
@@ -153,15 +169,15 @@ def _measures(run: Json) -> None:
         with right_column:
             charts.interval_chart(differences, title=f"Difference from {first}, 95 % interval", zero=True)
         for row in differences:
-            st.markdown(describe_difference(row, METRICS[metric], first))
+            st.markdown(describe_difference(row, METRIC_LABELS[metric], first))
 
 
 def _choose_metric(names: list[str], key: str) -> str:
-    choice: Json = {"default": names[0], "required": True, "format_func": METRICS.__getitem__, "key": key}
+    choice: Json = {"default": names[0], "required": True, "format_func": METRIC_LABELS.__getitem__, "key": key}
     return str(st.segmented_control("Measure", names, **choice) or names[0])
 
 
-def _calibration(run: Json) -> None:
+def _show_calibration(run: Json) -> None:
     settings = [setting for setting in run["settings"] if setting.get("calibration")]
     if not settings:
         return
@@ -201,7 +217,8 @@ def calibration_row(setting: Json) -> Json:
 
 
 def describe_difference(row: Json, metric: str, first: str) -> str:
-    """Describe a difference: only an interval that leaves out 0 is one to act on."""
+    """Describe a difference from the first setting."""
+    # Only an interval without 0 is a reason to act.
     name, interval = escape_markdown(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
     if row["low"] <= 0 <= row["high"]:
         return f":gray-badge[no clear difference] **{name}**: {metric} {interval}; the interval holds 0."
@@ -209,17 +226,17 @@ def describe_difference(row: Json, metric: str, first: str) -> str:
     return f"{badge} **{name}**: {metric} {interval} against {escape_markdown(first)}."
 
 
-def _interval(name: str, value: float, bounds: list[float]) -> Json:
+def _make_interval(name: str, value: float, bounds: list[float]) -> Json:
     return {"setting": name, "value": value, "low": bounds[0], "high": bounds[1]}
 
 
-def _row(setting: Json, first: str) -> Json:
+def _measure_row(setting: Json, first: str) -> Json:
     compared, latency = setting.get("compared"), setting["latencyMs"]
     outcome = f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
     return {
         "Setting": setting["name"],
         "Semantic weight": setting["semanticWeight"],
-        **{title: _told(setting["metrics"].get(name)) for name, title in METRICS.items()},
+        **{title: _format_measure(setting["metrics"].get(name)) for name, title in METRIC_LABELS.items()},
         "Latency p50": format_milliseconds(latency["p50"]),
         "Latency p95": format_milliseconds(latency["p95"]),
         "Better / same / worse": outcome,
@@ -227,11 +244,11 @@ def _row(setting: Json, first: str) -> Json:
     }
 
 
-def _told(measured: Json | None) -> str:
+def _format_measure(measured: Json | None) -> str:
     return "-" if not measured else "{:.3f} [{:.3f}, {:.3f}]".format(measured["value"], *measured["ci95"])
 
 
-def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
+def _show_changes(person: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
     names = [setting["name"] for setting in run["settings"]]
     st.header("Wins and losses")
     against = names[1:] or names
@@ -242,7 +259,9 @@ def _changes(person: session.Person, namespace: str, evaluation: Json, run: Json
         key=f"changed-{run['id']}",
     )
     query = {"changed": changed} if len(names) > 1 else {}
-    questions = person.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **query)["run"]["questions"]
+    questions = person.api.get(path, namespaceId=namespace, questionLimit=MAX_CHANGED_QUESTIONS, **query)["run"][
+        "questions"
+    ]
     rows = [question_row(setting, names[0], changed) for setting in questions]
     chosen = widgets.clicked_row(rows, "changes_table", [setting["query"] for setting in questions])
     st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
@@ -267,9 +286,9 @@ def show_history(person: session.Person, namespace: str, evaluation: Json) -> No
     if not runs:
         widgets.show_empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
         return
-    metric = _choose_metric(list(METRICS), "over_time")
+    metric = _choose_metric(list(METRIC_LABELS), "over_time")
     points = [
-        {"time": run["createdAt"]["isoString"], **_interval(setting["name"], measured["value"], measured["ci95"])}
+        {"time": run["createdAt"]["isoString"], **_make_interval(setting["name"], measured["value"], measured["ci95"])}
         for run in reversed(runs)
         for setting in run["settings"]
         if (measured := (setting.get("metrics") or {}).get(metric))
@@ -277,12 +296,15 @@ def show_history(person: session.Person, namespace: str, evaluation: Json) -> No
     if not points:
         st.info("No run has this measure: the questions judge no spans.")
         return
-    charts.score_history(points, title=METRICS[metric])
+    charts.score_history(points, title=METRIC_LABELS[metric])
     st.caption(f"The newest {format_count(len(runs), 'run')}; bars are 95 % intervals.")
     widgets.show_table(
         [
             {"Run": time_ago(run["createdAt"])}
-            | {setting["name"]: _told((setting.get("metrics") or {}).get(metric)) for setting in run["settings"]}
+            | {
+                setting["name"]: _format_measure((setting.get("metrics") or {}).get(metric))
+                for setting in run["settings"]
+            }
             for run in runs
         ]
     )

@@ -1,4 +1,4 @@
-"""Actions on documents: access, metadata, another ingestion, deletion."""
+"""Actions on documents: access, metadata, resync, deletion."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from ui.parts.widgets import escape_markdown, format_code
 
 
 def summarize_access(document: Json) -> str:
-    """In one line, for a place that reads Markdown."""
+    """Summarize the access in one line of Markdown."""
     if document.get("accessStatus") == "UNKNOWN":
         return f":material/lock: Nobody: access unknown. {escape_markdown(document.get('accessReason') or '')}"
     access = document.get("access")
     if access is None:
         return ":material/public: Everyone with a key"
     if access["public"]:
-        denied = _named(access["denied"])
+        denied = _format_names(access["denied"])
         return ":material/public: Every user" + (f" but {denied}" if denied else "")
-    denied = f", but not {_named(access['denied'])}" if any(access["denied"].values()) else ""
-    return f":material/lock: {_named(access) or 'Nobody but the application itself'}{denied}"
+    denied = f", but not {_format_names(access['denied'])}" if any(access["denied"].values()) else ""
+    return f":material/lock: {_format_names(access) or 'Nobody but the application itself'}{denied}"
 
 
 def show_access(person: session.Person, namespace: str, document: Json) -> None:
-    """Show the names in a document's access, their origin, and a form to change them."""
+    """Show a document's access with its origin, and a form to change it."""
     if frame.viewer_name():
         st.markdown(escape_markdown(explain_access(namespace, [document["id"]]).get(document["id"], "")))
         st.caption("Stop seeing as another person to read and change the whole list.")
         return
     st.markdown(summarize_access(document))
-    st.caption(_origin(person, namespace, document))
+    st.caption(_describe_origin(person, namespace, document))
     access = document.get("access") or {}
     denied = access.get("denied") or {}
     rows = [
@@ -51,10 +51,10 @@ def show_access(person: session.Person, namespace: str, document: Json) -> None:
     if rows:
         widgets.show_table(rows)
     if person.may("documents:write"):
-        _form(person, namespace, document)
+        _show_access_form(person, namespace, document)
 
 
-def _origin(person: session.Person, namespace: str, document: Json) -> str:
+def _describe_origin(person: session.Person, namespace: str, document: Json) -> str:
     if document["archive"]:
         inside = f"the document that it is packed into ({format_code(document['archive']['id'])})"
         if document.get("accessInherited"):
@@ -75,58 +75,58 @@ def _origin(person: session.Person, namespace: str, document: Json) -> str:
     return "From the connection's settings, or changed later, here or by the API."
 
 
-def _form(person: session.Person, namespace: str, document: Json) -> None:
+def _show_access_form(person: session.Person, namespace: str, document: Json) -> None:
     access = document.get("access") or {}
     denied = access.get("denied") or {}
     with st.expander("Edit access", icon=":material/edit:"), st.form(f"access-{document['id']}"):
-        kinds = [*KINDS, INHERITED] if document["archive"] else KINDS
-        kind = st.radio("Who may see it", kinds, index=_kind(document))
+        kinds = [*ACCESS_KINDS, INHERITED_LABEL] if document["archive"] else ACCESS_KINDS
+        kind = st.radio("Who may see it", kinds, index=_kind_index(document))
         users = st.text_input("Users (comma-separated)", value=", ".join(access.get("users") or ()))
         groups = st.text_input("Groups (comma-separated)", value=", ".join(access.get("groups") or ()))
         no_users = st.text_input("Denied users (comma-separated)", value=", ".join(denied.get("users") or ()))
         no_groups = st.text_input("Denied groups (comma-separated)", value=", ".join(denied.get("groups") or ()))
         if not st.form_submit_button("Set access", icon=":material/save:"):
             return
-        choice: Json | str | None = INHERIT if kind == INHERITED else None
-        if kind in KINDS[1:]:
+        choice: Json | str | None = INHERITED_ACCESS if kind == INHERITED_LABEL else None
+        if kind in ACCESS_KINDS[1:]:
             choice = {
-                "users": _list(users),
-                "groups": _list(groups),
-                "denied": {"users": _list(no_users), "groups": _list(no_groups)},
+                "users": _split_names(users),
+                "groups": _split_names(groups),
+                "denied": {"users": _split_names(no_users), "groups": _split_names(no_groups)},
                 "public": kind == "Every user",
             }
         with frame.shown_refusal():
-            changed = _patch(person, namespace, document, {"access": choice})
+            changed = _patch_document(person, namespace, document, {"access": choice})
             st.success(f"Set: {summarize_access(changed['documents'][0])}")
 
 
-KINDS = ["Everyone with a key", "Every user", "Only these"]
-INHERITED, INHERIT = "As the document that it is packed into", "inherit"
+ACCESS_KINDS = ["Everyone with a key", "Every user", "Only these"]
+INHERITED_LABEL, INHERITED_ACCESS = "As the document that it is packed into", "inherit"
 
 
-def _kind(document: Json) -> int:
+def _kind_index(document: Json) -> int:
     if document.get("accessInherited"):
-        return len(KINDS)
+        return len(ACCESS_KINDS)
     access = document.get("access")
     return 0 if access is None else 1 if access["public"] else 2
 
 
-def _list(typed: str) -> list[str]:
+def _split_names(typed: str) -> list[str]:
     return [part.strip() for part in typed.split(",") if part.strip()]
 
 
-def _named(lists: Json) -> str:
+def _format_names(lists: Json) -> str:
     names = [*map(format_code, lists["users"]), *(f"group {format_code(group)}" for group in lists["groups"])]
     suffix = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + suffix
 
 
-MOST_GROUPS = 200
-"""Groups that are looked into for one page."""
+# For one page.
+MAX_READ_GROUPS = 200
 
 
 def explain_access(namespace: str, document_ids: Sequence[str]) -> dict[str, str]:
-    """Return a sentence for each of the documents, by id; none unless the page is seen as another person."""
+    """Explain the access of each document by id; empty unless viewed as another person."""
     api, user = session.current_person().api, frame.viewer_name()
     if not user or not document_ids:
         return {}
@@ -134,8 +134,8 @@ def explain_access(namespace: str, document_ids: Sequence[str]) -> dict[str, str
     archives = sorted({entry["archive"]["id"] for entry in documents if entry["archive"]})
     names = {entry["id"]: entry["name"] for entry in _list_documents(api, namespace, archives)} if archives else {}
     compared = unicodedata.normalize("NFC", user).lower() if "@" in user else user  # as the API compares names
-    reasons = _Reasons(api, namespace, compared, names)
-    return {document["id"]: reasons.explain(document) for document in documents}
+    reasons = _AccessExplainer(api, namespace, compared, names)
+    return {document["id"]: reasons.explain_document(document) for document in documents}
 
 
 def _list_documents(api: Api, namespace: str, document_ids: Sequence[str]) -> list[Json]:
@@ -144,14 +144,14 @@ def _list_documents(api: Api, namespace: str, document_ids: Sequence[str]) -> li
 
 
 @dataclass(slots=True)
-class _Reasons:
+class _AccessExplainer:
     api: Api
     namespace: str
     user: str
     archives: dict[str, str]
     members: dict[str, Json] = field(default_factory=dict)
 
-    def explain(self, document: Json) -> str:
+    def explain_document(self, document: Json) -> str:
         if document.get("accessStatus") == "UNKNOWN":
             return "Not seen: its content service does not report its permissions."
         access = document.get("access")
@@ -169,7 +169,7 @@ class _Reasons:
         )
 
     def _name_in(self, lists: Json) -> str | None:
-        """Return how a list names the user: directly, or by groups."""
+        """Return how a list names the user: directly or by groups."""
         if self.user in lists["users"]:
             return self.user
         domain = self.user.rpartition("@")[2] if "@" in self.user else ""
@@ -177,39 +177,36 @@ class _Reasons:
             return f"the group domain:{domain}"
         chains, visited = [[group] for group in lists["groups"]], set(lists["groups"])
         for chain in chains:  # grows: first the groups that are named, then those that they hold
-            members = self._members(chain[-1])
+            members = self._read_members(chain[-1])
             if self.user in members["users"]:
                 return "the group " + ", which holds ".join(chain)
             chains += [[*chain, group] for group in members["groups"] if group not in visited]
             visited |= set(members["groups"])
         return None
 
-    def _members(self, group: str) -> Json:
+    def _read_members(self, group: str) -> Json:
         if group not in self.members:
             self.members[group] = {"users": [], "groups": []}
             with suppress(ApiError):  # a group that was never created has no members
-                if len(self.members) <= MOST_GROUPS:
+                if len(self.members) <= MAX_READ_GROUPS:
                     answer = self.api.get(f"/v1/groups/{quote(group, safe='')}", namespaceId=self.namespace)
                     self.members[group] = answer["group"]["members"]
         return self.members[group]
 
 
-NAMES = 8
+MAX_PREVIEW_NAMES = 8
 """Documents that a preview names."""
-_STARTED = "index_again_started"
-"""Number of times that documents were indexed again, so that each closes its popover."""
+# The number changes the popover's key, which closes it.
+_RESYNC_COUNT_KEY = "index_again_started"
 
 
-def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, what: str) -> None:
-    """Show actions on all documents that match the filter: index again, delete. Each first states its scope.
-
-    data: the page that is shown, with `statsByStatus` of all that match. what: the filter in words.
-    """
+def show_bulk_actions(person: session.Person, namespace: str, config: Json, data: Json, filter_text: str) -> None:
+    """Show resync and deletion of all documents of a filter, with their scope."""
     if not person.may("documents:write"):
         return
     total = count_documents(data)
     with st.container(border=True):
-        st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(what)}")
+        st.markdown(f"**Bulk actions** on {format_count(total, 'document')} · {escape_markdown(filter_text)}")
         with st.container(horizontal=True):
             show_index_again(person, namespace, config)
             with st.popover(f"Delete {format_count(total, 'document')}", icon=":material/delete:"):
@@ -218,16 +215,16 @@ def show_bulk_actions(person: session.Person, namespace: str, config: Json, data
 
 
 def show_actions(person: session.Person, namespace: str, document: Json) -> None:
-    """Show metadata, indexing again and deletion of one document."""
+    """Show metadata, resync and deletion of a document."""
     if not person.may("documents:write"):
         st.caption("This key may not change documents (scope documents:write).")
         return
-    _metadata(person, namespace, document)
+    _show_metadata_form(person, namespace, document)
     config = {"documentIds": [document["id"]]}
     left_column, right_column = st.columns(2)
     key = f"resync-{document['id']}"
     if left_column.button("Index this document again", icon=":material/sync:", width="stretch", key=key):
-        _resync(person, namespace, config)
+        _start_resync(person, namespace, config)
     with right_column.popover("Delete this document", icon=":material/delete:", width="stretch"):
         _offer_deletion(person, namespace, config, 1, f"delete-{document['id']}")
 
@@ -237,7 +234,9 @@ def _show_scope(data: Json, total: int) -> None:
     st.markdown(f"**{format_count(total, 'document')}** ({', '.join(states)})")
     if session.read_parameter("cursor"):
         return
-    lines = [f"- {escape_markdown(document_label(document['name']))}" for document in data["documents"][:NAMES]]
+    lines = [
+        f"- {escape_markdown(document_label(document['name']))}" for document in data["documents"][:MAX_PREVIEW_NAMES]
+    ]
     remainder = [f"- and {total - len(lines):,} more"] if total > len(lines) else []
     st.markdown("\n".join(lines + remainder))
 
@@ -254,10 +253,10 @@ def _offer_deletion(person: session.Person, namespace: str, config: Json, expect
 
 
 def show_index_again(person: session.Person, namespace: str, config: Json) -> None:
-    """Show the button that ingests all documents that match again, once its cost was shown and confirmed."""
+    """Show the resync of a filter's documents, with its estimated cost."""
     if not person.may("documents:write"):
         return
-    key = f"index-again-{st.session_state.get(_STARTED, 0)}"
+    key = f"index-again-{st.session_state.get(_RESYNC_COUNT_KEY, 0)}"
     popover = st.popover("Index again", icon=":material/sync:", key=key, on_change="rerun")
     if not popover.open:
         return
@@ -271,7 +270,7 @@ def show_index_again(person: session.Person, namespace: str, config: Json) -> No
                 _show_estimate(estimate)
                 queued = estimate["itemsQueued"]
         if st.button("Confirm", type="primary", key="index-again", disabled=not queued):
-            _resync(person, namespace, config)
+            _start_resync(person, namespace, config)
 
 
 def _show_estimate(estimate: Json) -> None:
@@ -284,24 +283,24 @@ def _show_estimate(estimate: Json) -> None:
         st.caption(f"Without {format_count(report['documentsWithoutChunks'], 'document')} that have no text so far.")
 
 
-def _resync(person: session.Person, namespace: str, config: Json) -> None:
+def _start_resync(person: session.Person, namespace: str, config: Json) -> None:
     with frame.shown_refusal(partial(_show_refusal, "Some may be queued by now: look at the list again.")):
         body = {"namespaceId": namespace, "filterConfig": config}
         response = widgets.post_once(person, "/v1/documents/resync", body)
-        st.session_state[_STARTED] = st.session_state.get(_STARTED, 0) + 1
+        st.session_state[_RESYNC_COUNT_KEY] = st.session_state.get(_RESYNC_COUNT_KEY, 0) + 1
         text, is_partial = failures.summarize_resync(response), bool(response["itemsSkipped"])
         frame.keep_outcome(text, response["ingestJobRunIds"], is_partial=is_partial)
         st.rerun()
 
 
 def _show_refusal(advice: str, error: ApiError) -> None:
-    """`advice`: for a request that was not answered in time."""
+    """Show a refusal; `advice` after a timeout."""
     frame.show_error(error)
     if error.code == "TIMEOUT":
         st.caption(advice)
 
 
-def _metadata(person: session.Person, namespace: str, document: Json) -> None:
+def _show_metadata_form(person: session.Person, namespace: str, document: Json) -> None:
     with st.form("metadata"):
         typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
         if not st.form_submit_button("Set metadata", icon=":material/save:"):
@@ -311,12 +310,12 @@ def _metadata(person: session.Person, namespace: str, document: Json) -> None:
             st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
             return
         with frame.shown_refusal():
-            is_changed = _patch(person, namespace, document, {"metadata": metadata})["itemsUpdated"]
+            is_changed = _patch_document(person, namespace, document, {"metadata": metadata})["itemsUpdated"]
             text = "Metadata set. Nothing was embedded again." if is_changed else "There was nothing to change."
             frame.keep_outcome(text)
             st.rerun()
 
 
-def _patch(person: session.Person, namespace: str, document: Json, data: Json) -> Json:
+def _patch_document(person: session.Person, namespace: str, document: Json, data: Json) -> Json:
     config = {"documentIds": [document["id"]]}
     return person.api.patch("/v1/documents", {"namespaceId": namespace, "filterConfig": config, "data": data})

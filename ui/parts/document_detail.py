@@ -1,4 +1,4 @@
-"""One document: what is known of it, its chunks, its pages to check, its history."""
+"""One document: properties, chunks, pages to check and history."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def show_history(person: session.Person, namespace: str, document: Json) -> None
 
 def _history_row(entry: Json) -> Json:
     return {
-        "Version": _version(entry),
+        "Version": _version_label(entry),
         "Status": [entry["status"]],
         "When": time_ago(entry["createdAt"]),
         "By": source_title(entry["source"]),
@@ -57,7 +57,7 @@ def _history_row(entry: Json) -> Json:
     }
 
 
-def _version(entry: Json) -> str:
+def _version_label(entry: Json) -> str:
     if entry["active"]:
         return "in search now"
     if entry["unchanged"]:
@@ -66,9 +66,9 @@ def _version(entry: Json) -> str:
 
 
 CHUNK_PAGE = 50
-AROUND = 1500
-"""Characters of text shown before and after a chunk."""
-STYLE = """<style>
+# Shown before and after a chunk.
+CONTEXT_CHARACTERS = 1500
+CHUNK_STYLE = """<style>
 .chunk-text {white-space: pre-wrap; overflow-wrap: anywhere; font-size: .92rem; line-height: 1.55}
 .chunk-text mark {background: rgba(59,116,224,.22); color: inherit; padding: 1px 0}
 .chunk-text .overlap {background: rgba(217,140,31,.38)}
@@ -104,9 +104,9 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
             session.go_to(chunk=str(end))
     left_column, right_column = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
     with left_column:
-        content = person.api.file(document.get("parsedTextFileUrl"))
+        content = person.api.download_file(document.get("parsedTextFileUrl"))
         text = content.decode("utf-8", "replace") if content is not None else None
-        st.html(STYLE + mark_chunk(text, chosen, by_index))
+        st.html(CHUNK_STYLE + mark_chunk(text, chosen, by_index))
         st.caption(
             f"characters {chosen['start']:,} to {chosen['end']:,} · {format_count(chosen['tokens'], 'token')}"
             + pages[chosen["index"]]
@@ -122,7 +122,8 @@ def show_chunks(person: session.Person, namespace: str, document: Json) -> None:
 
 
 def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
-    """The chunk within its surroundings, as HTML in which nothing of the document is markup."""
+    """Return the chunk with its context as HTML."""
+    # All text is escaped: nothing of the document is markup.
     if text is None or text[chunk["start"] : chunk["end"]] != chunk["content"]:
         return f'<div class="chunk-text"><mark>{html.escape(chunk["content"])}</mark></div>'
     start, end = chunk["start"], chunk["end"]
@@ -131,21 +132,21 @@ def mark_chunk(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
     head = min(max(start, previous["end"]), end) if previous else start
     tail = max(min(end, following["start"]), head) if following else end
     parts = (
-        ("aside", text[max(0, start - AROUND) : start]),
+        ("aside", text[max(0, start - CONTEXT_CHARACTERS) : start]),
         ("overlap", text[start:head]),
         ("", text[head:tail]),
         ("overlap", text[tail:end]),
-        ("aside", text[end : end + AROUND]),
+        ("aside", text[end : end + CONTEXT_CHARACTERS]),
     )
     spans = [f'<span class="{name}">{html.escape(part)}</span>' for name, part in parts]
     return f'<div class="chunk-text">{spans[0]}<mark>{"".join(spans[1:4])}</mark>{spans[4]}</div>'
 
 
-TITLE = "Pages to check"
+PAGES_TO_CHECK_TITLE = "Pages to check"
 
 
 def summarize_pages_to_check(document: Json) -> str:
-    """Return the numbers of the pages and their reasons in one line; empty where no page needs a look."""
+    """Return page numbers and reasons in one line, "" without pages to check."""
     pages = document["documentProperties"]["pagesToCheck"]
     numbers = ", ".join(str(page["page"]) for page in pages if page["page"])
     reasons = " ".join(dict.fromkeys(reason for page in pages for reason in page["reasons"]))
@@ -175,8 +176,8 @@ def _page_title(page: Json) -> str:
     return f"{name} · quality {page['quality']:.2f}{' · not read' if page['unread'] else ''}"
 
 
-LINKS = ("rawFileUrl", "parsedTextFileUrl")
-WORDS = {
+LINK_FIELDS = ("rawFileUrl", "parsedTextFileUrl")
+STATUS_TEXTS = {
     "SUCCESS": "Indexed and searchable.",
     "QUEUED": "Queued: a worker takes it up when its turn comes.",
     "QUEUED_FOR_RESYNC": "Queued for resync; the version that is indexed stays searchable meanwhile.",
@@ -190,7 +191,9 @@ WORDS = {
 def show_document(person: session.Person, namespace: str, document_id: str) -> None:
     widgets.link_back("All documents", "document", "chunk", "tab")
     frame.show_outcome()
-    documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINKS)["documents"]
+    documents = person.api.list_documents(namespace, {"documentIds": [document_id]}, size=1, include=LINK_FIELDS)[
+        "documents"
+    ]
     if not documents:
         advice = "It was deleted, or it lies in another namespace or tenant, or the user you see as may not see it."
         widgets.show_empty("There is no such document here.", advice)
@@ -198,26 +201,26 @@ def show_document(person: session.Person, namespace: str, document_id: str) -> N
             st.info(escape_markdown(reason), icon=":material/lock:")
         return
     document = documents[0]
-    _head(document)
+    _show_head(document)
     if cause := document["failureCause"]:
         config = {"documentIds": [document["id"]]}
         if result := failures.offer_retries(person, namespace, {cause: 1}, document["id"], config):
             frame.keep_outcome(result)
             st.rerun()
-    _links(person, namespace, document)
+    _show_links(person, namespace, document)
     pages = {
         "Chunks": show_chunks,
-        **({TITLE: show_pages_to_check} if document["documentProperties"]["pagesToCheck"] else {}),
+        **({PAGES_TO_CHECK_TITLE: show_pages_to_check} if document["documentProperties"]["pagesToCheck"] else {}),
         **({} if frame.viewer_name() else {"Versions": show_history}),
         "Access": document_actions.show_access,
-        "Properties": _properties,
+        "Properties": _show_properties,
         "Edit": document_actions.show_actions,
     }
     tabs = {name: partial(show, person, namespace, document) for name, show in pages.items()}
     widgets.show_tabs("document_tabs", tabs)
 
 
-def _head(document: Json) -> None:
+def _show_head(document: Json) -> None:
     st.header(escape_markdown(document_label(document["name"])))
     widgets.status_badge(document["ingestionStatus"])
     if document["ingestionError"]:
@@ -226,14 +229,14 @@ def _head(document: Json) -> None:
     is_indexed = chunks is not None and document["ingestionStatus"] == "SUCCESS"
     indexed = f" {format_count(chunks, 'chunk')}." if is_indexed else ""
     synced = f" Last synced {time_ago(document['lastSyncedAt'])}." if document["lastSyncedAt"] else ""
-    st.caption(f"{WORDS.get(document['ingestionStatus'], '')}{indexed}{synced}")
+    st.caption(f"{STATUS_TEXTS.get(document['ingestionStatus'], '')}{indexed}{synced}")
     if "access" in document or "accessStatus" in document:
         st.caption(f"Access: {document_actions.summarize_access(document)}")
 
 
-def _links(person: session.Person, namespace: str, document: Json) -> None:
+def _show_links(person: session.Person, namespace: str, document: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if source := source_of(document):
+        if source := find_source_url(document):
             st.link_button("Open source", source, icon=":material/open_in_new:")
         if document.get("rawFileUrl"):
             st.link_button("Raw file", document["rawFileUrl"], icon=":material/download:")
@@ -258,13 +261,13 @@ def _links(person: session.Person, namespace: str, document: Json) -> None:
             widgets.link_page("documents", label, "folder_zip", archive=document["id"])
 
 
-def source_of(document: Json) -> str | None:
-    """Return the link to the document at its source; None if no link is stored."""
+def find_source_url(document: Json) -> str | None:
+    """Return the link to the document's source; None without any."""
     addresses = (document["documentProperties"]["url"], document["externalId"])
     return next((address for address in addresses if address and re.match(r"https?://[^/]", address)), None)
 
 
-def _properties(_person: session.Person, _namespace: str, document: Json) -> None:
+def _show_properties(_person: session.Person, _namespace: str, document: Json) -> None:
     facts: dict[str, Any] = {
         "ID": document["id"],
         "External ID": document["externalId"],

@@ -1,7 +1,4 @@
-"""Filter of the Documents page: name or URL, site, status, source, connection, date, access and metadata.
-
-The page's address holds all of it, and one filterConfig serves the list, its counts and bulk actions.
-"""
+"""Filter of the Documents page, kept in the page's address."""
 
 from __future__ import annotations
 
@@ -19,47 +16,49 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, search_request, url_state, waiting
-from ui.parts.labels import STATUS, format_value, offered_sources, source_title
+from ui.parts.labels import STATUS_LABELS, format_value, offered_sources, source_title
 from ui.parts.widgets import escape_markdown
 
-CONNECTIONS = 50
-"""Newest connections that are offered."""
-TYPES = ("TEXT", "FILE", "URL")
-"""Beside those of content services."""
-STATES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
-PRIMARY = ("q", "site", "status", "quality", "metadata")
-SECONDARY = ("source", "type", "connection", "from", "to", "external", "archive", "removal", "access")
-"""Places of the address for what the expander holds, without the metadata."""
-_field = partial(url_state.bind_field, prefix="find")
+# Newest first.
+MAX_OFFERED_CONNECTIONS = 50
+# Content services add their own.
+BASIC_TYPES = ("TEXT", "FILE", "URL")
+DOCUMENT_STATUSES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
+PRIMARY_PARAMETERS = ("q", "site", "status", "quality", "metadata")
+# Of the expander, without the metadata.
+SECONDARY_PARAMETERS = ("source", "type", "connection", "from", "to", "external", "archive", "removal", "access")
+_bind_field = partial(url_state.bind_field, prefix="find")
 TO_CHECK: Json = {"field": "document.textQuality", "op": "lt", "value": 0.8}
-_ID = re.compile(r"doc_[0-9a-z]+")
+_DOCUMENT_ID_PATTERN = re.compile(r"doc_[0-9a-z]+")
 
 
 def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
-    """Return the filterConfig of the form; None, with a message, if it cannot be used. `sites`: pages of each site."""
+    """Return the filterConfig of the form; None if invalid. `sites` counts the pages of each site."""
     linked = session.read_parameter("site")
     options = list(dict.fromkeys([*sites, *([linked] if linked else [])]))
     columns = iter(st.columns([5, 3, 4, 3] if options else [5, 4, 2], vertical_alignment="bottom"))
     hint: Json = {"type": "search", "icon": ":material/search:", "placeholder": "Piece of the name, URL or ID"}
-    text = _field(next(columns).text_input, "q", "Find documents", max_chars=200, **hint)
+    text = _bind_field(next(columns).text_input, "q", "Find documents", max_chars=200, **hint)
     site = None
     if options:
         names = {host: f"{host} ({sites[host]:,})" if host in sites else host for host in options}
         choice: Json = {"default": None, "options": names, "placeholder": "All sites"}
-        site = _field(next(columns).selectbox, "site", "Site", **choice)
-    words = {status: STATUS[status][0].capitalize() for status in STATES}
+        site = _bind_field(next(columns).selectbox, "site", "Site", **choice)
+    words = {status: STATUS_LABELS[status][0].capitalize() for status in DOCUMENT_STATUSES}
     choice = {"default": [], "options": words, "placeholder": "All statuses"}
-    states = _field(next(columns).multiselect, "status", "Status", **choice)
+    states = _bind_field(next(columns).multiselect, "status", "Status", **choice)
     about = "Documents with pages whose text may be wrong or missing."
-    is_check = _field(next(columns).toggle, "quality", "Pages to check", default=False, word="check", help=about)
-    opened = any(session.read_parameter(name) for name in SECONDARY)
+    is_check = _bind_field(next(columns).toggle, "quality", "Pages to check", default=False, word="check", help=about)
+    opened = any(session.read_parameter(name) for name in SECONDARY_PARAMETERS)
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
-        extra_filter = _more(person, namespace)
+        extra_filter = _show_more_filters(person, namespace)
     if extra_filter is None:
         return None
     leaves = [*([TO_CHECK] if is_check else []), *extra_filter.pop("where")]
     config: Json = {
-        "documentIds" if _ID.fullmatch(text) else "text": [text] if _ID.fullmatch(text) else text,
+        "documentIds" if _DOCUMENT_ID_PATTERN.fullmatch(text) else "text": [text]
+        if _DOCUMENT_ID_PATTERN.fullmatch(text)
+        else text,
         "documentIngestionStatuses": states,
         "sites": [site] if site else [],
         "where": {"all": leaves} if leaves else None,
@@ -69,28 +68,28 @@ def show_filters(person: session.Person, namespace: str, sites: Mapping[str, int
 
 
 def clear_filters() -> None:
-    session.set_parameters(cursor=None, **dict.fromkeys((*PRIMARY, *SECONDARY)))
+    session.set_parameters(cursor=None, **dict.fromkeys((*PRIMARY_PARAMETERS, *SECONDARY_PARAMETERS)))
 
 
-def _more(person: session.Person, namespace: str) -> Json | None:
+def _show_more_filters(person: session.Person, namespace: str) -> Json | None:
     columns = st.columns(3)
     titles = {name: source.title for name, source in offered_sources().items()}
-    sources = _field(columns[0].multiselect, "source", "Source", default=[], options=titles)
-    kinds = [*TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
-    types = _field(columns[1].multiselect, "type", "Type", default=[], options=kinds, format_func=_kind)
+    sources = _bind_field(columns[0].multiselect, "source", "Source", default=[], options=titles)
+    kinds = [*BASIC_TYPES, *(f"{name}_DOCUMENT" for name in api_schema.known_services())]
+    types = _bind_field(columns[1].multiselect, "type", "Type", default=[], options=kinds, format_func=_type_label)
     names = _connection_names(person, namespace)
     choice: Json = {"default": None, "options": names, "placeholder": "All connections"}
-    connection = _field(columns[2].selectbox, "connection", "Connection", **choice)
+    connection = _bind_field(columns[2].selectbox, "connection", "Connection", **choice)
     cells = st.columns(4)
     day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
-    since = _field(cells[0].date_input, "from", "Added since", **day)
-    until = _field(cells[1].date_input, "to", "Added until", **day)
-    external = _field(cells[2].text_input, "external", "External IDs (comma-separated)")
-    archive = _field(cells[3].text_input, "archive", "Parent archive (ID)")
+    since = _bind_field(cells[0].date_input, "from", "Added since", **day)
+    until = _bind_field(cells[1].date_input, "to", "Added until", **day)
+    external = _bind_field(cells[2].text_input, "external", "External IDs (comma-separated)")
+    archive = _bind_field(cells[3].text_input, "archive", "Parent archive (ID)")
     metadata = show_filter("metadata")
     left_column, right_column = st.columns(2)
-    waiting = _field(left_column.toggle, "removal", "Deleted at source (pending confirmation)", default=False)
-    unknown = _field(right_column.toggle, "access", "Access unknown", default=False, word="unknown")
+    waiting = _bind_field(left_column.toggle, "removal", "Deleted at source (pending confirmation)", default=False)
+    unknown = _bind_field(right_column.toggle, "access", "Access unknown", default=False, word="unknown")
     if metadata is None:
         return None
     return {
@@ -102,23 +101,25 @@ def _more(person: session.Person, namespace: str) -> Json | None:
         "metadata": metadata,
         "awaitingRemoval": waiting,
         "accessStatuses": ["UNKNOWN"] if unknown else [],
-        "where": _dates(since, until),
+        "where": _date_conditions(since, until),
     }
 
 
 def _connection_names(person: session.Person, namespace: str) -> dict[str, str]:
-    """Return names of connections by id; without the right to list them, the id of the address alone."""
+    """Return connection names by id; only the id of the address without the right to list them."""
     linked = session.read_parameter("connection")
     names = {linked: linked} if linked else {}
     with suppress(ApiError):  # the other filters serve all the same
         if person.may("connections:read"):
-            connections = person.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTIONS)["connections"]
+            connections = person.api.get("/v1/connections", namespaceId=namespace, pageSize=MAX_OFFERED_CONNECTIONS)[
+                "connections"
+            ]
             names |= {connection["id"]: connection["name"] for connection in connections}
     return names
 
 
-def _dates(since: date | None, until: date | None) -> list[Json]:
-    """Days in UTC, both of them included; the field is when a document was first added."""
+def _date_conditions(since: date | None, until: date | None) -> list[Json]:
+    """Return conditions on the first addition; both days in UTC, inclusive."""
     leaves = []
     if since:
         leaves.append({"field": "document.createdAt", "op": "gte", "value": since.isoformat()})
@@ -128,22 +129,20 @@ def _dates(since: date | None, until: date | None) -> list[Json]:
     return leaves
 
 
-def _kind(name: str) -> str:
+def _type_label(name: str) -> str:
     return {"TEXT": "Text", "FILE": "File", "URL": "Web page"}.get(name, source_title(name.removesuffix("_DOCUMENT")))
 
 
-FACETS, VALUES = 8, 10
-"""Metadata keys, and values of each, that are offered."""
+MAX_FACET_KEYS, MAX_FACET_VALUES = 8, 10
 
 
 def show_filter(name: str) -> Json | None:
-    """Return the filter, empty if none is set; None, with a message, if it cannot be used. `name`: its parameter in the
-    address."""
+    """Return the metadata filter of the address parameter `name`; None if invalid."""
     return show_object(name, "Metadata filter, as JSON: every key must match", '{"team": ["docs", "sales"]}')
 
 
 def show_object(name: str, label: str, example: str) -> Json | None:
-    """Show a field for a JSON object, kept in the page's address; None, with a message, if it is no object."""
+    """Show a field for a JSON object kept in the page's address; None if invalid."""
     typed = url_state.bind_field(st.text_input, name, label, prefix="filter", placeholder=example)
     parsed = search_request.parse_object(typed)
     if parsed is None:
@@ -156,18 +155,20 @@ def read_object(name: str) -> Json | None:
 
 
 def write_object(name: str, value: Json) -> None:
-    """Put an object into the address, before its field is drawn."""
+    """Put an object into the page's address before its field is drawn."""
     session.set_parameters(cursor=None, **{name: search_request.address_text(value)})
 
 
 def list_keys(name: str, documents: Sequence[Json]) -> list[str]:
-    """Return the metadata keys to offer: those of the filter, then the most frequent ones of the documents."""
+    """Return metadata keys to offer: of the filter, then most frequent ones."""
     frequencies = Counter(key for document in documents for key in document["metadata"])
-    return list(dict.fromkeys([*(read_object(name) or {}), *(key for key, _ in frequencies.most_common())]))[:FACETS]
+    return list(dict.fromkeys([*(read_object(name) or {}), *(key for key, _ in frequencies.most_common())]))[
+        :MAX_FACET_KEYS
+    ]
 
 
 def show_facets(person: session.Person, namespace: str, config: Json, name: str, keys: Sequence[str]) -> None:
-    """Show the values of each key, with the number of documents that match the other filters, to filter by."""
+    """Show values of each key with document counts, to filter by."""
     chosen = read_object(name) or {}
     groups = {key: [key] for key in keys if key in chosen} | {"": [key for key in keys if key not in chosen]}
     questions = {key: partial(_count_values, person, namespace, config, key, group) for key, group in groups.items()}
@@ -178,7 +179,7 @@ def show_facets(person: session.Person, namespace: str, config: Json, name: str,
 
 
 def _count_values(person: session.Person, namespace: str, config: Json, chosen: str, keys: Sequence[str]) -> Json:
-    """Count the values of the keys; `chosen`: the key whose own condition is left out."""
+    """Count the values of keys without the condition on `chosen`."""
     metadata = {key: value for key, value in config.get("metadata", {}).items() if key != chosen}
     return count_facets(
         person, namespace, {**config, "metadata": metadata or None}, [f"metadata.{key}" for key in keys]
@@ -186,7 +187,7 @@ def _count_values(person: session.Person, namespace: str, config: Json, chosen: 
 
 
 def count_facets(person: session.Person, namespace: str, config: Json, fields: Sequence[str]) -> Json:
-    """Return the values of the fields with the number of documents of each; empty for fields that cannot be counted."""
+    """Count documents per value of each field; empty for unsupported fields."""
     try:
         return dict(person.api.list_documents(namespace, config, facets=fields)["facets"])
     except ApiError as error:
@@ -199,7 +200,7 @@ def _show_facet(name: str, key: str, counts: Sequence[Json], chosen: Any) -> Non
     selected = [json.dumps(value) for value in (chosen if isinstance(chosen, list) else [chosen])]
     labels = {
         json.dumps(entry["value"]): f"{escape_markdown(format_value(entry['value']))} ({entry['count']:,})"
-        for entry in counts[:VALUES]
+        for entry in counts[:MAX_FACET_VALUES]
     }
     labels |= {value: escape_markdown(format_value(json.loads(value))) for value in selected if value not in labels}
     if not selected and all(entry["count"] == 1 for entry in counts):

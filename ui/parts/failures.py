@@ -1,4 +1,4 @@
-"""Failed documents by cause, each cause with the remedy that fits."""
+"""Failed documents by cause, with remedies."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ui.parts import frame, widgets
 from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown
 
-FIELD = "document.failureCause"
-OCR: Json = {"ocrConfig": {"strategy": "STANDARD_OCR"}}
+CAUSE_FIELD = "document.failureCause"
+OCR_CHANGES: Json = {"ocrConfig": {"strategy": "STANDARD_OCR"}}
 
 
 class Retry(NamedTuple):
-    """Another ingestion of the documents that failed by a cause: what it changes, in the API's words."""
+    """Another ingestion of a cause's documents, with the API's changes."""
 
     cause: str
     changes: Json
 
 
 class Remedy(NamedTuple):
-    """A cause in words, for one and for several documents, and how to end it: by a retry, by a page, or both."""
+    """Words for a cause, and its end by a retry, a page or both."""
 
     singular: str
     plural: str
@@ -33,40 +33,38 @@ class Remedy(NamedTuple):
     page: tuple[str, str] | None = None
 
 
-UPLOAD = ("add_content", "Upload another version")
-REMEDIES = {
+UPLOAD_PAGE = ("add_content", "Upload another version")
+CAUSE_REMEDIES = {
     "NO_TEXT": Remedy("picture without text", "pictures without text", "Retry with OCR"),
     "PASSWORD": Remedy("file with a password", "files with a password", "Give the password"),
     "CONNECTION": Remedy("document to authorize", "documents to authorize", page=("connections", "Reconnect")),
     "PAGE_MISSING": Remedy("page that its site does not have", "pages that their sites do not have"),
     "NOT_ANSWERING": Remedy("document whose source did not answer", "documents whose source did not answer"),
-    "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD),
+    "UNREADABLE": Remedy("file that cannot be read", "files that cannot be read", None, UPLOAD_PAGE),
     "OTHER": Remedy("other failure", "other failures"),
 }
 
 
 def count_causes(person: session.Person, namespace: str) -> Json:
-    """Return the number of failed documents of the namespace by cause, most first."""
+    """Count the namespace's failed documents by cause, most frequent first."""
     failed = {"documentIngestionStatuses": ["FAILED"]}
-    data = person.api.list_documents(namespace, failed, facets=[FIELD])
-    return {facet["value"]: facet["count"] for facet in data["facets"][FIELD]}
+    data = person.api.list_documents(namespace, failed, facets=[CAUSE_FIELD])
+    return {facet["value"]: facet["count"] for facet in data["facets"][CAUSE_FIELD]}
 
 
 def count_of(failures: list[Json]) -> dict[str, int]:
-    """Return the failures of a job run as numbers by cause."""
+    """Convert a job run's failures to counts by cause."""
     return {failure["cause"]: failure["count"] for failure in failures}
 
 
 def show_causes(
     person: session.Person, counts: Mapping[str, int], key: str, *, scope: str = "documents:write", linked: bool = True
 ) -> Retry | None:
-    """Show a line for each cause with its remedy. Return the retry whose button is pressed.
-
-    `scope`: the right that a retry needs; `linked`: whether the words lead to the list of the documents.
-    """
+    """Show each cause with its remedy; return the retry whose button is pressed."""
+    # `scope`: right for a retry. `linked`: link to the list of documents.
     pressed = None
     for cause, count in counts.items():
-        remedy = REMEDIES[cause]
+        remedy = CAUSE_REMEDIES[cause]
         with st.container(horizontal=True, vertical_alignment="center"):
             text = f"{count:,} {remedy.singular if count == 1 else remedy.plural}"
             if linked:
@@ -82,29 +80,28 @@ def show_causes(
                 password = _ask_password(label, f"{key}-{cause}")
                 pressed = Retry(cause, {"password": password}) if password else pressed
             elif st.button(label, icon=":material/replay:", key=f"{key}-{cause}"):
-                pressed = Retry(cause, OCR if cause == "NO_TEXT" else {})
+                pressed = Retry(cause, OCR_CHANGES if cause == "NO_TEXT" else {})
     return pressed
 
 
 def _ask_password(label: str, key: str) -> str:
-    """Show the button with the form of a password. Return the password when it is sent, else ""."""
+    """Show the password form; return the password once sent, else ""."""
     with st.popover(label, icon=":material/key:"), st.form(key, clear_on_submit=True, border=False):
-        look: Json = {"type": "password", "autocomplete": "off", "max_chars": 255}
-        password = st.text_input("Password of the file", key=f"{key}-field", **look)
+        options: Json = {"type": "password", "autocomplete": "off", "max_chars": 255}
+        password = st.text_input("Password of the file", key=f"{key}-field", **options)
         st.caption("It opens the file for this retry, and is deleted afterwards.")
         return password if st.form_submit_button("Retry with this password", icon=":material/replay:") else ""
 
 
 def where_cause(cause: str) -> Json:
-    """Return the condition for documents that failed by this cause."""
-    return {"field": FIELD, "op": "eq", "value": cause}
+    """Return the condition for a cause."""
+    return {"field": CAUSE_FIELD, "op": "eq", "value": cause}
 
 
 def offer_retries(
     person: session.Person, namespace: str, counts: Mapping[str, int], key: str, config: Json | None = None
 ) -> str | None:
-    """Show the causes. A retry ingests the documents that match again, without a filter all of the cause: return its
-    result in words; None before it, or if it was refused, which is shown."""
+    """Show causes with retries; return the result of a started retry as text, else None."""
     retry = show_causes(person, counts, key, linked=config is None)
     if retry is None:
         return None
@@ -115,7 +112,7 @@ def offer_retries(
 
 
 def summarize_resync(response: Json, effect: str = "queued for resync") -> str:
-    """Return the result of a resync as Markdown: the number of queued documents, and why others are not."""
+    """Summarize a resync as Markdown: queued documents, and reasons for the others."""
     text = f"{format_count(response['itemsQueued'], 'document')} {effect}."
     if response["itemsSkipped"]:
         reasons = {document["error"]: None for document in response["documents"] if document["error"]}

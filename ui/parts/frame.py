@@ -1,4 +1,4 @@
-"""Around every page: the sign-in form, the sidebar, and what a failed request looks like."""
+"""Frame of every page: sign-in form, sidebar and error messages."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ from ui.parts import widgets
 from ui.parts.labels import format_count
 from ui.parts.widgets import escape_markdown, format_code
 
-T = TypeVar("T")
+DataT = TypeVar("DataT")
 
 
 def offer_sign_in(refusal: ApiError | None = None) -> None:
-    """Lead to the form for an API key, or to the identity provider. After the sign-in, the linked page opens.
-
-    `refusal`: why the API does not take the key or the token that signed in before.
-    """
+    """Offer the API key form or the identity provider; `refusal` is the API's reason."""
     _, middle, _ = st.columns([1, 2, 1])
     with middle:
         st.header("Retrieval Service")
         if session.offers_openid():
-            _openid(refusal)
+            _offer_openid(refusal)
         elif refusal is not None and session.key_has_ended(refusal):
             st.warning("Your key is not valid any more. Sign in again; this page opens where you left it.")
         elif refusal is not None:
@@ -41,24 +38,26 @@ def offer_sign_in(refusal: ApiError | None = None) -> None:
         st.html(f'<a href="{escape(address)}" target="_self">Sign in with an API key</a>')
 
 
-def _openid(refusal: ApiError | None) -> None:
+def _offer_openid(refusal: ApiError | None) -> None:
     if refusal is not None and refusal.status == 401:
         reason = "has ended" if refusal.reason == "expired_token" else "is not accepted"
         st.warning(f"Your sign-in {reason}. {escape_markdown(refusal.message)}", icon=":material/lock_clock:")
     elif refusal is not None:
         show_error(refusal)
-    st.button("Sign in with single sign-on", key="openid", type="primary", width="stretch", on_click=_to_provider)
+    st.button("Sign in with single sign-on", key="openid", type="primary", width="stretch", on_click=_open_provider)
     if refusal is not None and session.openid_token() is not None:
         st.button("Sign in as another person", key="openid_other", width="stretch", on_click=session.sign_out)
     st.caption(f"API: {session.api_address()}. You are led to your organization's sign-in page and back.")
 
 
-def _to_provider() -> None:
-    session.remember_address(st.context.cookies.get(session.COOKIE), st.context.url, st.query_params.to_dict())
+def _open_provider() -> None:
+    session.remember_address(st.context.cookies.get(session.BROWSER_COOKIE), st.context.url, st.query_params.to_dict())
     st.login()
 
 
-STYLE = """<style>
+# Hides the table's own export, which writes formulas unescaped. Captions and primary buttons have a contrast of at
+# least 4.5:1 in both themes.
+PAGE_STYLE = """<style>
 [data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
 [data-testid="stMainBlockContainer"] {padding-top: 3.5rem; max-width: 76rem}
 [data-testid="stPageLink"] p {white-space: normal}
@@ -77,8 +76,6 @@ button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background-col
 min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
 }
 </style>"""
-"""A table's own export writes formulas as they are; the buttons below the tables do not. Captions and primary buttons
-are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
 def show_sidebar(person: session.Person) -> None:
@@ -96,7 +93,7 @@ def _choose_tenant() -> None:
 
 
 def show_head(person: session.Person, title: str) -> str:
-    """A page's title, and beside it the choice of its namespace, which is returned."""
+    """Show a page's title and the choice of its namespace; return the namespace."""
     left_column, right_column = st.columns([3, 2], vertical_alignment="bottom")
     left_column.title(title)
     with right_column:
@@ -110,7 +107,7 @@ def choose_namespace(person: session.Person) -> str:
         st.stop()
     linked, namespace = session.read_parameter("namespace"), str(space["id"])
     if linked and linked != namespace:
-        not_here()
+        warn_unknown_namespace()
     session.remember_namespace(person, namespace)
     session.set_parameters(namespace=namespace)
     show_chooser(person, "page_namespace", f"Namespace: {escape_markdown(space['name'])}", _open_namespace)
@@ -118,11 +115,11 @@ def choose_namespace(person: session.Person) -> str:
 
 
 def _open_namespace(namespace: str) -> None:
-    session.set_parameters(**{**dict.fromkeys(session.OF_NAMESPACE), "namespace": namespace})
+    session.set_parameters(**{**dict.fromkeys(session.NAMESPACE_PARAMETERS), "namespace": namespace})
 
 
 def choose_optional(person: session.Person, key: str, everything: str) -> str:
-    """Show the choice of a namespace or of all of them; return its id, or ""."""
+    """Show the choice of a namespace or all of them; return the id, or ""."""
     chosen = f"{key}_value"
     space = session.find_namespace(person, st.session_state.get(chosen))
     label = f"Namespace: {escape_markdown(space['name'])}" if space else everything
@@ -133,16 +130,15 @@ def choose_optional(person: session.Person, key: str, everything: str) -> str:
 def show_chooser(
     person: session.Person, key: str, label: str, choose: Callable[[str], None], *, everything: str = ""
 ) -> None:
-    """Show a button that opens a search of the namespaces by name; `choose` is called with the id of the one that is
-    clicked. `everything`: label of a choice of none."""
+    """Show a button for a search of namespaces by name; call `choose` with the clicked id."""
 
-    def take(namespace: str) -> None:
+    def choose_and_close(namespace: str) -> None:
         st.session_state[key], st.session_state[f"{key}_name"] = False, ""
         st.session_state[f"{key}_chosen"] = True
         choose(namespace)
 
     @live_fragment()
-    def show() -> None:
+    def show_popover() -> None:
         if st.session_state.pop(f"{key}_chosen", False):
             st.rerun()
         chooser = st.popover(label, icon=":material/database:", width="stretch", wrap=False, key=key, on_change="rerun")
@@ -154,17 +150,17 @@ def show_chooser(
             data = session.list_namespaces(person, name or "")
             spaces = data["namespaces"]
             if everything:
-                st.button(everything, key=f"{key}_", width="stretch", on_click=take, args=("",))
+                st.button(everything, key=f"{key}_", width="stretch", on_click=choose_and_close, args=("",))
             with st.container(height=320 if len(spaces) > 6 else "content", border=False, gap="xsmall"):
                 for space in spaces:
-                    name_key, click = f"{key}_{space['id']}", partial(take, space["id"])
+                    name_key, click = f"{key}_{space['id']}", partial(choose_and_close, space["id"])
                     st.button(_describe_namespace(space, spaces), key=name_key, width="stretch", on_click=click)
             if not spaces:
                 st.caption("No namespace has this in its name.")
             elif data["totalCount"] > len(spaces):
                 st.caption(f"{len(spaces)} of {data['totalCount']:,}: a part of the name finds the others.")
 
-    show()
+    show_popover()
 
 
 def _describe_namespace(space: Json, spaces: list[Json]) -> str:
@@ -178,20 +174,17 @@ def _describe_namespace(space: Json, spaces: list[Json]) -> str:
     return " · ".join(parts)
 
 
-def not_here() -> None:
-    """Show a message for a namespace that does not exist or belongs to another tenant; both look the same."""
+def warn_unknown_namespace() -> None:
+    # Unknown and foreign namespaces look the same.
     st.warning("The namespace in this link does not exist, or is not yours to see. Choose another one.")
 
 
 @contextmanager
 def error_boundary(*, part: bool = False) -> Iterator[None]:
-    """Shows a refusal of the API in words with its code; an ended key leads back to the sign-in form.
-
-    An API that lets one request within time out is sent no other. `part`: it is about a part of a page that runs by
-    itself, and not about the page.
-    """
+    """Show a refusal of the API; an ended key leads to the sign-in form."""
+    # `part`: a fragment of the page that runs by itself.
     try:
-        with session.silence_notices():
+        with session.guard_timeouts():
             yield
     except ApiError as error:
         if session.key_has_ended(error):
@@ -202,41 +195,46 @@ def error_boundary(*, part: bool = False) -> Iterator[None]:
             return
         show_error(error)
         if error.reason == "bad_cursor":
-            first_page = partial(session.set_parameters, **dict.fromkeys(widgets.PLACES))
+            first_page = partial(session.set_parameters, **dict.fromkeys(widgets.CURSOR_PARAMETERS))
             st.button("First page", icon=":material/first_page:", key="first_page", on_click=first_page)
         elif not error.status and not part:
-            # To load the page anew would end the session of a key.
+            # A reload of the page would end the session of a key.
             st.button("Try again", icon=":material/refresh:", key="try_again")
 
 
-def live_fragment(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Decorator of a fragment of a page: reruns by itself every given number of seconds, and shows its own errors."""
+def live_fragment(seconds: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Decorate a fragment that reruns every `seconds` and shows its own errors."""
 
-    def decorate(part: Callable[[], None]) -> Callable[[], None]:
-        @st.fragment(run_every=every)
-        def guarded() -> None:
+    def make_fragment(part: Callable[[], None]) -> Callable[[], None]:
+        @st.fragment(run_every=seconds)
+        def run_part() -> None:
             with error_boundary(part=True):
                 part()
 
-        return guarded
+        return run_part
 
-    return decorate
+    return make_fragment
 
 
 def follow(
-    first: T, fetch: Callable[[], T], state: Callable[[T], int], draw: Callable[[T], None], every: float
+    first: DataT,
+    fetch: Callable[[], DataT],
+    state: Callable[[DataT], int],
+    draw: Callable[[DataT], None],
+    seconds: float,
 ) -> None:
-    """Draw what was fetched first, and fetch it again while its state is not 0; another state runs the page anew."""
+    """Draw `first`, then fetch and draw again while `state` is unchanged and not 0."""
+    # Another state reruns the whole page.
     fetched, begun = [first], state(first)
 
-    @live_fragment(every if begun else None)
-    def live() -> None:
+    @live_fragment(seconds if begun else None)
+    def draw_current() -> None:
         current = fetched.pop() if fetched else fetch()
         if state(current) != begun:
             st.rerun(scope="app")
         draw(current)
 
-    live()
+    draw_current()
 
 
 def show_error(error: ApiError) -> None:
@@ -249,25 +247,25 @@ def toast_error(error: ApiError) -> None:
 
 @contextmanager
 def shown_refusal(show: Callable[[ApiError], None] = show_error) -> Iterator[None]:
-    """Shows a refusal of the API in its place; what follows on the page is shown, too. `show`: for callbacks, whose
-    drawings have no place on the page, `toast_error` or `keep_outcome`."""
+    """Show a refusal of the API in place; the page continues."""
+    # Callbacks draw nothing in place: they use `toast_error` or `keep_outcome`.
     try:
         yield
     except ApiError as error:
         show(error)
 
 
-_OUTCOME = "outcome"
+_OUTCOME_KEY = "outcome"
 
 
 def keep_outcome(outcome: str | ApiError, runs: Sequence[str] = (), *, is_partial: bool = False) -> None:
-    """Keep the result of an action, as Markdown, for the run of the page that follows it. `runs`: those it started."""
-    st.session_state[_OUTCOME] = outcome, runs, is_partial
+    """Keep an action's result (Markdown) and started runs for the next page run."""
+    st.session_state[_OUTCOME_KEY] = outcome, runs, is_partial
 
 
 def show_outcome() -> bool:
-    """Show the result of the last action, once; False without one."""
-    outcome, runs, is_partial = st.session_state.pop(_OUTCOME, (None, (), False))
+    """Show the last action's result once; False without any."""
+    outcome, runs, is_partial = st.session_state.pop(_OUTCOME_KEY, (None, (), False))
     if isinstance(outcome, ApiError):
         show_error(outcome)
     elif is_partial:
@@ -284,55 +282,58 @@ def error_text(error: ApiError) -> str:
     return f"{escape_markdown(error.message)}{field_note}  \n`{error.code}`"
 
 
-_WHO = "see_as"
-_TYPED = "see_as_typed"
-READS = frozenset({"namespaces:read", "documents:read", "search"})
-"""What is answered on behalf of a user."""
-LONGEST = 256
-"""Bytes that a name may take."""
+_VIEWER_KEY = "see_as"
+_VIEWER_INPUT_KEY = "see_as_typed"
+# Requests for another user can only read.
+VIEWER_SCOPES = frozenset({"namespaces:read", "documents:read", "search"})
+MAX_NAME_BYTES = 256
 
 
 def viewer_name() -> str:
-    """Return the user that this browser session sees the service as; empty for the key itself."""
-    viewer = st.session_state.get(_WHO)
+    """Return the viewed user of this browser session; "" for the key itself."""
+    viewer = st.session_state.get(_VIEWER_KEY)
     return viewer if isinstance(viewer, str) else ""
 
 
 def current_person() -> session.Person:
-    """The signed-in person, whose requests are made on behalf of the one who is seen as; then nothing is changed."""
+    """Return the signed-in person with the viewed user's rights."""
     person = session.current_person()
     if not viewer_name():
         return person
-    return replace(person, api=replace(person.api, viewer=viewer_name()), scopes=person.scopes & READS)
+    return replace(person, api=replace(person.api, viewer=viewer_name()), scopes=person.scopes & VIEWER_SCOPES)
 
 
-ON_BEHALF = frozenset({"", "overview", "documents", "search"})
-"""Addresses of pages that show what the other person sees."""
+# Pages that show the viewed user's data.
+VIEWER_PAGES = frozenset({"", "overview", "documents", "search"})
 
 
 def show_choice(person: session.Person, page: str) -> None:
-    """The choice in the sidebar, for keys that read; while another person is seen as, the banner of the page."""
-    may_ask = person.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
+    """Show the choice of a viewed user in the sidebar, and a banner while active."""
+    may_ask = person.role in {None, "admin"}  # with OpenID Connect, only admins
     if not may_ask or not (person.may("documents:read") or person.may("search")):
         return
     with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(viewer_name())):
         about = "Documents and searches then show what this user may see, by the access of the documents."
-        st.text_input("User", placeholder="ada@example.com", key=_TYPED, on_change=_choose, help=about)
+        st.text_input(
+            "User", placeholder="ada@example.com", key=_VIEWER_INPUT_KEY, on_change=_choose_viewer, help=about
+        )
     if viewer_name():
         text_column, back = st.columns([5, 1], vertical_alignment="center")
         viewer = format_code(viewer_name())
         text_column.warning(
             f"You see this page as {viewer}. Nothing can be changed meanwhile."
-            if page in ON_BEHALF
+            if page in VIEWER_PAGES
             else f"This page is your own view. You see the overview, documents and searches as {viewer}.",
             icon=":material/visibility:",
         )
-        back.button("Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_stop)
+        back.button(
+            "Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_clear_viewer
+        )
 
 
-def _choose() -> None:
-    st.session_state[_WHO] = str(st.session_state.get(_TYPED) or "").strip()[:LONGEST]
+def _choose_viewer() -> None:
+    st.session_state[_VIEWER_KEY] = str(st.session_state.get(_VIEWER_INPUT_KEY) or "").strip()[:MAX_NAME_BYTES]
 
 
-def _stop() -> None:
-    st.session_state[_WHO] = st.session_state[_TYPED] = ""
+def _clear_viewer() -> None:
+    st.session_state[_VIEWER_KEY] = st.session_state[_VIEWER_INPUT_KEY] = ""

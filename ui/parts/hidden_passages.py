@@ -1,4 +1,4 @@
-"""Passages that are hidden from search: hide one with a reason, list them, show one again."""
+"""Passages hidden from search: hide with a reason, list, show again."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from ui.parts import frame
 from ui.parts.labels import document_label
 from ui.parts.widgets import escape_markdown
 
-PAGE = 50
-"""Documents whose hidden passages are listed."""
+MAX_LISTED_DOCUMENTS = 50
 
 
-def offer_hiding(person: session.Person, namespace: str, document: str, chunk: int, place: str) -> None:
-    """Offer to hide a chunk, or its whole document, from all searches. `place`: where on the page."""
+def offer_hiding(person: session.Person, namespace: str, document: str, chunk: int, key_prefix: str) -> None:
+    """Offer to hide a chunk or its document from all searches."""
     if not person.may("documents:write"):
         return
-    key = f"hide-{place}-{document}-{chunk}"
+    key = f"hide-{key_prefix}-{document}-{chunk}"
     with st.popover("Hide from search", icon=":material/visibility_off:", key=f"{key}-form"):
         st.text_input("Reason, which others see", placeholder="Prices of last year", max_chars=500, key=f"{key}-reason")
         st.checkbox("The whole document", key=f"{key}-whole")
-        st.button("Hide", key=key, type="primary", on_click=_hide, args=(person, namespace, document, chunk, key))
+        st.button(
+            "Hide", key=key, type="primary", on_click=_hide_passage, args=(person, namespace, document, chunk, key)
+        )
 
 
-def _hide(person: session.Person, namespace: str, document: str, chunk: int, key: str) -> None:
+def _hide_passage(person: session.Person, namespace: str, document: str, chunk: int, key: str) -> None:
     reason = st.session_state[f"{key}-reason"].strip()
     if not reason:
         st.toast("Type a reason: others see it in the list of hidden passages.", icon=":material/error:")
@@ -44,7 +45,7 @@ def show_hidden(person: session.Person, namespace: str) -> None:
     with st.expander("Hidden from search", icon=icon, key="hidden_passages", on_change="rerun") as listing:
         if not listing.open:
             return
-        data = person.api.get("/v1/hidden-passages", namespaceId=namespace, pageSize=PAGE)
+        data = person.api.get("/v1/hidden-passages", namespaceId=namespace, pageSize=MAX_LISTED_DOCUMENTS)
         if not data["hiddenPassages"]:
             st.caption("Nothing is hidden. Hide a passage from its hit in the search lab, or from its document.")
         for passage in data["hiddenPassages"]:
@@ -56,13 +57,13 @@ def show_hidden(person: session.Person, namespace: str) -> None:
                 text = "The whole document" if passage["excerpt"] is None else f"“{passage['excerpt']}”"
                 st.caption(f"{escape_markdown(text)}  \n{escape_markdown(passage['reason'])}")
             if person.may("documents:write"):
-                show_again = partial(_show, person, namespace, passage)
-                button_column.button("Show again", key=f"show-{passage['id']}", on_click=show_again)
+                restore = partial(_show_again, person, namespace, passage)
+                button_column.button("Show again", key=f"show-{passage['id']}", on_click=restore)
         if data["hasNextPage"]:
-            st.caption(f"Those of the newest {PAGE} documents are listed.")
+            st.caption(f"Those of the newest {MAX_LISTED_DOCUMENTS} documents are listed.")
 
 
-def _show(person: session.Person, namespace: str, passage: Json) -> None:
+def _show_again(person: session.Person, namespace: str, passage: Json) -> None:
     path = f"/v1/documents/{passage['documentId']}/hidden-passages/{passage['id']}"
     with frame.shown_refusal(frame.toast_error):
         person.api.call("DELETE", path, namespaceId=namespace)

@@ -1,4 +1,4 @@
-"""The contract's values in the words, colours and marks that people read."""
+"""Words, colors and icons for values of the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ui.parts import api_schema
 
 Color = Literal["red", "orange", "blue", "green", "gray", "violet"]
 
-STATUS: dict[str, tuple[str, Color, str]] = {
+# Status to word, color and icon.
+STATUS_LABELS: dict[str, tuple[str, Color, str]] = {
     "QUEUED": ("Queued", "gray", "schedule"),
     "BACKLOG": ("Backlog", "gray", "schedule"),
     "QUEUED_FOR_RESYNC": ("Queued for resync", "gray", "schedule"),
@@ -34,35 +35,34 @@ STATUS: dict[str, tuple[str, Color, str]] = {
     "FAILING": ("Failing", "red", "error"),
     "UNKNOWN": ("No outcome yet", "gray", "help"),
 }
-"""Status to word, colour and icon; the same everywhere."""
 
-MOVING = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
-OUTCOMES = ("SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED")
-"""How a job run ended; before that its status says how far it is."""
-STEPS = ("discover", "fetch", "parse", "chunk", "embed", "upsert")
-STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
+ACTIVE_STATUSES = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
+# Of ended job runs; the status describes others.
+RUN_OUTCOMES = ("SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED")
+PIPELINE_STEPS = ("discover", "fetch", "parse", "chunk", "embed", "upsert")
+DOCUMENT_STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of content: its name, and the last part of its ingestion path."""
+    """Source of content: title and ingestion path."""
 
     title: str
     path: str
 
 
-_SOURCES = {
+# Content services follow from the API.
+_BASIC_SOURCES = {
     "TEXT": Source("Text", "text"),
     "LOCAL_FILE": Source("File", "file"),
     "URLS_LIST": Source("URL list", "urls"),
     "SITEMAP": Source("Sitemap", "sitemap"),
     "WEBSITE": Source("Website", "website"),
 }
-"""The sources beside content services."""
 
 
 def offered_sources() -> dict[str, Source]:
-    return _SOURCES | {
+    return _BASIC_SOURCES | {
         name: Source(service.title, service.path) for name, service in api_schema.known_services().items()
     }
 
@@ -78,20 +78,24 @@ def format_span(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
-def time_since(value: dict[str, Any], now: datetime | None = None) -> str:
-    return format_span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
+def time_since(value: dict[str, Any], current_time: datetime | None = None) -> str:
+    return format_span(
+        ((current_time or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds()
+    )
 
 
-def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
-    return format_span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
+def span_until(value: dict[str, Any], current_time: datetime | None = None) -> str:
+    return format_span(
+        (datetime.fromisoformat(value["isoString"]) - (current_time or datetime.now(UTC))).total_seconds()
+    )
 
 
-def time_ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
-    return f"{time_since(value, now)} ago" if value else "never"
+def time_ago(value: dict[str, Any] | None, current_time: datetime | None = None) -> str:
+    return f"{time_since(value, current_time)} ago" if value else "never"
 
 
 def describe_health(health: dict[str, Any]) -> str:
-    """Describe the observed outcomes in one line."""
+    """Describe observed outcomes in one line."""
     parts = []
     if health["consecutiveFailures"]:
         parts.append(f"{format_count(health['consecutiveFailures'], 'failure')} in a row")
@@ -103,9 +107,9 @@ def describe_health(health: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def format_size(of: int | None) -> str:
-    """Bytes in the largest unit that leaves digits before the point."""
-    value = float(of or 0)
+def format_size(size: int | None) -> str:
+    """Format bytes in the largest unit above 1."""
+    value = float(size or 0)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -122,12 +126,12 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_milliseconds(value: float | None) -> str:
-    """A short time, or a dash where there is none."""
+    """Format a short time, "-" without a value."""
     return "-" if value is None else f"{value:,.0f} ms"
 
 
 def source_title(value: str) -> str:
-    source = _SOURCES.get(value) or api_schema.known_services().get(value)
+    source = _BASIC_SOURCES.get(value) or api_schema.known_services().get(value)
     if source:
         return source.title
     if value == "OBJECTS":
@@ -137,17 +141,17 @@ def source_title(value: str) -> str:
 
 
 def format_number(value: int | None) -> str:
-    """With thousands apart; nothing where it is not known."""
+    """Format with thousands separators, "" without a value."""
     return "" if value is None else f"{value:,}"
 
 
-def format_count(many: int, one: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
+def format_count(count: int, noun: str) -> str:
+    """Format as `1 document`, `2 documents`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def format_cost(reports: list[dict[str, Any]]) -> str:
-    """Return the cost of dry runs in sum; without a price, the text states that."""
+    """Sum the cost of dry runs, or report a missing price."""
     costs = [report["estimatedCost"] for report in reports if report.get("estimatedCost")]
     if len(costs) < len(reports):
         return "the model's price is not set"
@@ -155,23 +159,23 @@ def format_cost(reports: list[dict[str, Any]]) -> str:
 
 
 def document_label(name: str | None) -> str:
-    """A document's name in one line; in words where it has none that could be seen."""
+    """Return a document's name in one line, or a placeholder."""
     return " ".join((name or "").split()) or "without a name"
 
 
 def format_value(value: object) -> str:
-    """A metadata value; in words where it is blank."""
+    """Format a metadata value, with a placeholder for blanks."""
     return str(value).strip() or "(empty)"
 
 
 def format_field(name: str) -> str:
-    """A field of a configuration as people read it: `clientId` is Client ID."""
+    """Convert a configuration field to words: `clientId` to Client ID."""
     words = "folder" if name == "path" else re.sub(r"(?=[A-Z])", " ", name).lower()
     return re.sub(r"(?i)\b(id|url|api)\b", lambda word: word[0].upper(), words[0].upper() + words[1:])
 
 
 def status_word(status: str) -> str:
-    label = STATUS.get(status)
+    label = STATUS_LABELS.get(status)
     return label[0] if label else status
 
 
@@ -185,7 +189,8 @@ def document_counts(data: dict[str, Any]) -> str:
     return f"{total}: {per_status}" if groups else total
 
 
-INTERVALS = {
+# By minutes between ingestions.
+INTERVAL_LABELS = {
     None: "Only when asked for",
     15: "Every 15 minutes",
     60: "Every hour",
@@ -193,12 +198,11 @@ INTERVALS = {
     1440: "Every day",
     10080: "Every week",
 }
-"""Minutes between two ingestions, in words."""
 
 
 def timing_of(schedule: dict[str, Any]) -> str:
     cron = schedule["cron"]
-    return f"{cron} ({schedule['timeZone']})" if cron else name_of(schedule["intervalMinutes"])
+    return f"{cron} ({schedule['timeZone']})" if cron else interval_label(schedule["intervalMinutes"])
 
 
 def due_in(schedule: dict[str, Any]) -> str:
@@ -207,6 +211,6 @@ def due_in(schedule: dict[str, Any]) -> str:
     return "paused" if schedule["paused"] else "never while the connection is not active"
 
 
-def name_of(minutes: int | None) -> str:
-    """An interval in words, also one that is not offered."""
-    return INTERVALS.get(minutes, f"Every {minutes} minutes")
+def interval_label(minutes: int | None) -> str:
+    """Return an interval in words."""
+    return INTERVAL_LABELS.get(minutes, f"Every {minutes} minutes")

@@ -1,4 +1,4 @@
-"""Documents that were deleted at their content service: listed, and deleted once that is confirmed."""
+"""Documents deleted at their content service: listed, and removed once confirmed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ui.parts import frame, widgets
 from ui.parts.labels import count_documents, format_count, time_ago
 from ui.parts.widgets import escape_markdown
 
-MOST = 100
-"""Documents that are shown, and confirmed, at once."""
-FEW = 30
-"""As many are read to tell whose they are."""
+# Also confirmed at once.
+MAX_SHOWN_REMOVALS = 100
+# To find their connections.
+MAX_READ_REMOVALS = 30
 
 
 def connections_with_removals(person: session.Person, namespace: str) -> frozenset[str] | None:
-    """Return the connections with pending removals; None if too many wait to list them all."""
+    """Return connections with pending removals; None if too many wait."""
     if not person.may("documents:read"):
         return frozenset()
-    waiting = _waiting(person, namespace, [], FEW)
-    if count_documents(waiting) > FEW:
+    waiting = _list_waiting(person, namespace, [], MAX_READ_REMOVALS)
+    if count_documents(waiting) > MAX_READ_REMOVALS:
         return None
     return frozenset(
         name
@@ -31,30 +31,30 @@ def connections_with_removals(person: session.Person, namespace: str) -> frozens
 
 
 def count_of(person: session.Person, namespace: str) -> Json:
-    """`total`: how many of the namespace wait."""
-    return {"total": count_documents(_waiting(person, namespace, [], 0))}
+    """Return `total`, the number of pending removals."""
+    return {"total": count_documents(_list_waiting(person, namespace, [], 0))}
 
 
 def show_link(person: session.Person, namespace: str, connection: str) -> None:
-    """Show the number of pending removals of the connection, with a link; nothing without any or without the right."""
+    """Show the number of a connection's pending removals with a link."""
     if not person.may("documents:read") or not person.may("connections:read"):
         return
-    if many := count_documents(_waiting(person, namespace, [connection], 0)):
-        label = f"{format_count(many, 'removal')} to confirm: look at them"
+    if count := count_documents(_list_waiting(person, namespace, [connection], 0)):
+        label = f"{format_count(count, 'removal')} to confirm: look at them"
         widgets.link_page("connections", label, "notification_important", removals=connection)
 
 
 def show_removals(person: session.Person, namespace: str, connection: str, name: str) -> None:
-    """Show the pending removals of the connection and the button; nothing without any or without the right."""
+    """Show a connection's pending removals with a button to confirm."""
     if not person.may("documents:read"):
         return
-    waiting = _waiting(person, namespace, [connection], MOST)
-    documents, many = waiting["documents"], count_documents(waiting)
+    waiting = _list_waiting(person, namespace, [connection], MAX_SHOWN_REMOVALS)
+    documents, count = waiting["documents"], count_documents(waiting)
     if not documents:
         return
     with st.container(border=True):
         st.markdown(
-            f":orange[:material/notification_important: **{format_count(many, 'removal')} to confirm**]"
+            f":orange[:material/notification_important: **{format_count(count, 'removal')} to confirm**]"
             f" · {escape_markdown(name)}"
         )
         st.caption(
@@ -63,19 +63,19 @@ def show_removals(person: session.Person, namespace: str, connection: str, name:
         )
         rows = [{"Name": document["name"], "Updated": time_ago(document["updatedAt"])} for document in documents]
         widgets.show_table(rows)
-        if many > len(documents):
-            st.caption(f"The newest {len(documents)} of {many:,}; the others come up once these are confirmed.")
+        if count > len(documents):
+            st.caption(f"The newest {len(documents)} of {count:,}; the others come up once these are confirmed.")
         if person.may("documents:write"):
-            _confirm(person, namespace, connection, [document["id"] for document in documents])
+            _offer_confirmation(person, namespace, connection, [document["id"] for document in documents])
 
 
-def _waiting(person: session.Person, namespace: str, connections: list[str], most: int) -> Json:
+def _list_waiting(person: session.Person, namespace: str, connections: list[str], limit: int) -> Json:
     config = {"documentConnectionIds": connections, "awaitingRemoval": True}
-    return person.api.list_documents(namespace, config, size=most, include=["statsByStatus"])
+    return person.api.list_documents(namespace, config, size=limit, include=["statsByStatus"])
 
 
-def _confirm(person: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
-    """Those that were shown, and of them those that still wait."""
+def _offer_confirmation(person: session.Person, namespace: str, connection: str, documents: list[str]) -> None:
+    # Confirms shown documents only, and of these only pending ones.
     with st.popover("Confirm removals", icon=":material/delete_sweep:"):
         st.write(
             f"{format_count(len(documents), 'document')} will be gone from search at once, and from every store soon."

@@ -1,4 +1,4 @@
-"""One job run: how far its documents are, where its time went, each of its documents; and how long it waits."""
+"""One job run: progress, durations, documents and waiting time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import added, charts, failures, frame, widgets
-from ui.parts.labels import MOVING, format_count, format_seconds, parse_time, source_title, time_ago, time_since
+from ui.parts.labels import (
+    ACTIVE_STATUSES,
+    format_count,
+    format_seconds,
+    parse_time,
+    source_title,
+    time_ago,
+    time_since,
+)
 from ui.parts.widgets import csv_bytes, escape_markdown
 
 
 def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], key: str) -> dict[str, str]:
-    """Show why documents of the runs failed, each cause with its remedy. After a retry, return the new runs by the ids
-    of the former; empty before it, or if it was refused, which is shown."""
+    """Show failure causes with remedies; after a retry, return new run ids by former ones, else {}."""
     counts: Counter[str] = Counter()
     for run in runs:
         counts.update(failures.count_of(run["failures"]))
@@ -35,47 +42,46 @@ def show_remedies(person: session.Person, namespace: str, runs: Sequence[Json], 
     return new
 
 
-PATIENCE_SECONDS = 60.0
-"""Seconds before the page advises to check the workers: a job run usually begins within seconds."""
+# A job run usually starts within seconds.
+WORKER_ADVICE_SECONDS = 60.0
 
 
-def queue_status(run: dict[str, Any], now: datetime | None = None) -> str:
-    """Return the waiting time of a QUEUED run, its position, and its likely start.
-
-    The text points to the page of workers only if the run waits for an hour and no start can be estimated.
-    """
-    current = now or datetime.now(UTC)
+def queue_status(run: dict[str, Any], current_time: datetime | None = None) -> str:
+    """Describe a QUEUED run's waiting time, position and likely start."""
+    # The advice on workers appears only if no start can be estimated.
+    reference_time = current_time or datetime.now(UTC)
     parts = [f"Queued for {time_since(run['createdAt'])}"]
     if run["queuePosition"]:
         parts.append(f"place {run['queuePosition']:,} in its queue")
     created, start = parse_time(run["createdAt"]), parse_time(run["estimatedStart"])
     lacks_worker = run["queuePosition"] is not None and start is None and not run["notices"]
-    if start is not None and start > current:
-        parts.append(f"likely to begin in {format_seconds((start - current).total_seconds())}")
-    elif lacks_worker and created and (current - created).total_seconds() > PATIENCE_SECONDS:
+    if start is not None and start > reference_time:
+        parts.append(f"likely to begin in {format_seconds((start - reference_time).total_seconds())}")
+    elif lacks_worker and created and (reference_time - created).total_seconds() > WORKER_ADVICE_SECONDS:
         parts.append("nothing has begun for an hour: see Queue and workers")
     return " · ".join(parts)
 
 
-MOST = 100
-"""Documents of a run that are fetched and shown; failed and unfinished ones come first."""
-CSV_MOST = 1000
-"""Documents of a run in its file."""
-GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
+# Failed and unfinished ones first.
+MAX_SHOWN_DOCUMENTS = 100
+MAX_CSV_DOCUMENTS = 1000
+DOCUMENT_GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
 
-def fetch_run(person: session.Person, namespace: str, run_id: str, *, most: int = MOST) -> Json:
-    """The run with the first of its documents, and the states of its flow run."""
-    query = {"namespaceId": namespace, "documentLimit": most, "withFlowRun": "true"}
+def fetch_run(
+    person: session.Person, namespace: str, run_id: str, *, document_limit: int = MAX_SHOWN_DOCUMENTS
+) -> Json:
+    """Return the run with its first documents and the states of its flow run."""
+    query = {"namespaceId": namespace, "documentLimit": document_limit, "withFlowRun": "true"}
     return person.api.get(f"/v1/ingest-job-runs/{run_id}", **query)
 
 
 def show_run(person: session.Person, namespace: str, run: Json) -> None:
-    _head(run)
+    _show_head(run)
     for notice in run["notices"]:
         text = escape_markdown(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
         st.warning(text, icon=":material/notification_important:")
-    _flow_run(run)
+    _show_flow_run(run)
     if run.get("dryRun"):
         if run.get("report"):
             added.show_numbers([run["report"]])
@@ -94,18 +100,18 @@ def show_run(person: session.Person, namespace: str, run: Json) -> None:
     if reasons := run["progress"].get("skippedReasons"):
         text = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
         st.caption(escape_markdown(f"Left out: {text}"))
-    _documents(person, namespace, run)
+    _show_documents(person, namespace, run)
 
 
-def _head(run: Json) -> None:
+def _show_head(run: Json) -> None:
     progress, total = run["progress"], run["progress"]["found"]
     st.header(escape_markdown(run["name"]) or source_title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
         widgets.status_badge(run["outcome"] or run["status"])
         kind = source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
         st.caption(f"{kind} · created {time_ago(run['createdAt'])} · `{run['id']}`")
-    if run["status"] in MOVING:
-        ended = _ended(run)
+    if run["status"] in ACTIVE_STATUSES:
+        ended = _count_ended(run)
         listed_count = sum(len(group) for group in run["documents"].values())
         total = max(total, listed_count, ended)  # what failed while a site was walked does not count as found
         done = ended / total if total else 0.0
@@ -119,21 +125,20 @@ def _head(run: Json) -> None:
         st.caption(" · ".join(counts))
 
 
-_FINAL = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
-"""Types of a flow run's last state."""
+FINAL_STATES = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
 def count_open_parts(run: Json) -> int:
     """Return 0 once the run and its flow run have ended."""
     states = (run.get("flowRun") or {}).get("states") or []
-    return 2 * (run["status"] in MOVING) + (bool(states) and states[-1]["type"] not in _FINAL)
+    return 2 * (run["status"] in ACTIVE_STATUSES) + (bool(states) and states[-1]["type"] not in FINAL_STATES)
 
 
-_MOST_STATES = 8
-"""States of a flow run in its line; of a run that was retried often, the last ones."""
+# The last states of a flow run.
+MAX_SHOWN_STATES = 8
 
 
-def _flow_run(run: Json) -> None:
+def _show_flow_run(run: Json) -> None:
     flow_run = run.get("flowRun")
     if not flow_run or not run["prefectUrl"]:
         return
@@ -143,7 +148,8 @@ def _flow_run(run: Json) -> None:
         st.caption(f"**Prefect** {answer} · [open its page]({run['prefectUrl']})")
         return
     steps = [
-        f"{state['beganAt']['isoString'][11:19]} {escape_markdown(state['name'])}" for state in states[-_MOST_STATES:]
+        f"{state['beganAt']['isoString'][11:19]} {escape_markdown(state['name'])}"
+        for state in states[-MAX_SHOWN_STATES:]
     ]
     message = escape_markdown(states[-1]["message"] or "")
     link = f"[open the flow run]({run['prefectUrl']})"
@@ -151,23 +157,24 @@ def _flow_run(run: Json) -> None:
     st.caption(" · ".join(filter(None, parts)) + "  \n" + " → ".join(steps))
 
 
-def _ended(run: Json) -> int:
-    """Unchanged documents end after they were fetched: what is neither queued nor at work has ended."""
+def _count_ended(run: Json) -> int:
+    """Count ended documents."""
+    # Unchanged documents end after their download: neither queued nor processing.
     groups = run["documents"]
-    if run["progress"]["found"] <= MOST:
+    if run["progress"]["found"] <= MAX_SHOWN_DOCUMENTS:
         return len(groups["failed"]) + len(groups["cancelled"]) + len(groups["completed"])
     return int(run["progress"]["upserted"] + run["progress"]["failed"])
 
 
-def _documents(person: session.Person, namespace: str, run: Json) -> None:
-    entries = [entry for group in GROUPS for entry in run["documents"][group]]
+def _show_documents(person: session.Person, namespace: str, run: Json) -> None:
+    entries = [entry for group in DOCUMENT_GROUPS for entry in run["documents"][group]]
     total = max(run["progress"]["found"], len(entries))
     st.markdown(f"**Documents** ({total:,})")
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return
     chosen = widgets.clicked_row(
-        widgets.drop_empty([_row(document) for document in entries]),
+        widgets.drop_empty([_document_row(document) for document in entries]),
         "run_documents",
         [document["id"] for document in entries],
         document=st.column_config.TextColumn("Document", width=300),
@@ -182,7 +189,7 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
         widgets.open_page("documents", document=chosen)
     st.download_button(
         "Documents as CSV",
-        lambda: _csv(fetch_run(person, namespace, run["id"], most=CSV_MOST)),
+        lambda: _build_csv(fetch_run(person, namespace, run["id"], document_limit=MAX_CSV_DOCUMENTS)),
         "documents.csv",
         "text/csv",
         icon=":material/download:",
@@ -190,7 +197,7 @@ def _documents(person: session.Person, namespace: str, run: Json) -> None:
     )
 
 
-def _row(document: Json) -> Json:
+def _document_row(document: Json) -> Json:
     return {
         "status": [document["status"]],
         "document": document["name"],
@@ -199,8 +206,12 @@ def _row(document: Json) -> Json:
     }
 
 
-def _csv(run: Json) -> bytes:
-    rows = [{**_row(document), "id": document["id"]} for group in GROUPS for document in run["documents"][group]]
+def _build_csv(run: Json) -> bytes:
+    rows = [
+        {**_document_row(document), "id": document["id"]}
+        for group in DOCUMENT_GROUPS
+        for document in run["documents"][group]
+    ]
     return csv_bytes(rows, ["status", "document", "id", "error", "linked from"])
 
 

@@ -1,4 +1,4 @@
-"""Request of the search lab: kept whole in the page's address, and as the bodies that the API takes."""
+"""Request of the search lab: in the page's address, and as API body."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from ui.client import Json
 
-MODES = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
-MOST = 50
-"""Results of a column: three of them are 150 rows."""
-UNITS = {"": "The chunk alone", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
-RERANK = {"": "As the namespace says", "on": "On", "local": "By the service's own model", "off": "Off"}
+MODE_LABELS = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
+# Three columns show up to 150 rows.
+MAX_TOP_K = 50
+UNIT_LABELS = {"": "The chunk alone", "SECTION": "Its section", "PAGE": "Its page", "DOCUMENT": "Its document"}
+RERANK_LABELS = {"": "As the namespace says", "on": "On", "local": "By the service's own model", "off": "Off"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A search and its options; `modes` in their order, `least` the minimum score, `condition` that of the filter."""
+class SearchRequest:
+    """Search with options; `least` is the minimum score."""
 
     namespace: str
     query: str
@@ -37,49 +37,49 @@ class Wanted:
 
     @property
     def filter(self) -> Json | None:
-        """Return the filter for searches and questions of an evaluation; None without one."""
+        """Return the API's filter; None without any."""
         parts = {"metadata": self.metadata, "where": self.condition}
         return {name: part for name, part in parts.items() if part} or None
 
 
-def build_request(wanted: Wanted, mode: str) -> tuple[str, Json]:
-    body = _common(wanted, mode)
-    if wanted.other_namespaces:
-        body["namespaceIds"] = [body.pop("namespaceId"), *wanted.other_namespaces]
-    if wanted.unit:
-        body["expand"] = {"unit": wanted.unit, "maxTokens": wanted.tokens}
-    if wanted.rerank == "local":
+def build_request(request: SearchRequest, mode: str) -> tuple[str, Json]:
+    body = _build_common(request, mode)
+    if request.other_namespaces:
+        body["namespaceIds"] = [body.pop("namespaceId"), *request.other_namespaces]
+    if request.unit:
+        body["expand"] = {"unit": request.unit, "maxTokens": request.tokens}
+    if request.rerank == "local":
         body["rerankConfig"] = {"provider": "LOCAL"}
-    elif wanted.rerank:
-        body["rerank"] = wanted.rerank == "on"
+    elif request.rerank:
+        body["rerank"] = request.rerank == "on"
     return ("/v1/search/hybrid" if "hybridConfig" in body else "/v1/search"), {**body, "explain": True}
 
 
-def build_why_request(wanted: Wanted, mode: str, document: str) -> Json:
-    return {**_common(wanted, mode), "documentId": document}
+def build_why_request(request: SearchRequest, mode: str, document: str) -> Json:
+    return {**_build_common(request, mode), "documentId": document}
 
 
-def _common(wanted: Wanted, mode: str) -> Json:
+def _build_common(request: SearchRequest, mode: str) -> Json:
     body: Json = {
-        "namespaceId": wanted.namespace,
-        "query": wanted.query,
-        "topK": wanted.top,
-        "scoreThreshold": wanted.least,
+        "namespaceId": request.namespace,
+        "query": request.query,
+        "topK": request.top,
+        "scoreThreshold": request.least,
     }
-    if wanted.filter:
-        body["filter"] = wanted.filter
-    if wanted.per_document:
-        body["perDocument"] = wanted.per_document
-    if wanted.half_life > 0:
-        body["recency"] = {"halfLifeDays": wanted.half_life, "weight": wanted.recency}
+    if request.filter:
+        body["filter"] = request.filter
+    if request.per_document:
+        body["perDocument"] = request.per_document
+    if request.half_life > 0:
+        body["recency"] = {"halfLifeDays": request.half_life, "weight": request.recency}
     if mode != "semantic":
-        semantic = 0.0 if mode == "keyword" else round(wanted.weight, 6)
+        semantic = 0.0 if mode == "keyword" else round(request.weight, 6)
         body["hybridConfig"] = {"semanticWeight": semantic, "keywordWeight": round(1 - semantic, 6)}
     return body
 
 
 def parse_object(text: str) -> Json | None:
-    """Return the object of a JSON text, empty for a blank one; None if it is no object."""
+    """Parse a JSON object, {} for blank text; None if invalid."""
     try:
         parsed = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
@@ -87,5 +87,5 @@ def parse_object(text: str) -> Json | None:
     return parsed if isinstance(parsed, dict) else None
 
 
-def address_text(wanted: Json) -> str | None:
-    return json.dumps(wanted, ensure_ascii=False) if wanted else None
+def address_text(value: Json) -> str | None:
+    return json.dumps(value, ensure_ascii=False) if value else None

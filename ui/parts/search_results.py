@@ -1,4 +1,4 @@
-"""Results of a search, with their words marked; judged for a question set."""
+"""Results of a search with marked words, judged for a question set."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ui.client import Json
 from ui.parts import frame, hit_tables
 from ui.parts.hidden_passages import offer_hiding
 from ui.parts.labels import document_label, format_count, format_milliseconds
-from ui.parts.search_request import MODES, Wanted
+from ui.parts.search_request import MODE_LABELS, SearchRequest
 from ui.parts.widgets import escape_markdown, format_code, show_page_image
 
+# English, German, French, Spanish, Italian and Dutch, from three letters, without accents.
 _STOP_WORDS = """aan aber about above after again against all alla alle als anche and any are auch auf aus aux avec
 because been before bei being below between bij bin bis bist both but can ces cette che chi come comme como con could
 cual cuando cui dal dalla damit dann dans das dass dat dei del della delle dem den der des desde deze did die dies
@@ -33,47 +34,45 @@ tambien tes than that the their theirs them then there these they this those thr
 uit una und under une uno uns unter until upon van very voi vom von voor vor vos votre vous waar war was wat wel wenn
 wer werden were what when where which while who whom whose why wie wieso wij will wir wird with would you your yours
 zich zij zijn zonder zum zur"""
-"""Of English, German, French, Spanish, Italian and Dutch, from three letters on, without accents."""
 STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
-LIKELY, UNLIKELY = 0.7, 0.3
-"""Probabilities from which on, and below which, results are called an answer or none."""
-SETS = 20
-"""Newest question sets that are offered."""
-_NEW = "new:"
-"""Before the name of a set, in the page's address, that the first judgement makes."""
-_ROUND = "judging_round"
-"""Of the session: the number of judgements, after each of which the thumbs show what the API has."""
+# Bounds for likely answered and probably not answered.
+LIKELY_PROBABILITY, UNLIKELY_PROBABILITY = 0.7, 0.3
+MAX_OFFERED_SETS = 20
+# In the page's address, before the name of a set created by the first judgement.
+NEW_SET_PREFIX = "new:"
+# Number of judgements; a new number makes the thumbs show the API's state.
+ROUND_KEY = "judging_round"
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
-    """A question set, and what it holds of the question; `id` is None for one that the first judgement makes."""
+class QuestionSet:
+    """Question set with the question's documents; `id` is None before the first judgement."""
 
     id: str | None
     name: str
     relevant: list[Json] = field(default_factory=list)
 
 
-def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
-    """The set that judgements go to, and what the last one came to; None without one, or without the right."""
+def choose_set(person: session.Person, request: SearchRequest) -> QuestionSet | None:
+    """Show the choice of a question set for judgements; None without a choice or the right."""
     if not (person.may("documents:write") and person.sees_all):
         return None
-    sets = person.api.get("/v1/evaluations", namespaceId=wanted.namespace, pageSize=SETS)["evaluations"]
+    sets = person.api.get("/v1/evaluations", namespaceId=request.namespace, pageSize=MAX_OFFERED_SETS)["evaluations"]
     set_names = {evaluation["id"]: evaluation["name"] for evaluation in sets}
     linked = session.read_parameter("set") or ""
-    at = linked.removeprefix(_NEW)
-    options = [*set_names, *([at] if linked.startswith(_NEW) else [])]
+    set_name = linked.removeprefix(NEW_SET_PREFIX)
+    options = [*set_names, *([set_name] if linked.startswith(NEW_SET_PREFIX) else [])]
     left_column, right_column = st.columns([2, 3], vertical_alignment="bottom")
     chosen = left_column.selectbox(
         "Question set",
         options,
-        index=options.index(at) if at in options else None,
+        index=options.index(set_name) if set_name in options else None,
         format_func=lambda set_id: f"{set_names[set_id]}  ·  {set_id[-6:]}" if set_id in set_names else set_id,
         placeholder="Choose one, or type a new name",
         accept_new_options=True,
         help="Keeps hits that you mark as right as answers to this question. Evaluations compares settings by them.",
     )
-    session.set_parameters(set=chosen if chosen in set_names or not chosen else _NEW + chosen)
+    session.set_parameters(set=chosen if chosen in set_names or not chosen else NEW_SET_PREFIX + chosen)
     with right_column:
         is_judged = frame.show_outcome()
     if not chosen:
@@ -81,19 +80,21 @@ def choose_set(person: session.Person, wanted: Wanted) -> Set | None:
         return None
     if chosen not in set_names:
         right_column.caption(f"“{escape_markdown(chosen)}” is created with the first hit that you mark as right.")
-        return Set(None, chosen)
-    relevant = _relevant(person, wanted, chosen)
+        return QuestionSet(None, chosen)
+    relevant = _read_relevant(person, request, chosen)
     if not is_judged:
         right_column.caption(f"{format_count(len(relevant), 'document')} marked as right for this question.")
-    return Set(chosen, set_names[chosen], relevant)
+    return QuestionSet(chosen, set_names[chosen], relevant)
 
 
-def mark_result(person: session.Person, wanted: Wanted, chosen: Set | None, hit: Json, mode: str) -> None:
-    if chosen is None or hit.get("namespaceId", wanted.namespace) != wanted.namespace:
+def mark_result(
+    person: session.Person, request: SearchRequest, chosen: QuestionSet | None, hit: Json, mode: str
+) -> None:
+    if chosen is None or hit.get("namespaceId", request.namespace) != request.namespace:
         return
-    rounds = st.session_state.get(_ROUND, 0)
-    key = f"mark-{chosen.id}-{wanted.query}-{rounds}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
-    judge = partial(_judge, person, wanted, chosen, hit, key)
+    rounds = st.session_state.get(ROUND_KEY, 0)
+    key = f"mark-{chosen.id}-{request.query}-{rounds}-{mode}-{hit['document']['id']}-{hit['chunk']['index']}"
+    judge = partial(_send_judgement, person, request, chosen, hit, key)
     st.feedback("thumbs", key=key, default=1 if is_right(chosen.relevant, hit) else None, on_change=judge)
 
 
@@ -102,94 +103,99 @@ def is_right(relevant: list[Json], hit: Json) -> bool:
     return any(names & {judged.get("documentId"), judged.get("externalId")} for judged in relevant)
 
 
-def _judge(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, key: str) -> None:
-    """Send the judgement, read the question back, and say what is there now."""
+def _send_judgement(person: session.Person, request: SearchRequest, chosen: QuestionSet, hit: Json, key: str) -> None:
+    """Send the judgement and keep the resulting state."""
     right = st.session_state.get(key) == 1
-    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+    st.session_state[ROUND_KEY] = st.session_state.get(ROUND_KEY, 0) + 1
     with frame.shown_refusal(frame.keep_outcome):
-        frame.keep_outcome(_confirmed(person, wanted, chosen, hit, right=right))
+        frame.keep_outcome(_apply_judgement(person, request, chosen, hit, right=right))
 
 
-def _confirmed(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+def _apply_judgement(
+    person: session.Person, request: SearchRequest, chosen: QuestionSet, hit: Json, *, right: bool
+) -> str:
     name = escape_markdown(hit["document"]["name"])
     if not right and (chosen.id is None or not is_right(chosen.relevant, hit)):
         return f"“{name}” was not marked as right: a question set keeps right documents, and all others count as wrong."
     title = escape_markdown(chosen.name)
-    set_id = _send(person, wanted, chosen, hit, right=right)
+    set_id = _write_judgement(person, request, chosen, hit, right=right)
     session.set_parameters(set=set_id)
-    relevant = _relevant(person, wanted, set_id)
+    relevant = _read_relevant(person, request, set_id)
     if is_right(relevant, hit) is not right:
         return f"The API took the judgement, but does not show it: look at the question in “{title}”."
     verb = "is now marked as right" if right else "is not marked as right any more"
     return f"“{name}” {verb} in “{title}”: {format_count(len(relevant), 'right document')} for this question."
 
 
-def _send(person: session.Person, wanted: Wanted, chosen: Set, hit: Json, *, right: bool) -> str:
+def _write_judgement(
+    person: session.Person, request: SearchRequest, chosen: QuestionSet, hit: Json, *, right: bool
+) -> str:
     external: Json = {"externalId": hit["document"]["externalId"]}
-    narrow: Json = {"filter": wanted.filter} if wanted.filter else {}
-    scope = {"namespaceId": wanted.namespace}
+    question_filter: Json = {"filter": request.filter} if request.filter else {}
+    scope = {"namespaceId": request.namespace}
     if chosen.id is None:
-        question = {"query": wanted.query, "relevant": [external], **narrow}
+        question = {"query": request.query, "relevant": [external], **question_filter}
         response = person.api.post("/v1/evaluations", {**scope, "name": chosen.name, "questions": [question]})
         return str(response["evaluation"]["id"])
-    verdict = {"query": wanted.query, **external, "grade": int(right), **narrow}
+    verdict = {"query": request.query, **external, "grade": int(right), **question_filter}
     person.api.patch(f"/v1/evaluations/{chosen.id}", {**scope, "judge": [verdict]})
     return chosen.id
 
 
-def _relevant(person: session.Person, wanted: Wanted, evaluation: str) -> list[Json]:
-    query = {"namespaceId": wanted.namespace, "query": wanted.query, "pageSize": 1}
+def _read_relevant(person: session.Person, request: SearchRequest, evaluation: str) -> list[Json]:
+    query = {"namespaceId": request.namespace, "query": request.query, "pageSize": 1}
     questions = person.api.get(f"/v1/evaluations/{evaluation}/questions", **query)["questions"]
     return list(questions[0]["relevant"]) if questions else []
 
 
-EXCERPT = 240
-"""Characters of a chunk that are shown."""
-STYLE = """<style>
+# Shown of a chunk.
+EXCERPT_CHARACTERS = 240
+HIT_STYLE = """<style>
 .hit {font-size: .9rem; line-height: 1.5; overflow-wrap: anywhere; overflow-x: auto}
 .hit table {border-collapse: collapse; margin-top: .35rem; font-size: .85rem; overflow-wrap: normal}
 .hit th, .hit td {border: 1px solid rgba(128,128,128,.35); padding: .1rem .5rem; text-align: left}
 .hit mark {background: rgba(217,140,31,.28); color: inherit; border-radius: 2px}
 .st-key-lab h2 {font-size: 1.35rem; padding-top: .25rem}
 </style>"""
-_LETTER = r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
-_WORD = re.compile(rf"{_LETTER}+(?:&{_LETTER}+)+|[^\W_]+(?:\+\+|#)|{_LETTER}+")
-_MARKS = (
+LETTER_CLASS = (
+    r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
+)
+WORD_PATTERN = re.compile(rf"{LETTER_CLASS}+(?:&{LETTER_CLASS}+)+|[^\W_]+(?:\+\+|#)|{LETTER_CLASS}+")
+# Replacements of Markdown marks for plain text.
+MARKDOWN_PATTERNS = (
     (re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\s]|\([^()\s]*\))*\)"), r"\1"),
     (re.compile(r"^ {0,3}(?:#{1,6} |> ?|```\w*$|\|?(?: *:?-{3,}:? *\|)+(?: *:?-{3,}:? *)?$)", re.MULTILINE), ""),
     (re.compile(r"^ *\| ?| ?\| *$", re.MULTILINE), ""),
     (re.compile(r" \| "), " · "),
     (re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
 )
-"""Marks of Markdown, and what a reader sees in their place."""
-_ALIKE = str.maketrans("ةىیکہ", "هييكه")
-"""Letters of Arabic and Persian that are typed for one another."""
+# Interchangeable letters of Arabic and Persian.
+ARABIC_VARIANTS = str.maketrans("ةىیکہ", "هييكه")
 
 
-def show_results(person: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
-    """Show one column per search; an arrow marks the rank difference from the first column. `nothing`: the advice of a
-    column without a hit, unless the answer has a note."""
-    chosen = choose_set(person, wanted)
-    first = next(iter(found))
-    places = rank_chunks(found[first])
-    words = words_of(wanted.query)
-    for column, (mode, data) in zip(st.columns(len(found)), found.items(), strict=True):
+def show_results(person: session.Person, request: SearchRequest, answers: dict[str, Json], advice: str) -> None:
+    """Show one column per search, with rank differences from the first column."""
+    chosen = choose_set(person, request)
+    first = next(iter(answers))
+    former_ranks = rank_chunks(answers[first])
+    words = query_words(request.query)
+    for column, (mode, data) in zip(st.columns(len(answers)), answers.items(), strict=True):
         with column:
-            st.header(MODES[mode])
-            st.caption(_told(data))
+            st.header(MODE_LABELS[mode])
+            st.caption(_summarize_answer(data))
             st.caption(describe_answerable(data["answerable"]))
             if data.get("note"):
                 st.info(escape_markdown(data["note"]), icon=":material/spellcheck:")
             elif not data["results"]:
-                st.caption(f"Nothing found. {nothing}")
+                st.caption(f"Nothing found. {advice}")
             for rank, hit in enumerate(data["results"], 1):
-                move = "" if mode == first else _move(places.get(chunk_key(hit)), rank)
+                move = "" if mode == first else _format_move(former_ranks.get(chunk_key(hit)), rank)
                 with st.container(border=True, gap="small"):
-                    _card(person, wanted, hit, rank, move, words)
+                    _show_card(person, request, hit, rank, move, words)
                     if hit["chunk"]["page"] and person.may("documents:read"):
-                        _page_picture(person, wanted, hit, f"{mode}-{rank}")
-                    mark_result(person, wanted, chosen, hit, mode)
-                    space = hit.get("namespaceId", wanted.namespace)
+                        _show_page(person, request, hit, f"{mode}-{rank}")
+                    mark_result(person, request, chosen, hit, mode)
+                    space = hit.get("namespaceId", request.namespace)
                     offer_hiding(person, space, hit["document"]["id"], hit["chunk"]["index"], f"{mode}-{rank}")
 
 
@@ -201,10 +207,10 @@ def chunk_key(hit: Json) -> tuple[str, int]:
     return hit["document"]["id"], hit["chunk"]["index"]
 
 
-def words_of(query: str) -> frozenset[str]:
-    """The words of a query that say what it is about; those in capitals that would be stop words as they are."""
-    words = _WORD.findall(query)
-    bare = {word: _bare(word) for word in words}
+def query_words(query: str) -> frozenset[str]:
+    """Return the query's content words; capitalized stop words such as IT count."""
+    words = WORD_PATTERN.findall(query)
+    bare = {word: _normalize_word(word) for word in words}
     about = {
         bare_word
         for word, bare_word in bare.items()
@@ -215,22 +221,25 @@ def words_of(query: str) -> frozenset[str]:
 
 
 def plain_text(markdown: str) -> str:
-    for pattern, replacement in _MARKS:
+    for pattern, replacement in MARKDOWN_PATTERNS:
         markdown = pattern.sub(replacement, markdown)
     return markdown
 
 
 def best_excerpt(text: str, words: frozenset[str]) -> str:
-    """The part of the text with the most of the words, as HTML with those words marked; nothing in it is markup."""
+    """Return the part of the text with most of the words as escaped HTML, words marked."""
     flat = " ".join(plain_text(text).split())
-    spots = [match for match in _WORD.finditer(flat) if _is_one(match.group(), words)]
-    near = [sum(spot.start() <= neighbor.end() <= spot.start() + EXCERPT - 40 for neighbor in spots) for spot in spots]
+    spots = [match for match in WORD_PATTERN.finditer(flat) if _matches_query(match.group(), words)]
+    near = [
+        sum(spot.start() <= neighbor.end() <= spot.start() + EXCERPT_CHARACTERS - 40 for neighbor in spots)
+        for spot in spots
+    ]
     start = max(0, spots[near.index(max(near))].start() - 40) if spots else 0
     if start:
         start = flat.find(" ", start) + 1
-    window = flat[start : start + EXCERPT]
-    prefix, suffix = "… " if start else "", " …" if start + EXCERPT < len(flat) else ""
-    return prefix + _marked(window, words) + suffix
+    window = flat[start : start + EXCERPT_CHARACTERS]
+    prefix, suffix = "… " if start else "", " …" if start + EXCERPT_CHARACTERS < len(flat) else ""
+    return prefix + _mark_words(window, words) + suffix
 
 
 def score_parts(hit: Json) -> str:
@@ -245,7 +254,7 @@ def score_parts(hit: Json) -> str:
     return " · ".join(figures)
 
 
-def _told(data: Json) -> str:
+def _summarize_answer(data: Json) -> str:
     took = sum(value or 0.0 for value in data["timings"].values())
     summary = f"{format_count(len(data['results']), 'result')} · {format_milliseconds(took)}"
     if "reranked" in data:
@@ -255,24 +264,24 @@ def _told(data: Json) -> str:
 
 def describe_answerable(answerable: Json) -> str:
     probability = answerable["probability"]
-    verdict = "Perhaps answered" if probability >= UNLIKELY else "Probably not answered"
-    verdict = "Likely answered" if probability >= LIKELY else verdict
+    verdict = "Perhaps answered" if probability >= UNLIKELY_PROBABILITY else "Probably not answered"
+    verdict = "Likely answered" if probability >= LIKELY_PROBABILITY else verdict
     return f"{verdict} by these documents: {probability:.0%} ({answerable['basis']})."
 
 
-def _is_one(word: str, words: frozenset[str]) -> bool:
-    """Tell whether it is one of the words, or another form of one: the longer begins with the shorter."""
-    lower = _bare(word)
+def _matches_query(word: str, words: frozenset[str]) -> bool:
+    """Check for a query word or another form of it."""
+    lower = _normalize_word(word)
     if lower in words or word in words:
         return True
     if len(lower) < 3 or lower in STOP_WORDS:
         return False
-    return any(_forms(*sorted((lower, query_word), key=len)) for query_word in words)
+    return any(_is_word_form(*sorted((lower, query_word), key=len)) for query_word in words)
 
 
-def _bare(word: str) -> str:
-    """The word as it is compared: without capitals, accents, points and what is not seen, its digits those of ASCII."""
-    letters = unicodedata.normalize("NFKD", word.casefold()).translate(_ALIKE)
+def _normalize_word(word: str) -> str:
+    """Fold case, accents, vowel points, invisible characters and digits."""
+    letters = unicodedata.normalize("NFKD", word.casefold()).translate(ARABIC_VARIANTS)
     return "".join(
         str(unicodedata.decimal(letter)) if letter.isdecimal() else letter
         for letter in letters
@@ -280,36 +289,38 @@ def _bare(word: str) -> str:
     )
 
 
-def _forms(short: str, long: str) -> bool:
+def _is_word_form(short: str, long: str) -> bool:
     extra = len(long) - len(short)
     return long.startswith(short) and (extra <= 1 if len(short) == 3 else extra <= 3)
 
 
-def _marked(text: str, words: frozenset[str]) -> str:
+def _mark_words(text: str, words: frozenset[str]) -> str:
     pieces, end = [], 0
-    for match in _WORD.finditer(text):
-        if _is_one(match.group(), words):
+    for match in WORD_PATTERN.finditer(text):
+        if _matches_query(match.group(), words):
             pieces += [html.escape(text[end : match.start()]), f"<mark>{html.escape(match.group())}</mark>"]
             end = match.end()
     return "".join([*pieces, html.escape(text[end:])])
 
 
-def _move(before: int | None, now: int) -> str:
-    if before is None:
+def _format_move(former_rank: int | None, rank: int) -> str:
+    if former_rank is None:
         return " :violet-badge[new]"
-    if before == now:
+    if former_rank == rank:
         return " :gray-badge[=]"
-    return f" :green-badge[▲ {before - now}]" if before > now else f" :red-badge[▼ {now - before}]"
+    return f" :green-badge[▲ {former_rank - rank}]" if former_rank > rank else f" :red-badge[▼ {rank - former_rank}]"
 
 
-def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, words: frozenset[str]) -> None:
-    at, name = hit["chunk"], document_label(hit["document"]["name"])
-    page = f" · page {at['page']}" if at["page"] else ""
+def _show_card(
+    person: session.Person, request: SearchRequest, hit: Json, rank: int, move: str, words: frozenset[str]
+) -> None:
+    chunk, name = hit["chunk"], document_label(hit["document"]["name"])
+    page = f" · page {chunk['page']}" if chunk["page"] else ""
     st.markdown(f"**{rank}** · {hit['score']:.3f}{move}")
-    label = f"**{escape_markdown(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {at['index']}{page}"
+    label = f"**{escape_markdown(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {chunk['index']}{page}"
     if person.may("documents:read"):
-        space = hit.get("namespaceId", wanted.namespace)
-        query_params = {"namespace": space, "document": hit["document"]["id"], "chunk": str(at["index"])}
+        space = hit.get("namespaceId", request.namespace)
+        query_params = {"namespace": space, "document": hit["document"]["id"], "chunk": str(chunk["index"])}
         st.page_link("views/documents.py", label=label, query_params=query_params)
     else:
         st.markdown(label)
@@ -320,7 +331,7 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
     path = [*context.get("header", "").split("\n")[:-1], *map(plain_text, passage.headings)]
     if path:
         st.caption(escape_markdown(" > ".join(path)))
-    table = hit_tables.build_table(passage, partial(_marked, words=words))
+    table = hit_tables.build_table(passage, partial(_mark_words, words=words))
     excerpt = best_excerpt(passage.text or ("" if table else hit["content"]), words)
     st.html(f'<div class="hit">{excerpt}{table}</div>')
     st.caption(score_parts(hit))
@@ -332,10 +343,10 @@ def _card(person: session.Person, wanted: Wanted, hit: Json, rank: int, move: st
             st.text(context["content"])
 
 
-def _page_picture(person: session.Person, wanted: Wanted, hit: Json, place: str) -> None:
-    """The page that the passage begins on, with the passage shaded; drawn when it is opened."""
-    at, document = hit["chunk"], hit["document"]["id"]
-    key = f"page-{place}-{document}-{at['index']}-{wanted.query}"
-    with st.expander(f"Page {at['page']}", icon=":material/find_in_page:", key=key, on_change="rerun") as picture:
+def _show_page(person: session.Person, request: SearchRequest, hit: Json, key_prefix: str) -> None:
+    # Drawn only when opened; the passage is shaded.
+    chunk, document = hit["chunk"], hit["document"]["id"]
+    key = f"page-{key_prefix}-{document}-{chunk['index']}-{request.query}"
+    with st.expander(f"Page {chunk['page']}", icon=":material/find_in_page:", key=key, on_change="rerun") as picture:
         if picture.open:
-            show_page_image(person, hit.get("namespaceId", wanted.namespace), document, at["page"], at["index"])
+            show_page_image(person, hit.get("namespaceId", request.namespace), document, chunk["page"], chunk["index"])

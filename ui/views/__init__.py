@@ -1,1 +1,4 @@
-"""One file a page; Streamlit runs them behind the sign-in form of app.py (`pages` would be run without it)."""
+"""Pages of the app, one file each, run by app.py after sign-in.
+
+Streamlit would run a folder `pages` without sign-in.
+"""

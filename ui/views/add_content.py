@@ -1,4 +1,4 @@
-"""Add content: from every source in one place, previewed before it is started, followed until it is searchable."""
+"""Add content from any source, with a preview and progress."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from ui.parts.labels import format_count, offered_sources, source_title
 from ui.parts.search_request import parse_object
 from ui.parts.widgets import escape_markdown
 
-PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
+PARSING_STRATEGIES = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
 PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
-FILES = 500
-"""Files of one drop."""
-WHOLE = "add_folder"
-_ROUND = "add_round"
-"""Of the session: counts what was started, so that each start leaves empty fields."""
+MAX_DROPPED_FILES = 500
+FOLDER_KEY = "add_folder"
+# Counts started additions; a new number empties the fields.
+ROUND_KEY = "add_round"
 
 
-class Unfit(Exception):
-    """Error of a form whose input cannot be sent; the text gives the reason."""
+class InvalidFormError(Exception):
+    """Input that cannot be sent, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +35,16 @@ class Options:
     metadata: str
     chunks: Json
 
-    def extra(self) -> Json:
-        """Unfit unless the metadata is a JSON object, or empty."""
+    def parse_metadata(self) -> Json:
+        """Return the metadata; InvalidFormError if it is no JSON object."""
         metadata = parse_object(self.metadata)
         if metadata is None:
-            raise Unfit('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
+            raise InvalidFormError('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
         return {"metadata": metadata} if metadata else {}
 
 
 def clear_fields() -> None:
-    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+    st.session_state[ROUND_KEY] = st.session_state.get(ROUND_KEY, 0) + 1
 
 
 def show_options() -> Options:
@@ -58,73 +57,73 @@ def show_options() -> Options:
 
 
 def show_fields(kind: str) -> dict[str, Any]:
-    mark = f"{kind}-{st.session_state.get(_ROUND, 0)}"
+    mark = f"{kind}-{st.session_state.get(ROUND_KEY, 0)}"
     match kind:
         case "TEXT":
             name = st.text_input("Name", help="The same name again replaces the document.", key=f"name-{mark}")
             return {"name": name, "text": st.text_area("Text", height=160, key=f"text-{mark}")}
         case "LOCAL_FILE":
-            whole = bool(st.session_state.get(WHOLE))
+            is_folder = bool(st.session_state.get(FOLDER_KEY))
             files = st.file_uploader(
-                "Drop a folder here, or choose one" if whole else "Drop files here, or choose them",
-                accept_multiple_files="directory" if whole else True,
+                "Drop a folder here, or choose one" if is_folder else "Drop files here, or choose them",
+                accept_multiple_files="directory" if is_folder else True,
                 help="PDF, Office, HTML, mail, images, archives and text. One that fails does not hold up the others.",
-                key=f"files-{mark}-{whole}",
+                key=f"files-{mark}-{is_folder}",
             )
-            parsing = st.radio("Parsing", list(PARSING), horizontal=True, help=PARSING_HELP)
-            return {"files": files, "parsing": PARSING[parsing or "Text only"]}
+            parsing = st.radio("Parsing", list(PARSING_STRATEGIES), horizontal=True, help=PARSING_HELP)
+            return {"files": files, "parsing": PARSING_STRATEGIES[parsing or "Text only"]}
         case "URLS_LIST":
             return {"urls": st.text_area("URLs, one a line", height=120, key=f"urls-{mark}")}
         case "SITEMAP":
             url = st.text_input("Sitemap URL", placeholder="https://docs.example.com/sitemap.xml", key=f"url-{mark}")
-            return {"url": url, **_paths(), "maxLinks": int(st.number_input("Maximum pages", 1, 10_000, 1000))}
+            return {"url": url, **_show_paths(), "maxLinks": int(st.number_input("Maximum pages", 1, 10_000, 1000))}
         case _:
             url = st.text_input("Start URL", placeholder="https://docs.example.com", key=f"url-{mark}")
             left_column, right_column = st.columns(2)
             depth = left_column.slider("Maximum depth (links)", 1, 5, 3)
             links = right_column.number_input("Maximum pages", 1, 10_000, 100)
-            return {"url": url, **_paths(), "maxDepth": depth, "maxLinks": int(links)}
+            return {"url": url, **_show_paths(), "maxDepth": depth, "maxLinks": int(links)}
 
 
-def _paths() -> Json:
+def _show_paths() -> Json:
     left_column, right_column = st.columns(2)
-    take = left_column.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
-    leave = right_column.text_input("Exclude paths (comma-separated)")
-    split = {"includePaths": take, "excludePaths": leave}
+    include = left_column.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
+    exclude = right_column.text_input("Exclude paths (comma-separated)")
+    split = {"includePaths": include, "excludePaths": exclude}
     return {name: [part.strip() for part in typed.split(",") if part.strip()] for name, typed in split.items() if typed}
 
 
 def make_items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
-    path, extra = f"/v1/ingest/{offered_sources()[kind].path}", chosen.extra()
+    path, extra = f"/v1/ingest/{offered_sources()[kind].path}", chosen.parse_metadata()
     if kind == "LOCAL_FILE":
-        return _files(namespace, path, typed, chosen, extra)
+        return _make_file_items(namespace, path, typed, chosen, extra)
     config, name = {key: value for key, value in typed.items() if value not in ("", None)}, source_title(kind)
     if kind == "TEXT":
         if not typed["text"].strip():
-            raise Unfit("Type a text first.")
+            raise InvalidFormError("Type a text first.")
         name = typed["name"] or name
     elif kind == "URLS_LIST":
         config = {"urls": [line.strip() for line in typed["urls"].splitlines() if line.strip()]}
         if not config["urls"]:
-            raise Unfit("Type at least one URL.")
+            raise InvalidFormError("Type at least one URL.")
         name = format_count(len(config["urls"]), "URL")
     elif "url" in typed:
         if not typed["url"].strip():
-            raise Unfit("Type the URL first.")
+            raise InvalidFormError("Type the URL first.")
         name = typed["url"]
     request = {"source": kind, "config": config | extra, "chunkConfig": chosen.chunks}
     return [Item(name, path, body={"namespaceId": namespace, "ingestConfig": request})]
 
 
-def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, extra: Json) -> list[Item]:
+def _make_file_items(namespace: str, path: str, typed: dict[str, Any], chosen: Options, extra: Json) -> list[Item]:
     files = typed["files"] or []
     if not files:
-        raise Unfit("Choose a file first, or drop some.")
-    if len(files) > FILES:
-        raise Unfit(f"{len(files):,} files are too many for one drop; it takes {FILES:,}.")
+        raise InvalidFormError("Choose a file first, or drop some.")
+    if len(files) > MAX_DROPPED_FILES:
+        raise InvalidFormError(f"{len(files):,} files are too many for one drop; it takes {MAX_DROPPED_FILES:,}.")
     for name, number in Counter(file.name for file in files).items():
         if number > 1:
-            raise Unfit(
+            raise InvalidFormError(
                 f"{number} files are called {name}: one would replace the other. Rename one, or choose their folder"
                 " as a whole."
             )
@@ -140,7 +139,7 @@ def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, ex
 
 
 def _joint_item(namespace: str, files: list[Any], typed: dict[str, Any], chosen: Options, extra: Json) -> Item:
-    """Several files as one ingestion, called by their folder."""
+    """Make one ingestion of several files, named after their folder."""
     folders = {file.name.partition("/")[0] if "/" in file.name else "" for file in files}
     folder = folders.pop() if len(folders) == 1 else ""
     config = {"ocrConfig": {"strategy": typed["parsing"]}, **({"name": folder} if folder else {}), **extra}
@@ -154,10 +153,7 @@ def _joint_item(namespace: str, files: list[Any], typed: dict[str, Any], chosen:
 
 
 def choose_connection(person: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
-    """The choice of a connection, and of what of its account is taken.
-
-    None where there is no connection, or its account cannot be listed.
-    """
+    """Show the choice of a connection and its content; None without a usable one."""
     connections: list[Json] = []
     if person.may("connections:read"):
         query = {"namespaceId": namespace, "connector": kind, "pageSize": 100}
@@ -182,7 +178,7 @@ def main() -> None:
     if not person.may("ingest:write"):
         st.info("This key may not add content (scope ingest:write).", icon=":material/lock:")
         return
-    if additions.goes_on(namespace):
+    if additions.has_addition(namespace):
         with st.container(horizontal=True):
             st.button("Add more", icon=":material/add:", on_click=additions.forget_addition)
             widgets.link_page("runs", "All runs")
@@ -209,13 +205,13 @@ def _choose_source() -> str:
 
 def _from_fields(person: session.Person, namespace: str, kind: str) -> None:
     if kind == "LOCAL_FILE":
-        st.toggle("Choose a whole folder", key=WHOLE)
+        st.toggle("Choose a whole folder", key=FOLDER_KEY)
     with st.form("add", border=False):
         typed = show_fields(kind)
         chosen = show_options()
-        start, preview = _buttons()
+        start, preview = _show_buttons()
     if start or preview:
-        _act(person, namespace, kind, typed, chosen, dry=preview)
+        _submit_items(person, namespace, kind, typed, chosen, dry=preview)
 
 
 def _from_connection(person: session.Person, namespace: str, kind: str) -> None:
@@ -224,16 +220,16 @@ def _from_connection(person: session.Person, namespace: str, kind: str) -> None:
         return
     with st.form("add", border=False):
         chosen = show_options()
-        start, preview = _buttons()
+        start, preview = _show_buttons()
     if not (start or preview):
         return
     if typed.pop("unchosen", False):
         st.error("Choose at least one folder or file, or take everything.", icon=":material/error:")
         return
-    _act(person, namespace, kind, typed, chosen, dry=preview)
+    _submit_items(person, namespace, kind, typed, chosen, dry=preview)
 
 
-def _buttons() -> tuple[bool, bool]:
+def _show_buttons() -> tuple[bool, bool]:
     with st.container(horizontal=True):
         start = st.form_submit_button("Start", type="primary", icon=":material/play_arrow:")
         preview = st.form_submit_button(
@@ -242,12 +238,12 @@ def _buttons() -> tuple[bool, bool]:
     return start, preview
 
 
-def _act(
+def _submit_items(
     person: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool
 ) -> None:
     try:
         items = make_items(namespace, kind, typed, chosen)
-    except Unfit as error:
+    except InvalidFormError as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return
     if dry:

@@ -1,4 +1,4 @@
-"""The audit log: who changed what and when, refused writes too."""
+"""Audit log: changes by person and time, including refused ones."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from ui import session
 from ui.client import Json
 from ui.parts import api_schema, url_state, waiting, widgets
 
-PAGE = 100
-KINDS = (
+ENTRY_PAGE_SIZE = 100
+OBJECT_TYPES = (
     *("connection", "document", "evaluation", "group", "ingestJobRun"),
     *("key", "namespace", "organization", "tenant", "webhook"),
 )
-ORDERS = {"newest": "Newest first", "oldest": "Oldest first"}
-OUTCOMES = {"DONE": "Done", "REFUSED": "Refused"}
-FILTERS = ("type", "outcome", "key_name", "object", "since", "until")
-"""Names in the page's address."""
-PAST = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send": "Sent", "Set": "Set"}
-"""Verbs of the API's summaries whose past tense does not end in -ed alone."""
-NAMED = {"namespace": "/v1/namespaces", "key": "/v1/keys"}
-"""Types of objects whose names are looked up, and the list of each."""
-MOST_NAMES = 100
-OPENS: dict[str, tuple[str, str | None, Json]] = {
+ORDER_LABELS = {"newest": "Newest first", "oldest": "Oldest first"}
+OUTCOME_LABELS = {"DONE": "Done", "REFUSED": "Refused"}
+# In the page's address.
+FILTER_PARAMETERS = ("type", "outcome", "key_name", "object", "since", "until")
+# Irregular past tenses of verbs in the API's summaries.
+PAST_TENSES = {"Cancel": "Cancelled", "Hide": "Hid", "Retry": "Retried", "Send": "Sent", "Set": "Set"}
+# Lists with names of objects, by type.
+NAME_PATHS = {"namespace": "/v1/namespaces", "key": "/v1/keys"}
+MAX_READ_NAMES = 100
+# By object type: page, address parameter and further parameters.
+OBJECT_PAGES: dict[str, tuple[str, str | None, Json]] = {
     "namespace": ("namespaces", "namespace", {"open": "yes"}),
     "key": ("keys", None, {"tab": "API keys"}),
     "tenant": ("keys", None, {"tab": "Tenants"}),
     "webhook": ("webhooks", "webhook", {}),
 }
-"""By type of object: its page, the parameter of the address that names it, and others."""
 
 
 def main() -> None:
     person = session.current_person()
     st.title("Audit log")
-    filters, order = _filters()
+    filters, order = _show_filters()
     cursor = session.read_parameter("cursor")
-    data = person.api.get("/v1/audit", pageSize=PAGE, cursor=cursor, sort=order, **filters)
+    data = person.api.get("/v1/audit", pageSize=ENTRY_PAGE_SIZE, cursor=cursor, sort=order, **filters)
     entries = data["entries"]
     if not entries:
         advice = "Clear the filters to see more." if filters else "Every change made with a key is recorded here."
         widgets.show_empty("No entries.", advice)
         if filters:
-            clear = partial(session.set_parameters, cursor=None, **dict.fromkeys(FILTERS))
+            clear = partial(session.set_parameters, cursor=None, **dict.fromkeys(FILTER_PARAMETERS))
             st.button("Clear filters", on_click=clear, icon=":material/filter_alt_off:")
         return
     names = _object_names(person, entries)
-    rows = widgets.drop_empty([_row(entry, names) for entry in entries], "Before and after")
+    rows = widgets.drop_empty([_entry_row(entry, names) for entry in entries], "Before and after")
     time_column = st.column_config.DatetimeColumn("Time", format="D MMM YYYY, HH:mm:ss")
     clicked = widgets.clicked_row(rows, "audit_rows", entries, Time=time_column)
     if clicked is not None:
-        _open(clicked)
+        _open_object(clicked)
     widgets.download_csv("Download this page as CSV", rows, "audit.csv")
     widgets.show_pager(data)
 
 
-def _filters() -> tuple[dict[str, Any], str]:
-    """Show the filters and the order, kept in the page's address; return them as the API's parameters."""
+def _show_filters() -> tuple[dict[str, Any], str]:
+    """Show filters and order, kept in the page's address; return the API's parameters."""
     field = partial(url_state.bind_field, prefix="audit")
     columns = st.columns(4)
-    kinds, outcomes = {"": "Any"} | dict(zip(KINDS, KINDS, strict=True)), {"": "Any"} | OUTCOMES
+    kinds, outcomes = {"": "Any"} | dict(zip(OBJECT_TYPES, OBJECT_TYPES, strict=True)), {"": "Any"} | OUTCOME_LABELS
     day: Json = {"default": None, "value": None, "format": "YYYY-MM-DD"}
     chosen = {
         "objectType": field(columns[0].selectbox, "type", "Object type", options=kinds),
@@ -75,13 +75,15 @@ def _filters() -> tuple[dict[str, Any], str]:
         "to": field(columns[1].date_input, "until", "To", **day),
     }
     with columns[2]:
-        order = url_state.choose_order(ORDERS)
+        order = url_state.choose_order(ORDER_LABELS)
     return {name: str(value) for name, value in chosen.items() if value}, order
 
 
 def _object_names(person: session.Person, entries: list[Json]) -> Mapping[str, str]:
-    types = {entry["objectType"] for entry in entries if entry["objectId"]} & NAMED.keys()
-    lists = waiting.ask_in_parallel({kind: partial(person.api.get, NAMED[kind], pageSize=MOST_NAMES) for kind in types})
+    types = {entry["objectType"] for entry in entries if entry["objectId"]} & NAME_PATHS.keys()
+    lists = waiting.ask_in_parallel(
+        {kind: partial(person.api.get, NAME_PATHS[kind], pageSize=MAX_READ_NAMES) for kind in types}
+    )
     return {
         item["id"]: item["name"]
         for answer in lists.values()
@@ -91,8 +93,8 @@ def _object_names(person: session.Person, entries: list[Json]) -> Mapping[str, s
     }
 
 
-def _sentence(entry: Json, names: Mapping[str, str]) -> str:
-    """Return what was done, in the words of the API's summary of the operation, and to which object."""
+def _describe_entry(entry: Json, names: Mapping[str, str]) -> str:
+    """Describe an entry by the operation's summary and its objects."""
     operation = api_schema.find_operation(entry["method"], entry["route"])
     ids = [entry["objectId"]] if entry["objectId"] else entry.get("objectIds", [])
     about = ", ".join(names.get(object_id, object_id) for object_id in ids[:3])
@@ -103,12 +105,12 @@ def _sentence(entry: Json, names: Mapping[str, str]) -> str:
     if entry["status"] >= 400:
         return f"Tried to {summary[0].lower()}{summary[1:]}{about}"
     verb, _, rest = summary.partition(" ")
-    return f"{PAST.get(verb) or verb.removesuffix('e') + 'ed'} {rest}{about}"
+    return f"{PAST_TENSES.get(verb) or verb.removesuffix('e') + 'ed'} {rest}{about}"
 
 
-def _open(entry: Json) -> None:
-    """Open the page of the object, where it has one without its namespace."""
-    page, parameter, query = OPENS.get(entry["objectType"], (None, None, {}))
+def _open_object(entry: Json) -> None:
+    """Open the object's page, if any."""
+    page, parameter, query = OBJECT_PAGES.get(entry["objectType"], (None, None, {}))
     if page is None or (entry["method"] == "DELETE" and parameter):
         st.toast("This object has no page of its own, or is gone.", icon=":material/info:")
         return
@@ -116,31 +118,31 @@ def _open(entry: Json) -> None:
     st.switch_page(f"views/{page}.py", query_params=query | object_query if object_query or not parameter else None)
 
 
-def _change(change: Json) -> str:
-    """Return one object's change as text: each field that differs, before and after."""
+def _describe_change(change: Json) -> str:
+    """Describe one object's changed fields, before and after."""
     sides = (change["before"], change["after"])
     old, new = (side if isinstance(side, dict) else {"": side} for side in sides)
     parts = [
-        f"{name or 'value'}: {_value(old.get(name))} → {_value(new.get(name))}"
+        f"{name or 'value'}: {_format_value(old.get(name))} → {_format_value(new.get(name))}"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     ]
     return "; ".join(parts)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "nothing" if value in (None, [], {}, "") else value if isinstance(value, str) else json.dumps(value)
 
 
-def _row(entry: Json, names: Mapping[str, str]) -> Json:
+def _entry_row(entry: Json, names: Mapping[str, str]) -> Json:
     refused = entry["status"] >= 400
     return {
         "Time": entry["at"]["isoString"],
         "Who": (entry["keyName"] or entry["principal"] or entry["source"])
         + (f" for {entry['principal']}" if entry["keyName"] and entry["principal"] else ""),
-        "What": _sentence(entry, names),
+        "What": _describe_entry(entry, names),
         "Outcome": f"Refused ({entry['status']})" if refused else "Done",
-        "Before and after": "\n".join(map(_change, entry.get("changes", ()))),
+        "Before and after": "\n".join(map(_describe_change, entry.get("changes", ()))),
         "Object ID": entry["objectId"] or ", ".join(entry.get("objectIds", ())),
         "Request ID": entry["requestId"] or "",
     }

@@ -1,4 +1,4 @@
-"""Connections to content services: a card each, with what can be done about its state."""
+"""Connections to content services, a card each with actions."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ from ui import session
 from ui.client import Json
 from ui.parts import api_schema, frame, removals, widgets
 from ui.parts.labels import (
-    INTERVALS,
+    INTERVAL_LABELS,
     due_in,
     format_count,
     format_field,
-    name_of,
+    interval_label,
     source_title,
     time_ago,
     timing_of,
 )
 from ui.parts.widgets import escape_markdown
 
-PAGE = 20
-SCHEDULES = 100
-"""Newest schedules of the namespace, of which those of connections are shown."""
-FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
-"""What becomes of a revoked connection's documents."""
-_ADDED = "storages_added"
-"""Number of sources that were connected, so that each closes the form."""
-REVOKING = "revoking"
-"""Of the session: the connection whose revocation is being asked about."""
+CONNECTION_PAGE_SIZE = 20
+# Newest first.
+MAX_READ_SCHEDULES = 100
+# Documents of a revoked connection.
+DOCUMENT_FATES = {
+    "KEEP": "Keep them searchable, without a connection",
+    "DELETE": "Remove them from search and from every store",
+}
+# Number of connected sources; a new number closes the form.
+ADDED_KEY = "storages_added"
+# Connection with an open revocation dialog.
+REVOKING_KEY = "revoking"
 
 
 def main() -> None:
     person = session.current_person()
     namespace = frame.show_head(person, "Connections")
     if person.may("connections:write"):
-        _connect(person, namespace)
+        _show_connect_form(person, namespace)
         show_storage_form(person, namespace)
     cursor = session.read_parameter("cursor")
-    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=cursor)
+    data = person.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTION_PAGE_SIZE, cursor=cursor)
     connections = data["connections"]
     if not connections:
         advice = "Connect a content service above; a person allows the access in the browser."
@@ -53,16 +56,16 @@ def main() -> None:
         removals.show_removals(person, namespace, opened, names.get(opened, opened))
     schedules: list[Json] = []
     if connections and person.may("ingest:read"):
-        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=SCHEDULES)["schedules"]
+        schedules = person.api.get("/v1/schedules", namespaceId=namespace, pageSize=MAX_READ_SCHEDULES)["schedules"]
     for connection in connections:
         own_schedules = [schedule for schedule in schedules if schedule["connectionId"] == connection["id"]]
-        _card(person, namespace, connection, own_schedules)
+        _show_card(person, namespace, connection, own_schedules)
         if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
             removals.show_link(person, namespace, connection["id"])
     widgets.show_pager(data)
 
 
-def _connect(person: session.Person, namespace: str) -> None:
+def _show_connect_form(person: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
         space = session.find_namespace(person, namespace) or {}
         # A bound key is not shown the apps: then each may be tried.
@@ -74,7 +77,7 @@ def _connect(person: session.Person, namespace: str) -> None:
         with st.form("connect", border=False):
             connector = st.selectbox("Service", ready, format_func=source_title)
             name = st.text_input("Name", placeholder="Team drive")
-            interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of)
+            interval = st.selectbox("Sync schedule", list(INTERVAL_LABELS), format_func=interval_label)
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or source_title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": interval} if interval else {}
@@ -82,7 +85,7 @@ def _connect(person: session.Person, namespace: str) -> None:
     _show_link(person)
 
 
-def _card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
+def _show_card(person: session.Person, namespace: str, connection: Json, schedules: list[Json]) -> None:
     title = source_title(connection["connector"])
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -93,21 +96,21 @@ def _card(person: session.Person, namespace: str, connection: Json, schedules: l
             st.caption(f"Scheduled: {escape_markdown(timing_of(schedule))} · next run {due_in(schedule)}")
         widgets.explain_health(connection)
         by_cron = any(schedule["cron"] for schedule in schedules)
-        _actions(person, namespace, connection, "By the schedule above" if by_cron else name_of(None))
+        _show_actions(person, namespace, connection, "By the schedule above" if by_cron else interval_label(None))
 
 
-def _schedule(person: session.Person, namespace: str, connection: Json, none: str) -> None:
-    """Show the sync interval, and a choice of another, which is saved at once. `none`: the words for no interval."""
+def _show_interval(person: session.Person, namespace: str, connection: Json, no_interval: str) -> None:
+    """Show the sync interval; a changed choice is saved at once."""
     current, key = connection["syncIntervalMinutes"], connection["id"]
     if not person.may("connections:write") or connection["status"] == "REVOKED":
-        st.caption(f"Sync schedule: {name_of(current) if current else none}")
+        st.caption(f"Sync schedule: {interval_label(current) if current else no_interval}")
         return
-    options = list(INTERVALS) if current in INTERVALS else [current, *INTERVALS]
+    options = list(INTERVAL_LABELS) if current in INTERVAL_LABELS else [current, *INTERVAL_LABELS]
     selected = st.selectbox(
         "Sync schedule",
         options,
         index=options.index(current),
-        format_func=lambda minutes: name_of(minutes) if minutes else none,
+        format_func=lambda minutes: interval_label(minutes) if minutes else no_interval,
         key=f"interval-{key}-{current}",
     )
     if selected != current:
@@ -115,19 +118,19 @@ def _schedule(person: session.Person, namespace: str, connection: Json, none: st
         st.rerun()
 
 
-def _actions(person: session.Person, namespace: str, connection: Json, none: str) -> None:
+def _show_actions(person: session.Person, namespace: str, connection: Json, no_interval: str) -> None:
     interval_column, ingest_column, reconnect_column, revoke_column = st.columns(
         [2, 1, 1, 1], vertical_alignment="bottom"
     )
     with interval_column, frame.shown_refusal():
-        _schedule(person, namespace, connection, none)
+        _show_interval(person, namespace, connection, no_interval)
     key, state = connection["id"], connection["status"]
     service = api_schema.known_services().get(connection["connector"])
     if state == "ACTIVE" and person.may("ingest:write"):
         if ingest_column.button("Ingest now", key=f"ingest-{key}", width="stretch"):
-            _ingest(person, namespace, connection)
+            _start_ingestion(person, namespace, connection)
         if service and service.choice:
-            _choice(key, service.choice)
+            _show_choice(key, service.choice)
     if not person.may("connections:write") or state == "REVOKED":
         return
     is_authorized = connection["config"]["authType"] == "OAUTH2"
@@ -136,14 +139,14 @@ def _actions(person: session.Person, namespace: str, connection: Json, none: str
             person, lambda: person.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace}), rerun=True
         )
     if revoke_column.button("Revoke", key=f"revoking-{key}", width="stretch"):
-        st.session_state[REVOKING] = key
-    if st.session_state.get(REVOKING) == key:
+        st.session_state[REVOKING_KEY] = key
+    if st.session_state.get(REVOKING_KEY) == key:
         with st.container(border=True), frame.shown_refusal():
-            _revoke(person, namespace, connection)
+            _show_revocation(person, namespace, connection)
 
 
-def _choice(connection_id: str, choice: api_schema.Choice) -> None:
-    """Which parts of the account "Ingest now" takes, and every scheduled run after it."""
+def _show_choice(connection_id: str, choice: api_schema.Choice) -> None:
+    """Show a field for the parts of the account to ingest."""
     with st.expander(choice.about.partition(",")[0], icon=":material/checklist:"):
         st.text_area(
             "One address a line",
@@ -153,13 +156,13 @@ def _choice(connection_id: str, choice: api_schema.Choice) -> None:
         )
 
 
-def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
+def _show_revocation(person: session.Person, namespace: str, connection: Json) -> None:
     key, fate = connection["id"], "KEEP"
     documents = person.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
     st.write("The tokens are wiped and the service is told. This is final.")
     if own_count := documents["own"]:
         label = f"{format_count(own_count, 'document')} that no other connection has"
-        fate = st.radio(label, list(FATES), format_func=FATES.__getitem__, key=f"fate-{key}")
+        fate = st.radio(label, list(DOCUMENT_FATES), format_func=DOCUMENT_FATES.__getitem__, key=f"fate-{key}")
     if shared := documents["shared"]:
         st.caption(f"{format_count(shared, 'document')} that other connections have too will stay with them.")
     with st.container(horizontal=True):
@@ -167,12 +170,13 @@ def _revoke(person: session.Person, namespace: str, connection: Json) -> None:
         if st.button("Do not revoke", key=f"keep-{key}") or revoke:
             if revoke:
                 person.api.post(f"/v1/connections/{key}/revoke", {"namespaceId": namespace, "documents": fate})
-            del st.session_state[REVOKING]
+            del st.session_state[REVOKING_KEY]
             st.rerun()
 
 
-def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
-    """Ingest again with the selection of the newest ingestion; an account is ingested whole only on request."""
+def _start_ingestion(person: session.Person, namespace: str, connection: Json) -> None:
+    """Ingest with the selection of the newest ingestion."""
+    # A whole account is ingested on request only.
     connector, key = connection["connector"], connection["id"]
     with frame.shown_refusal():
         chosen = person.api.get(f"/v1/connections/{key}", namespaceId=namespace).get("chosen") or {}
@@ -186,11 +190,11 @@ def _ingest(person: session.Person, namespace: str, connection: Json) -> None:
         widgets.open_page("runs", run=data["ingestJobRunId"])
 
 
-LIVE_SECONDS = 3.0
-GOOD_SECONDS = 600.0
-"""How long the API keeps an authorization waiting."""
-_PENDING = "authorization"
-"""Of the session: an authorization that was begun, with its connection's state then, and when."""
+REFRESH_SECONDS = 3.0
+# The API keeps an authorization this long.
+AUTHORIZATION_SECONDS = 600.0
+# Started authorization, with the connection's state and the time.
+PENDING_KEY = "authorization"
 
 
 def _begin_authorization(person: session.Person, request: Callable[[], Json], *, rerun: bool = False) -> None:
@@ -198,24 +202,24 @@ def _begin_authorization(person: session.Person, request: Callable[[], Json], *,
         response = request()
         connection = response["connection"]["id"]
         pending = {"url": response["authorizationUrl"], "connection": connection, "begun": time.monotonic()}
-        st.session_state[_PENDING] = pending | {"state": _state(person, connection)}
+        st.session_state[PENDING_KEY] = pending | {"state": _read_state(person, connection)}
         if rerun:
             st.rerun()
 
 
 def _show_link(person: session.Person) -> None:
-    """Shown while it is waited for; the page is drawn anew once the connection has another state."""
-    if _PENDING not in st.session_state:
+    """Show the authorization link until the connection's state changes."""
+    if PENDING_KEY not in st.session_state:
         return
 
-    @frame.live_fragment(LIVE_SECONDS)
-    def waiting() -> None:
-        pending = st.session_state.get(_PENDING)
+    @frame.live_fragment(REFRESH_SECONDS)
+    def show_pending() -> None:
+        pending = st.session_state.get(PENDING_KEY)
         if pending is None:
             return
-        is_over = time.monotonic() - pending["begun"] > GOOD_SECONDS
-        if is_over or _state(person, pending["connection"]) != pending["state"]:
-            del st.session_state[_PENDING]
+        is_over = time.monotonic() - pending["begun"] > AUTHORIZATION_SECONDS
+        if is_over or _read_state(person, pending["connection"]) != pending["state"]:
+            del st.session_state[PENDING_KEY]
             st.rerun(scope="app")
         left_column, right_column = st.columns([3, 1], vertical_alignment="center")
         left_column.info(
@@ -225,17 +229,17 @@ def _show_link(person: session.Person) -> None:
             "Open the service", pending["url"], type="primary", icon=":material/open_in_new:", width="stretch"
         )
 
-    waiting()
+    show_pending()
 
 
-def _state(person: session.Person, connection: str) -> Json:
+def _read_state(person: session.Person, connection: str) -> Json:
     details = person.api.get(f"/v1/connections/{connection}")["connection"]
     return {name: details[name] for name in ("status", "statusReason", "config")}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of `SourceAddress`, or of its credentials, which are entered hidden."""
+    """Field of `SourceAddress` or its credentials."""
 
     name: str
     help: str
@@ -244,8 +248,8 @@ class Field:
 
 
 def show_storage_form(person: session.Person, namespace: str) -> None:
-    """Show the form of a new connection without authorization; the fields are those of the source."""
-    added = st.session_state.get(_ADDED, 0)
+    """Show the form of a new connection without authorization, with the source's fields."""
+    added = st.session_state.get(ADDED_KEY, 0)
     title = "Connect a folder, bucket or service by its URL"
     with st.expander(title, icon=":material/database:", key=f"storage-form-{added}"):
         sources = api_schema.sources_without_app()
@@ -253,8 +257,10 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
         with st.form("storage", border=False):
             url = st.text_input("URL", placeholder=sources[source]["example"], key=f"storage-url-{source}")
             name = st.text_input("Name", placeholder="Handbooks", key="storage-name")
-            values = {field: _ask(field, source) for field in list_fields(source)}
-            interval = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of, key="storage-interval")
+            values = {field: _show_field(field, source) for field in list_fields(source)}
+            interval = st.selectbox(
+                "Sync schedule", list(INTERVAL_LABELS), format_func=interval_label, key="storage-interval"
+            )
             if not st.form_submit_button("Connect source", type="primary", icon=":material/cable:"):
                 return
         credentials = {field.name: value for field, value in values.items() if value and field.is_secret}
@@ -267,7 +273,7 @@ def show_storage_form(person: session.Person, namespace: str) -> None:
         body |= {"syncIntervalMinutes": interval} if interval else {}
         with frame.shown_refusal():
             widgets.post_once(person, "/v1/connections", body)
-            st.session_state[_ADDED] = added + 1
+            st.session_state[ADDED_KEY] = added + 1
             for key in [key for key in st.session_state if str(key).startswith("storage-")]:
                 del st.session_state[key]
             st.toast(f"Connected: {escape_markdown(body['name'])}. Ingest it from its card.", icon=":material/check:")
@@ -283,7 +289,7 @@ def list_fields(source: str) -> Iterator[Field]:
                 yield Field(name, merged["description"], is_secret, bool(merged.get("x-multiline")))
 
 
-def _ask(field: Field, source: str) -> str:
+def _show_field(field: Field, source: str) -> str:
     label, key = format_field(field.name), f"storage-{source}-{field.name}"
     if field.is_multiline:
         return st.text_area(label, help=field.help, key=key)

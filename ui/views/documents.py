@@ -1,4 +1,4 @@
-"""Documents: found by name, URL, site and more, paged by the server; a row opens the document."""
+"""Documents page: search, filters and a paged list; a row opens the document."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from ui.parts.labels import (
 )
 from ui.parts.widgets import escape_markdown
 
-PAGE = 50
-HIDDEN = {"DOCUMENT": "All of it", "PASSAGES": "Passages", None: ""}
-"""What of a document is hidden from search, in words."""
+DOCUMENT_PAGE_SIZE = 50
+# Hidden parts of a document.
+HIDDEN_LABELS = {"DOCUMENT": "All of it", "PASSAGES": "Passages", None: ""}
 
 
 def main() -> None:
@@ -51,59 +51,61 @@ def main() -> None:
 def show_listing(person: session.Person, namespace: str) -> None:
     frame.show_outcome()
     count = partial(person.api.list_documents, namespace)
-    around = waiting.ask_in_parallel(
+    overview_data = waiting.ask_in_parallel(
         {
             "sites": partial(count, {"documentTypes": ["URL"]}, include=["statsBySite"]),
             "failures": partial(failures.count_causes, person, namespace) if person.may("documents:write") else None,
             "unknown": partial(count, {"accessStatuses": ["UNKNOWN"]}, include=["statsByStatus"]),
         }
     )
-    sites = {entry["site"]: entry["totalCount"] for entry in (around["sites"] or {})["statsBySite"]}
+    sites = {entry["site"]: entry["totalCount"] for entry in (overview_data["sites"] or {})["statsBySite"]}
     config = document_filters.show_filters(person, namespace, sites)
     if config is None:
         return
-    counts = around["failures"] if config.keys() <= {"documentIngestionStatuses"} else None
+    counts = overview_data["failures"] if config.keys() <= {"documentIngestionStatuses"} else None
     if result := failures.offer_retries(person, namespace, counts or {}, "documents"):
         frame.keep_outcome(result)
         st.rerun()
-    config = _of_cause(config)
+    config = _filter_by_cause(config)
     cursor = session.read_parameter("cursor")
-    data = person.api.list_documents(namespace, config, size=PAGE, cursor=cursor, include=["statsByStatus"])
-    _attention(config, count_documents(around["unknown"] or {}))
+    data = person.api.list_documents(
+        namespace, config, size=DOCUMENT_PAGE_SIZE, cursor=cursor, include=["statsByStatus"]
+    )
+    _show_attention(config, count_documents(overview_data["unknown"] or {}))
     if not data["documents"]:
-        _nothing(person, namespace, config, data)
+        _show_empty_list(person, namespace, config, data)
         return
     st.caption(document_counts(data))
     keys = document_filters.list_keys("metadata", data["documents"])
     table_column, facet_column = st.columns([4, 1]) if keys else (st.container(), None)
     with table_column:
-        _table(namespace, data)
+        _show_table(namespace, data)
     if facet_column:
         with facet_column:
             document_filters.show_facets(person, namespace, config, "metadata", keys)
     hidden_passages.show_hidden(person, namespace)
     if config:
-        document_actions.show_bulk_actions(person, namespace, config, data, _words(config))
+        document_actions.show_bulk_actions(person, namespace, config, data, _describe_filter(config))
 
 
-def _attention(config: Json, unknown: int) -> None:
+def _show_attention(config: Json, unknown: int) -> None:
     if unknown and "accessStatuses" not in config:
         label = f"Needs attention: access of {format_count(unknown, 'document')} is unknown, so no user sees them"
         widgets.link_page("documents", label, "lock_person", access="unknown")
 
 
-def _of_cause(config: Json) -> Json:
-    """Return the filter, narrowed to the cause that the address names, which a button takes out again."""
+def _filter_by_cause(config: Json) -> Json:
+    """Narrow the filter to the failure cause of the address."""
     cause = session.read_parameter("cause")
-    if cause not in failures.REMEDIES:
+    if cause not in failures.CAUSE_REMEDIES:
         return config
-    if st.button(f"Only {failures.REMEDIES[cause].plural}", icon=":material/close:", key="cause"):
+    if st.button(f"Only {failures.CAUSE_REMEDIES[cause].plural}", icon=":material/close:", key="cause"):
         session.go_to(cause=None, cursor=None)
     leaves = [failures.where_cause(cause), *([config["where"]] if "where" in config else [])]
     return {**config, "where": {"all": leaves}}
 
 
-def _nothing(person: session.Person, namespace: str, config: Json, data: Json) -> None:
+def _show_empty_list(person: session.Person, namespace: str, config: Json, data: Json) -> None:
     if config:
         widgets.show_empty("No document matches.", "Clear the filters, or look into another namespace.")
         st.button("Clear filters", icon=":material/filter_alt_off:", on_click=document_filters.clear_filters)
@@ -128,8 +130,8 @@ def _explain_unseen(namespace: str, config: Json) -> None:
         st.info(f"**{name}**  \n{escape_markdown(reasons[document['id']])}", icon=":material/lock:")
 
 
-def _words(config: Json) -> str:
-    """The filter as people say it, for those parts that are a few words."""
+def _describe_filter(config: Json) -> str:
+    """Describe the filter in a few words."""
     parts = []
     if text := config.get("text"):
         parts.append(f"name or URL with “{text}”")
@@ -145,12 +147,12 @@ def _words(config: Json) -> str:
     return "; ".join(parts)
 
 
-def _table(namespace: str, data: Json) -> None:
+def _show_table(namespace: str, data: Json) -> None:
     documents = data["documents"]
     is_check = session.read_parameter("quality") == "check"
     reasons = document_actions.explain_access(namespace, [document["id"] for document in documents])
-    rows = [_row(document, reasons.get(document["id"], ""), is_check=is_check) for document in documents]
-    rows = widgets.drop_empty(rows, "Why", document_detail.TITLE, "Error", "Hidden")
+    rows = [_document_row(document, reasons.get(document["id"], ""), is_check=is_check) for document in documents]
+    rows = widgets.drop_empty(rows, "Why", document_detail.PAGES_TO_CHECK_TITLE, "Error", "Hidden")
     chosen = widgets.clicked_row(
         rows,
         "documents_table",
@@ -160,28 +162,28 @@ def _table(namespace: str, data: Json) -> None:
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
         Why=st.column_config.TextColumn(width="large"),
-        **{document_detail.TITLE: st.column_config.TextColumn(width="large")},
+        **{document_detail.PAGES_TO_CHECK_TITLE: st.column_config.TextColumn(width="large")},
     )
     if chosen is not None:
-        session.go_to(document=chosen, tab=document_detail.TITLE if is_check else None)
+        session.go_to(document=chosen, tab=document_detail.PAGES_TO_CHECK_TITLE if is_check else None)
     with st.container(horizontal=True):
         widgets.show_pager({**data, "totalCount": count_documents(data)})
         widgets.download_csv("Page as CSV", rows, "documents.csv")
 
 
-def _row(document: Json, why: str, *, is_check: bool) -> Json:
+def _document_row(document: Json, why: str, *, is_check: bool) -> Json:
     properties = document["documentProperties"]
     return {
         "Status": [document["ingestionStatus"]],
         "Name": document["name"] if document["name"].strip() else document["externalId"],
         "Why": why,
-        document_detail.TITLE: document_detail.summarize_pages_to_check(document) if is_check else "",
+        document_detail.PAGES_TO_CHECK_TITLE: document_detail.summarize_pages_to_check(document) if is_check else "",
         "Source": source_title(document["ingestionSource"]),
         "Chunks": format_number(properties["embeddingCount"]),
         "Size": format_size(properties["fileSize"]) if properties["fileSize"] is not None else "",
         "Updated": time_ago(document["updatedAt"]),
         "Error": document["ingestionError"] or "",
-        "Hidden": HIDDEN[document.get("hidden")],
+        "Hidden": HIDDEN_LABELS[document.get("hidden")],
     }
 
 

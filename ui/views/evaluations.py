@@ -1,4 +1,4 @@
-"""Evaluations: question sets, their comparisons, and gates, which judge new embeddings before they are used."""
+"""Evaluations: question sets, comparisons, and gates for new embeddings."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import api_schema, comparisons, frame, question_sets, widgets
-from ui.parts.comparisons import METRICS
-from ui.parts.labels import MOVING, format_count, time_ago
+from ui.parts.comparisons import METRIC_LABELS
+from ui.parts.labels import ACTIVE_STATUSES, format_count, time_ago
 from ui.parts.widgets import escape_markdown
 
-RUNS = 30
-"""Newest job runs that are looked through."""
-RULES = {"notWorseThan": "worse than now by at most", "minimum": "at least"}
-BOUND = "Of the metric, which lies between 0 and 1."
+# Newest first.
+MAX_READ_RUNS = 30
+RULE_LABELS = {"notWorseThan": "worse than now by at most", "minimum": "at least"}
+BOUND_HELP = "Of the metric, which lies between 0 and 1."
 
 
-def _runs(person: session.Person, namespace: str) -> list[Json]:
+def _list_runs(person: session.Person, namespace: str) -> list[Json]:
     if not person.may("ingest:read"):
         return []
     api = replace(person.api, tenant="")  # they belong to the namespace, not to a tenant of it
-    query: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": RUNS}
+    query: dict[str, Any] = {"namespaceId": namespace, "source": "REEMBED", "pageSize": MAX_READ_RUNS}
     runs = api.get("/v1/ingest-job-runs", **query)["ingestJobRuns"]
     return [run for run in runs if run["source"] == "REEMBED"]
 
 
-def _judged(runs: list[Json], evaluation: str = "") -> list[Json]:
-    """Return the runs that say what their gate found; of one question set, if it is named."""
+def _list_judged(runs: list[Json], evaluation: str = "") -> list[Json]:
+    """Return runs with a gate's result, optionally of one question set."""
     marks = (f"of {evaluation};",) if evaluation else ("of eval_", "could not be judged")
     return [run for run in runs if any(mark in notice["reason"] for notice in run["notices"] for mark in marks)]
 
@@ -52,12 +52,12 @@ def show_gates(runs: list[Json]) -> None:
             widgets.link_page("runs", "Open the run", run=run["id"])
 
 
-def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
-    runs = _runs(person, namespace)
-    moving = [run for run in runs if run["status"] in MOVING]
+def show_gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
+    runs = _list_runs(person, namespace)
+    moving = [run for run in runs if run["status"] in ACTIVE_STATUSES]
     for run in moving:
-        _under_way(person, namespace, run)
-    if judged := _judged(runs, evaluation["id"]):
+        _show_running(person, namespace, run)
+    if judged := _list_judged(runs, evaluation["id"]):
         show_gates(judged)
     else:
         widgets.show_empty(
@@ -67,21 +67,22 @@ def gates_tab(person: session.Person, namespace: str, evaluation: Json) -> None:
     if not person.may("namespaces:write"):
         st.caption("This key may not change the embedding model: it lacks the scope namespaces:write, or is bound.")
     elif not moving:
-        _form(person, namespace, evaluation)
+        _show_gate_form(person, namespace, evaluation)
 
 
-def _under_way(person: session.Person, namespace: str, run: Json) -> None:
+def _show_running(person: session.Person, namespace: str, run: Json) -> None:
     with st.container(border=True):
         st.markdown("**The namespace is being embedded again.** Searches are answered from the old vectors until then.")
         with st.container(horizontal=True):
             widgets.link_page("runs", "Open the run", run=run["id"])
             if person.may("ingest:write"):
-                cancel = partial(_cancel, person, namespace, run["id"])
+                cancel = partial(_cancel_run, person, namespace, run["id"])
                 st.button("Cancel it and its gate", icon=":material/cancel:", on_click=cancel)
 
 
-def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
-    """Another model behind a gate. Nothing is changed before the new vectors have passed."""
+def _show_gate_form(person: session.Person, namespace: str, evaluation: Json) -> None:
+    """Show the form for another model behind a gate."""
+    # Nothing changes before the new vectors have passed.
     space = replace(person.api, tenant="").get(f"/v1/namespaces/{namespace}")["namespace"]
     current = space["embeddingModelConfig"]
     st.subheader("Try another embedding model behind this gate")
@@ -99,18 +100,22 @@ def _form(person: session.Person, namespace: str, evaluation: Json) -> None:
         if provider != "LOCAL":
             key = st.text_input("API key", type="password", key="gate_key", autocomplete="off")
         columns = st.columns(3)
-        metric = columns[0].selectbox("Metric", list(METRICS), format_func=METRICS.__getitem__, key="gate_metric")
-        rule = columns[1].selectbox("Passes if it is", list(RULES), format_func=RULES.__getitem__, key="gate_rule")
-        bound = columns[2].number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND)
-        look: Json = {"type": "primary", "icon": ":material/verified:", "disabled": not model}
-        pressed = st.form_submit_button("Embed again behind the gate", **look)
+        metric = columns[0].selectbox(
+            "Metric", list(METRIC_LABELS), format_func=METRIC_LABELS.__getitem__, key="gate_metric"
+        )
+        rule = columns[1].selectbox(
+            "Passes if it is", list(RULE_LABELS), format_func=RULE_LABELS.__getitem__, key="gate_rule"
+        )
+        bound = columns[2].number_input("Value", 0.0, 1.0, 0.01, 0.01, format="%.3f", key="gate_value", help=BOUND_HELP)
+        options: Json = {"type": "primary", "icon": ":material/verified:", "disabled": not model}
+        pressed = st.form_submit_button("Embed again behind the gate", **options)
     if pressed:
         gate = {"evaluationId": evaluation["id"], "metric": metric, rule: bound}
         config = {"provider": provider, "model": model, **({"apiKey": key} if key else {})}
-        _begin(person, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
+        _start_gate(person, namespace, {"embeddingModelConfig": config, "reembed": True, "gate": gate})
 
 
-def _begin(person: session.Person, namespace: str, body: Json) -> None:
+def _start_gate(person: session.Person, namespace: str, body: Json) -> None:
     with frame.shown_refusal(), st.spinner("Trying the model …"):
         begun = person.api.patch(f"/v1/namespaces/{namespace}", body)
         frame.keep_outcome(
@@ -121,7 +126,7 @@ def _begin(person: session.Person, namespace: str, body: Json) -> None:
         st.rerun()
 
 
-def _cancel(person: session.Person, namespace: str, run: str) -> None:
+def _cancel_run(person: session.Person, namespace: str, run: str) -> None:
     with frame.shown_refusal(frame.keep_outcome):
         api = replace(person.api, tenant="")
         api.post(f"/v1/ingest-job-runs/{run}/cancel", {"namespaceId": namespace})
@@ -162,7 +167,7 @@ def show_weak_searches(person: session.Person, namespace: str) -> None:
         widgets.open_page("search", q=chosen["query"])
     if st.button("New question set of these", icon=":material/playlist_add:"):
         lines = [json.dumps({"query": search["query"], "relevant": []}, ensure_ascii=False) for search in searches]
-        st.session_state[question_sets.LINES] = "\n".join(lines)
+        st.session_state[question_sets.LINES_KEY] = "\n".join(lines)
         session.go_to(new="yes")
 
 
@@ -175,7 +180,7 @@ def main() -> None:
         question_sets.show_sets(person, namespace)
         if person.may("documents:write"):
             show_weak_searches(person, namespace)
-        if runs := _judged(_runs(person, namespace)):
+        if runs := _list_judged(_list_runs(person, namespace)):
             st.header("Gates of new embeddings")
             show_gates(runs)
         return
@@ -192,19 +197,21 @@ def main() -> None:
 
 def show_set(person: session.Person, namespace: str, evaluation: Json) -> None:
     st.header(escape_markdown(evaluation["name"]))
-    many, created = format_count(evaluation["questionCount"], "question"), time_ago(evaluation["createdAt"])
-    st.caption(f"{many} · created {created} · `{evaluation['id']}`")
+    count_text, created = format_count(evaluation["questionCount"], "question"), time_ago(evaluation["createdAt"])
+    st.caption(f"{count_text} · created {created} · `{evaluation['id']}`")
     if missing := evaluation.get("unresolved"):
         sample = ", ".join(escape_markdown(document) for document in missing[:5]) + (" …" if len(missing) > 5 else "")
-        many = "100 or more documents" if len(missing) >= 100 else format_count(len(missing), "document")
+        count_text = "100 or more documents" if len(missing) >= 100 else format_count(len(missing), "document")
         verbs = ("is", "counts") if len(missing) == 1 else ("are", "count")
-        st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {sample}")
+        st.warning(
+            f"{count_text} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {sample}"
+        )
     pages = {
         "Compare": comparisons.start_comparison,
         "Results": comparisons.show_results,
         "History": comparisons.show_history,
         "Questions": question_sets.show_questions,
-        "Gate": gates_tab,
+        "Gate": show_gates_tab,
     }
     if person.may("documents:write"):
         pages["Edit"] = question_sets.show_editor

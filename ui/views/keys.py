@@ -1,4 +1,4 @@
-"""Keys and limits: use of the organization's limits, its API keys with their rotation, and its tenants."""
+"""Keys and limits: usage, API keys with rotation, and tenants."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ui.parts import api_schema, frame, widgets
 from ui.parts.labels import format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
-_ROTATION = "key_rotation"
-"""Of the session: the old key, the new one, and that one's value, which is shown until the rotation ends."""
-SAME = ("name", "scopes", "namespaceId", "tenantId", "principal", "principalRequired")
-"""What the new key has of the old one."""
+# Old key, new key and the new value, shown until the rotation ends.
+ROTATION_KEY = "key_rotation"
+# From the old key to the new one.
+COPIED_FIELDS = ("name", "scopes", "namespaceId", "tenantId", "principal", "principalRequired")
 
 
 def _rotated_key() -> str | None:
-    return st.session_state[_ROTATION][0]["id"] if _ROTATION in st.session_state else None
+    return st.session_state[ROTATION_KEY][0]["id"] if ROTATION_KEY in st.session_state else None
 
 
-def _second_step() -> None:
-    old, new, value = st.session_state[_ROTATION]
+def _show_rotation() -> None:
+    old, new, value = st.session_state[ROTATION_KEY]
     st.markdown(
         f"**1. The new key**, which ends in `{new['hint']}`, has the same name, scopes and bounds. Copy it now: it is"
         " never shown again."
@@ -33,25 +33,25 @@ def _second_step() -> None:
         f"**2. Change over** everything that uses the old key, which ends in `{old['hint']}` and still works. Then"
         " revoke that."
     )
-    sure = st.checkbox("I copied the new key, and nothing uses the old one any more", key="key_rotation_sure")
+    is_sure = st.checkbox("I copied the new key, and nothing uses the old one any more", key="key_rotation_sure")
     with st.container(horizontal=True):
         st.button(
-            "Revoke the old key", type="primary", icon=":material/key_off:", disabled=not sure, on_click=_revoke_old
+            "Revoke the old key", type="primary", icon=":material/key_off:", disabled=not is_sure, on_click=_revoke_old
         )
         st.button("Keep both keys", on_click=_end_rotation)
 
 
 def _create_successor(person: session.Person, old: Json) -> None:
-    body = {name: old[name] for name in SAME if old.get(name) is not None}
+    body = {name: old[name] for name in COPIED_FIELDS if old.get(name) is not None}
     with frame.shown_refusal(frame.keep_outcome):
         response = widgets.post_once(person, "/v1/keys", body, instead_of=old["id"])
-        st.session_state[_ROTATION] = (old, response["key"], response["apiKey"])
+        st.session_state[ROTATION_KEY] = (old, response["key"], response["apiKey"])
 
 
 def _revoke_old() -> None:
-    """Revoke the old key. A session that uses it continues with the new one."""
+    """Revoke the old key; a session of that key continues with the new one."""
     person = session.current_person()
-    old, _, value = st.session_state[_ROTATION]
+    old, _, value = st.session_state[ROTATION_KEY]
     with frame.shown_refusal(frame.keep_outcome):
         person.api.delete(f"/v1/keys/{old['id']}")
         if session.own_key_ended(person):
@@ -62,38 +62,38 @@ def _revoke_old() -> None:
 
 
 def _end_rotation() -> None:
-    for name in (_ROTATION, "key_rotation_sure"):
+    for name in (ROTATION_KEY, "key_rotation_sure"):
         st.session_state.pop(name, None)
 
 
-PAGE = 50
-_MADE = "key_made"
-"""Of the session: the id and the value of a key that was created and has yet to be copied."""
+PAGE_SIZE = 50
+# Id and value of a created key until it is copied.
+CREATED_KEY = "key_made"
 
 
 def main() -> None:
     person = session.current_person()
     st.title("Keys and limits")
-    pages = {"Limits": _limits, "API keys": _keys, "Tenants": _tenants}
+    pages = {"Limits": _show_limits, "API keys": _show_keys, "Tenants": _show_tenants}
     widgets.show_tabs("keys_tabs", {name: partial(page, person) for name, page in pages.items()})
 
 
-def _limits(person: session.Person) -> None:
+def _show_limits(person: session.Person) -> None:
     usage = person.api.get("/v1/usage")
-    _bar("Requests this minute", usage["requests"])
-    _bar("Namespaces", usage["namespaces"])
+    _show_bar("Requests this minute", usage["requests"])
+    _show_bar("Namespaces", usage["namespaces"])
     cells = st.columns(3)
     cells[0].metric("Documents", f"{usage['documents']:,}", border=True)
     cells[1].metric("Chunks", f"{usage['chunks']:,}", border=True)
     cells[2].metric("Storage used", format_size(usage["storageBytes"]), border=True)
 
 
-def _bar(title: str, use: Json) -> None:
+def _show_bar(title: str, use: Json) -> None:
     share = use["used"] / use["limit"] if use["limit"] else 1.0
     st.progress(min(1.0, share), text=f"{title}: {use['used']:,} of {use['limit']:,}")
 
 
-def _create(person: session.Person) -> None:
+def _show_create_form(person: session.Person) -> None:
     with st.container(border=True):
         st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
@@ -111,21 +111,21 @@ def _create(person: session.Person) -> None:
             body |= {"tenantId": tenant} if tenant else {}
             with frame.shown_refusal():
                 response = widgets.post_once(person, "/v1/keys", body)
-                st.session_state[_MADE] = response["key"]["id"], response["apiKey"]
+                st.session_state[CREATED_KEY] = response["key"]["id"], response["apiKey"]
 
 
-def _keys(person: session.Person) -> None:
-    _create(person)
-    data = person.api.get("/v1/keys", pageSize=PAGE, cursor=session.read_parameter("keys"))
+def _show_keys(person: session.Person) -> None:
+    _show_create_form(person)
+    data = person.api.get("/v1/keys", pageSize=PAGE_SIZE, cursor=session.read_parameter("keys"))
     keys = data["keys"]
     spaces = {space["id"]: space["name"] for space in session.list_namespaces(person, size=100)["namespaces"]}
-    _made({key["id"] for key in keys if key["revokedAt"]})
+    _show_created({key["id"] for key in keys if key["revokedAt"]})
     frame.show_outcome()
     if _rotated_key() and _rotated_key() not in {key["id"] for key in keys}:
         with st.container(border=True):
-            _second_step()
+            _show_rotation()
     for key in [key for key in keys if not key["revokedAt"]]:
-        _key(person, key, spaces)
+        _show_key(person, key, spaces)
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
@@ -134,18 +134,18 @@ def _keys(person: session.Person) -> None:
     widgets.show_pager(data, name="keys")
 
 
-def _made(revoked_ids: set[str]) -> None:
-    """The value of the key that was created, until it was copied or revoked: whatever else is clicked meanwhile."""
-    key_id, value = st.session_state.get(_MADE, ("", ""))
+def _show_created(revoked_ids: set[str]) -> None:
+    """Show a created key's value until it is copied or revoked."""
+    key_id, value = st.session_state.get(CREATED_KEY, ("", ""))
     if key_id in revoked_ids:
-        st.session_state.pop(_MADE)
+        st.session_state.pop(CREATED_KEY)
     elif value:
         st.success("Copy the key now: it is shown this once and never again.")
         st.code(value, language=None)
-        st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(_MADE, None))
+        st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(CREATED_KEY, None))
 
 
-def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
+def _show_key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
     is_own = key["id"] == person.key_id
     with st.container(border=True, key=f"key-{key['id']}"):
         left_column, middle_column, right_column = st.columns([4, 1, 1], vertical_alignment="center")
@@ -162,13 +162,13 @@ def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
             "Rotate",
             key=f"rotate-{key['id']}",
             width="stretch",
-            disabled=_ROTATION in st.session_state,
+            disabled=ROTATION_KEY in st.session_state,
             help="Creates a key with the same name, scopes and bounds. The old one works until you revoke it.",
             on_click=_create_successor,
             args=(person, key),
         )
         if _rotated_key() == key["id"]:
-            _second_step()
+            _show_rotation()
         with right_column.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")
             if is_own:
@@ -179,14 +179,14 @@ def _key(person: session.Person, key: Json, spaces: dict[str, str]) -> None:
                     st.rerun()
 
 
-def _tenants(person: session.Person) -> None:
+def _show_tenants(person: session.Person) -> None:
     with st.form("new-tenant", border=False):
         left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
         name = left_column.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
         if right_column.form_submit_button("Add tenant", width="stretch"):
             with frame.shown_refusal():
                 person.api.post("/v1/tenants", {"id": name})
-    data = person.api.get("/v1/tenants", pageSize=PAGE, cursor=session.read_parameter("tenants"))
+    data = person.api.get("/v1/tenants", pageSize=PAGE_SIZE, cursor=session.read_parameter("tenants"))
     tenants = data["tenants"]
     if not tenants:
         advice = "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it."

@@ -1,4 +1,4 @@
-"""Namespaces: a list, one in detail, and the forms that create, change and delete them."""
+"""Namespaces: list, details, and forms to create, change and delete."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ui.parts import api_schema, document_actions, frame, namespace_form, url_st
 from ui.parts.labels import format_field, format_size, time_ago
 from ui.parts.widgets import escape_markdown
 
-PAGE = 50
-WAYS = (
+NAMESPACE_PAGE_SIZE = 50
+LINKED_PAGES = (
     ("runs", "Runs", "ingest:read"),
     ("documents", "Documents", "documents:read"),
     ("search", "Search lab", "search"),
 )
-ORDERS = {"documents": "Most documents", "searches": "Most searches", "name": "Name", "newest": "Newest"}
-AT_REST = ["SUCCESS", "FAILED", "CANCELLED"]
-"""Statuses of the documents that can be indexed again; those in the backlog were not chosen."""
+ORDER_LABELS = {"documents": "Most documents", "searches": "Most searches", "name": "Name", "newest": "Newest"}
+# Documents that can be indexed again; backlog documents were not chosen.
+ENDED_STATUSES = ["SUCCESS", "FAILED", "CANCELLED"]
 
 
 def main() -> None:
@@ -33,14 +33,14 @@ def main() -> None:
         return
     linked = session.read_parameter("namespace") if session.read_parameter("open") == "yes" else None
     if (space := session.find_namespace(person, linked)) is not None:
-        _one(person, space)
+        _show_namespace(person, space)
         return
     if linked:
-        frame.not_here()
-    _list(person)
+        frame.warn_unknown_namespace()
+    _show_list(person)
 
 
-def _list(person: session.Person) -> None:
+def _show_list(person: session.Person) -> None:
     if person.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
         session.go_to(new="yes")
     left_column, right_column = st.columns([3, 1], vertical_alignment="bottom")
@@ -48,9 +48,14 @@ def _list(person: session.Person) -> None:
     field = left_column.text_input
     name = url_state.bind_field(field, "name", "Find namespaces", prefix="namespaces", max_chars=200, **hint)
     with right_column:
-        order = url_state.choose_order(ORDERS)
+        order = url_state.choose_order(ORDER_LABELS)
     data = person.api.get(
-        "/v1/namespaces", name=name, sort=order, counts=True, pageSize=PAGE, cursor=session.read_parameter("cursor")
+        "/v1/namespaces",
+        name=name,
+        sort=order,
+        counts=True,
+        pageSize=NAMESPACE_PAGE_SIZE,
+        cursor=session.read_parameter("cursor"),
     )
     spaces = data["namespaces"]
     if not spaces and name:
@@ -60,15 +65,17 @@ def _list(person: session.Person) -> None:
         advice = "Create one: it keeps its content apart, with a storage, an index and a model."
         widgets.show_empty("No namespace yet.", advice)
         return
-    rows = [{"Name": space["name"], **_use(space), **_summary(space), "Id": space["id"]} for space in spaces]
+    rows = [
+        {"Name": space["name"], **_usage_cells(space), **_model_cells(space), "Id": space["id"]} for space in spaces
+    ]
     chosen = widgets.clicked_row(rows, "namespaces_table", [space["id"] for space in spaces])
     if chosen is not None:
         session.go_to(namespace=chosen, open="yes")
     widgets.show_pager(data)
 
 
-def _use(space: Json) -> Json:
-    """Return the numbers of a row; none for a person who may not see all documents."""
+def _usage_cells(space: Json) -> Json:
+    """Return the numbers of a row; {} without a view of all documents."""
     if "documentCount" not in space:
         return {}
     return {
@@ -81,8 +88,8 @@ def _use(space: Json) -> Json:
     }
 
 
-def _summary(space: Json) -> Json:
-    """Model and age in a row; nothing for a bound key, which is shown ids, names and use."""
+def _model_cells(space: Json) -> Json:
+    """Return model and age of a row; {} for a bound key."""
     if "createdAt" not in space:
         return {}
     return {
@@ -91,7 +98,7 @@ def _summary(space: Json) -> Json:
     }
 
 
-def _one(person: session.Person, space: Json) -> None:
+def _show_namespace(person: session.Person, space: Json) -> None:
     session.remember_namespace(person, space["id"])
     widgets.link_back("All namespaces", "new", "open")
     frame.show_outcome()
@@ -101,7 +108,7 @@ def _one(person: session.Person, space: Json) -> None:
     st.caption(" · ".join([f"`{space['id']}`", *times]))
     configuration, edit_tab, delete_tab = st.tabs(["Configuration", "Edit", "Delete"])
     with configuration:
-        _configuration(person, space)
+        _show_configuration(person, space)
     with edit_tab:
         if not person.may("namespaces:write"):
             st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
@@ -109,23 +116,23 @@ def _one(person: session.Person, space: Json) -> None:
             st.toast("Saved.", icon=":material/check:")
             st.rerun()
     with delete_tab:
-        _delete(person, space)
+        _show_deletion(person, space)
 
 
-def _configuration(person: session.Person, space: Json) -> None:
+def _show_configuration(person: session.Person, space: Json) -> None:
     with st.container(horizontal=True):
-        for page, label, scope in WAYS:
+        for page, label, scope in LINKED_PAGES:
             if person.may(scope):
                 widgets.link_page(page, label, namespace=space["id"])
-        document_actions.show_index_again(person, space["id"], {"documentIngestionStatuses": AT_REST})
+        document_actions.show_index_again(person, space["id"], {"documentIngestionStatuses": ENDED_STATUSES})
     apps = {service.app: service.title for service in api_schema.known_services().values()}
     rows = [
         {
             "Component": title,
             "Provider": str(config.get("type") or config.get("provider") or "OAuth app"),
-            "Settings": _details(config),
+            "Settings": _format_settings(config),
         }
-        for area, title in (namespace_form.AREAS | apps).items()
+        for area, title in (namespace_form.AREA_LABELS | apps).items()
         if (config := space.get(area))
     ]
     if not rows:
@@ -137,13 +144,13 @@ def _configuration(person: session.Person, space: Json) -> None:
     st.caption("Secrets are absent or masked: the service never shows one again.")
 
 
-def _details(config: Json) -> str:
+def _format_settings(config: Json) -> str:
     flat = {**config, **(config.get("credentials") or {})}
     hidden = ("type", "provider", "credentials")
     return ", ".join(f"{format_field(name)} {value}" for name, value in flat.items() if name not in hidden)
 
 
-def _delete(person: session.Person, space: Json) -> None:
+def _show_deletion(person: session.Person, space: Json) -> None:
     if not person.may("namespaces:write"):
         st.caption("This key may not delete namespaces: it lacks the scope namespaces:write, or is bound.")
         return

@@ -1,4 +1,4 @@
-"""The overview: counts, running work, and what needs attention; the first page after sign-in."""
+"""Overview: counts, running work and problems; the first page after sign-in."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from ui.parts.labels import (
 )
 from ui.parts.widgets import escape_markdown
 
-LIVE_SECONDS = 10.0
-LISTED = 50
-"""Connections, schedules and webhooks that are looked at, newest first."""
-LIMITS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
-"""What of the organization's use may be full, in words."""
-Known = Mapping[str, Json | None]
-"""What the API said, by question; None for what the key may not ask."""
+REFRESH_SECONDS = 10.0
+# Connections, schedules and webhooks, newest first.
+MAX_CHECKED_ITEMS = 50
+# Limits of the organization.
+LIMIT_LABELS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
+# Of the API by request; None without the right.
+Answers = Mapping[str, Json | None]
 
 
 def main() -> None:
     person = frame.current_person()
     namespace = frame.show_head(person, "Overview")
 
-    @frame.live_fragment(LIVE_SECONDS)
-    def live() -> None:
-        _show(person, namespace)
+    @frame.live_fragment(REFRESH_SECONDS)
+    def refresh() -> None:
+        _show_overview(person, namespace)
 
-    live()
+    refresh()
 
 
-def _show(person: session.Person, namespace: str) -> None:
-    answers = waiting.ask_in_parallel(_questions(person, namespace))
+def _show_overview(person: session.Person, namespace: str) -> None:
+    answers = waiting.ask_in_parallel(_make_requests(person, namespace))
     stats, activity = answers["stats"], answers["activity"]
     if stats is not None:
         st.caption(document_counts(stats))
-    _numbers(answers)
+    _show_numbers(answers)
     if stats is not None and not stats["statsByStatus"]:
         widgets.show_empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
         # A schedule that can only fail leaves its namespace empty.
-        if person.may("ingest:read") and _failing(answers):
-            _attention(person, namespace, answers)
+        if person.may("ingest:read") and _list_failing(answers):
+            _show_attention(person, namespace, answers)
         return
     if person.may("ingest:read"):
-        _attention(person, namespace, answers)
+        _show_attention(person, namespace, answers)
     else:
-        _syncs(stats)
+        _show_syncs(stats)
         return
     if stats is not None:
         st.markdown("**Documents by source**")
@@ -77,7 +77,7 @@ def _show(person: session.Person, namespace: str) -> None:
     charts.latency_by_hour(activity["searches"]["hours"])
 
 
-def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
+def _make_requests(person: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
     get, scope = person.api.get, {"namespaceId": namespace}
     stats = partial(person.api.list_documents, namespace, {}, include=["statsBySource", "statsByStatus"])
     reads, runs, connects = person.may("documents:read"), person.may("ingest:read"), person.may("connections:read")
@@ -88,14 +88,14 @@ def _questions(person: session.Person, namespace: str) -> dict[str, Callable[[],
         "activity": partial(get, "/v1/activity", history="true", **scope) if runs and person.sees_all else None,
         "usage": partial(get, "/v1/usage") if owns else None,
         "queue": partial(get, "/v1/queue") if owns else None,
-        "connections": partial(get, "/v1/connections", pageSize=LISTED, **scope) if connects else None,
-        "schedules": partial(get, "/v1/schedules", pageSize=LISTED, **scope) if runs else None,
-        "webhooks": partial(get, "/v1/webhooks", pageSize=LISTED) if person.may("webhooks:read") else None,
+        "connections": partial(get, "/v1/connections", pageSize=MAX_CHECKED_ITEMS, **scope) if connects else None,
+        "schedules": partial(get, "/v1/schedules", pageSize=MAX_CHECKED_ITEMS, **scope) if runs else None,
+        "webhooks": partial(get, "/v1/webhooks", pageSize=MAX_CHECKED_ITEMS) if person.may("webhooks:read") else None,
         "removals": partial(removals.count_of, person, namespace) if reads and connects else None,
     }
 
 
-def _syncs(stats: Json | None) -> None:
+def _show_syncs(stats: Json | None) -> None:
     rows = [
         {
             "Source": source_title(entry["source"]),
@@ -107,8 +107,8 @@ def _syncs(stats: Json | None) -> None:
     widgets.show_table(rows)
 
 
-def _numbers(known: Known) -> None:
-    stats, activity = known["stats"], known["activity"]
+def _show_numbers(answers: Answers) -> None:
+    stats, activity = answers["stats"], answers["activity"]
     cells = st.columns(4)
     if stats is not None:
         by_status = {entry["status"]: entry["totalCount"] for entry in stats["statsByStatus"]}
@@ -123,7 +123,7 @@ def _numbers(known: Known) -> None:
         columns[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
         columns[1].metric("Latency p50", format_milliseconds(searches["p50"]), border=True)
         columns[2].metric("Latency p95", format_milliseconds(searches["p95"]), border=True)
-        if usage := known["usage"]:
+        if usage := answers["usage"]:
             about = (
                 f"Of {usage['requests']['limit']:,} that the organization may make. In all its namespaces: "
                 f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, {format_size(usage['storageBytes'])}."
@@ -131,14 +131,14 @@ def _numbers(known: Known) -> None:
             columns[3].metric("Requests this minute", f"{usage['requests']['used']:,}", border=True, help=about)
 
 
-def _attention(person: session.Person, namespace: str, known: Known) -> None:
-    causes, usage = known["failures"], known["usage"] or {}
-    notices = [(escape_markdown(reason), "queue") for reason in (known["queue"] or {"reasons": []})["reasons"]]
-    notices += _stuck(known["activity"])
-    notices += _failing(known)
-    if total := (known["removals"] or {}).get("total"):
+def _show_attention(person: session.Person, namespace: str, answers: Answers) -> None:
+    causes, usage = answers["failures"], answers["usage"] or {}
+    notices = [(escape_markdown(reason), "queue") for reason in (answers["queue"] or {"reasons": []})["reasons"]]
+    notices += _list_stuck(answers["activity"])
+    notices += _list_failing(answers)
+    if total := (answers["removals"] or {}).get("total"):
         notices.append((f"{format_count(total, 'document')} deleted at source: pending confirmation", "connections"))
-    for name, description in LIMITS.items():
+    for name, description in LIMIT_LABELS.items():
         use = usage.get(name, {"used": 0, "limit": 1})
         if use["used"] >= use["limit"]:
             notices.append((f"{use['used']:,} of {use['limit']:,} {description} are used", "keys"))
@@ -154,30 +154,30 @@ def _attention(person: session.Person, namespace: str, known: Known) -> None:
             widgets.link_page(page, label, "arrow_forward")
 
 
-def _failing(known: Known) -> list[tuple[str, str]]:
-    """Return connections, schedules and webhooks whose last outcome is a failure, with the page that shows why."""
+def _list_failing(answers: Answers) -> list[tuple[str, str]]:
+    """Return failing connections, schedules and webhooks with their pages."""
     notices = []
-    for connection in (known["connections"] or {"connections": []})["connections"]:
+    for connection in (answers["connections"] or {"connections": []})["connections"]:
         title = f"The connection “{escape_markdown(connection['name'])}”"
         if connection["status"] == "FAILED":
             notices.append((f"{title} failed: reconnect it", "connections"))
         elif connection["status"] == "ACTIVE" and connection["health"]["state"] == "FAILING":
             notices.append((f"{title} has trouble: see why", "connections"))
-    for schedule in (known["schedules"] or {"schedules": []})["schedules"]:
+    for schedule in (answers["schedules"] or {"schedules": []})["schedules"]:
         # The connection of a schedule has its own notice.
         if schedule["health"]["state"] == "FAILING" and not schedule["paused"] and not schedule["connectionId"]:
             title = escape_markdown(schedule["about"] or source_title(schedule["source"]))
             notices.append((f"The schedule of {title} fails: see why", "schedules"))
     failing_urls = [
         webhook["url"]
-        for webhook in (known["webhooks"] or {"webhooks": []})["webhooks"]
+        for webhook in (answers["webhooks"] or {"webhooks": []})["webhooks"]
         if webhook["status"] == "ACTIVE" and webhook["health"]["state"] == "FAILING"
     ]
     return notices + [(f"The webhook {escape_markdown(url)} fails: see why", "webhooks") for url in failing_urls]
 
 
-def _stuck(activity: Json | None) -> list[tuple[str, str]]:
-    """A run that has been queued for a minute or more while no other is worked on, and the way to the reason."""
+def _list_stuck(activity: Json | None) -> list[tuple[str, str]]:
+    """Return a notice for a run queued for a minute while no other runs."""
     runs: Json = activity["runs"] if activity else {}
     oldest = runs.get("oldestQueuedAt")
     if not oldest or runs["preProcessing"] + runs["processing"] or (age := time_since(oldest)).endswith(" s"):

@@ -1,4 +1,4 @@
-"""The queue and the workers: whether something is stuck, and why."""
+"""Queue and workers, with reasons for stuck work."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ui.parts import frame, widgets
 from ui.parts.labels import format_count, format_span, parse_time, source_title, span_until, time_ago, time_since
 from ui.parts.widgets import escape_markdown
 
-LIVE_SECONDS = 5.0
-LONG_SECONDS = 60.0
-"""A job run that has waited for so long while workers are there is worth a look."""
-LOOPS = {
+REFRESH_SECONDS = 5.0
+# A longer wait despite online workers is reported.
+LONG_WAIT_SECONDS = 60.0
+LOOP_LABELS = {
     "dispatch": "Starts accepted work",
     "reconcile": "Takes back what a lost worker had",
     "schedule": "Keeps the schedules of connections",
@@ -30,36 +30,36 @@ def main() -> None:
     person = session.current_person()
     st.title("Queue and workers")
 
-    @frame.live_fragment(LIVE_SECONDS)
-    def live() -> None:
-        _show(person, person.api.get("/v1/queue"))
+    @frame.live_fragment(REFRESH_SECONDS)
+    def refresh() -> None:
+        _show_queue(person, person.api.get("/v1/queue"))
 
-    live()
+    refresh()
 
 
-def _show(person: session.Person, queue: Json) -> None:
-    _numbers(queue)
-    if troubles := _troubles(queue):
-        st.warning("  \n".join(troubles), icon=":material/notification_important:")
+def _show_queue(person: session.Person, queue: Json) -> None:
+    _show_numbers(queue)
+    if problems := _list_problems(queue):
+        st.warning("  \n".join(problems), icon=":material/notification_important:")
     else:
         st.success("Nothing is stuck.", icon=":material/check_circle:")
     for warning in queue["warnings"]:
         st.warning(escape_markdown(warning), icon=":material/gpp_maybe:")
     st.header("In progress")
     if queue["working"]:
-        _working(queue["working"])
+        _show_working(queue["working"])
     else:
         widgets.show_empty("No worker is busy.", "What is accepted appears here while it is worked on.")
         if person.may("ingest:write"):
             widgets.link_page("runs", "Open the runs")
     if queue["breakers"]:
         st.header("Not answering")
-        _breakers(queue["breakers"])
+        _show_breakers(queue["breakers"])
     with st.expander("Background loops of the dispatcher"):
-        _loops(queue["loops"])
+        _show_loops(queue["loops"])
 
 
-def _numbers(queue: Json) -> None:
+def _show_numbers(queue: Json) -> None:
     cells = st.columns(4)
     oldest = queue["oldestQueuedAt"]
     cells[0].metric("Queued", f"{queue['queued']:,}", border=True, help="Job runs that wait for a worker.")
@@ -70,26 +70,26 @@ def _numbers(queue: Json) -> None:
     cells[3].metric("Workers online", f"{queue['workers']:,}", border=True, help=online)
 
 
-def _troubles(queue: Json) -> list[str]:
-    troubles = [escape_markdown(reason) for reason in queue["reasons"]]
+def _list_problems(queue: Json) -> list[str]:
+    problems = [escape_markdown(reason) for reason in queue["reasons"]]
     current, oldest = datetime.now(UTC), parse_time(queue["oldestQueuedAt"])
     if not queue["workers"]:
-        troubles.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
-    elif queue["queued"] and oldest and (current - oldest).total_seconds() > LONG_SECONDS and not queue["working"]:
-        troubles.append("Workers are online and busy with other organizations: more workers shorten the queue.")
+        problems.append("No worker is online: start one with `retrieval worker`, or `retrieval up`.")
+    elif queue["queued"] and oldest and (current - oldest).total_seconds() > LONG_WAIT_SECONDS and not queue["working"]:
+        problems.append("Workers are online and busy with other organizations: more workers shorten the queue.")
     if lost := sum((parse_time(worker["leaseUntil"]) or current) < current for worker in queue["working"]):
-        troubles.append(
+        problems.append(
             f"{format_count(lost, 'worker')} gave no sign of life in time: another one takes over by itself."
         )
-    troubles += [
+    problems += [
         f"{escape_markdown(worker['name'])} does not answer:"
         f" {format_count(worker['waitingJobRuns'], 'job run')} on hold."
         for worker in queue["breakers"]
     ]
-    return troubles
+    return problems
 
 
-def _working(working: list[Json]) -> None:
+def _show_working(working: list[Json]) -> None:
     rows = [
         {
             "Source": source_title(worker["source"]),
@@ -108,7 +108,7 @@ def _working(working: list[Json]) -> None:
         widgets.open_page("runs", namespace=worker["namespaceId"], run=worker["ingestJobRunId"])
 
 
-def _breakers(breakers: list[Json]) -> None:
+def _show_breakers(breakers: list[Json]) -> None:
     rows = [
         {
             "Vendor or site": breaker["name"],
@@ -123,14 +123,14 @@ def _breakers(breakers: list[Json]) -> None:
     widgets.show_table(rows)
 
 
-def _loops(loops: list[Json]) -> None:
+def _show_loops(loops: list[Json]) -> None:
     if not loops:
         st.caption("No dispatcher reports: start one with `retrieval dispatcher`, or `retrieval up`.")
         return
     rows = [
         {
             "Loop": loop["loop"],
-            "What it does": LOOPS.get(loop["loop"], ""),
+            "What it does": LOOP_LABELS.get(loop["loop"], ""),
             "State": "late" if loop["late"] else "on time",
             "Last success": f"{format_span(loop['lastSuccessSeconds'])} ago",
             "Error": loop["reason"] or "",

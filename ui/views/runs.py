@@ -1,4 +1,4 @@
-"""Job runs: a live table that can be searched, and one run in detail."""
+"""Job runs: a live, searchable table, and one run in detail."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ui import session
 from ui.parts import frame, removals, run_detail, url_state, widgets
 from ui.parts.added import percent_done
 from ui.parts.labels import (
-    MOVING,
-    OUTCOMES,
-    STATUS,
+    ACTIVE_STATUSES,
+    RUN_OUTCOMES,
+    STATUS_LABELS,
     format_count,
     format_seconds,
     offered_sources,
@@ -24,13 +24,13 @@ from ui.parts.labels import (
     time_ago,
 )
 
-PAGE = 50
-LIVE_SECONDS = 2.0
-SEARCH_SECONDS = 10.0
-"""Between two looks at runs that are searched for: of many runs that takes the API seconds."""
-ALL = "all"
-STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
-ORDERS = {
+RUN_PAGE_SIZE = 50
+REFRESH_SECONDS = 2.0
+# A search in many runs takes the API seconds.
+SEARCH_REFRESH_SECONDS = 10.0
+ALL_SOURCES = "all"
+STATUS_CHOICES = (ALL_SOURCES, "QUEUED", "PRE_PROCESSING", "PROCESSING", *RUN_OUTCOMES)
+ORDER_LABELS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
     "longest": "Longest work first",
@@ -50,49 +50,50 @@ def main() -> None:
 
 
 def show_listing(person: session.Person, namespace: str) -> None:
-    """The newest runs of the namespace that match, page by page; moves by itself while something runs."""
-    live, order = _filters(person)
-    searched = session.read_parameter("q") or session.read_parameter("status") in OUTCOMES
+    """Show matching runs by page, refreshed while live."""
+    is_live, order = _show_filters(person)
+    searched = session.read_parameter("q") or session.read_parameter("status") in RUN_OUTCOMES
 
-    @frame.live_fragment((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
-    def table() -> None:
+    @frame.live_fragment((SEARCH_REFRESH_SECONDS if searched else REFRESH_SECONDS) if is_live else None)
+    def show_page() -> None:
         status = session.read_parameter("status")
         data = person.api.get(
             "/v1/ingest-job-runs",
             namespaceId=namespace,
-            status=None if status in OUTCOMES else status,
-            outcome=status if status in OUTCOMES else None,
+            status=None if status in RUN_OUTCOMES else status,
+            outcome=status if status in RUN_OUTCOMES else None,
             source=session.read_parameter("source"),
             q=session.read_parameter("q"),
             cursor=session.read_parameter("cursor"),
             sort=order,
-            pageSize=PAGE,
+            pageSize=RUN_PAGE_SIZE,
         )
-        _table(data)
+        _show_table(data)
 
-    table()
+    show_page()
 
 
-def _filters(person: session.Person) -> tuple[bool, str]:
-    """Search by name, source and status, and an order, kept in the page's address. Return whether the table is to move,
-    and the order."""
+def _show_filters(person: session.Person) -> tuple[bool, str]:
+    """Show search, filters and order, kept in the page's address; return (is live, order)."""
     field = partial(url_state.bind_field, prefix="runs")
     name, source, sort, live = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
     field(name.text_input, "q", "Search", placeholder="Name, URL, account or id", max_chars=200)
-    words = {ALL: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
-    field(source.selectbox, "source", "Source", default=ALL, options=words)
+    words = {ALL_SOURCES: "all sources"} | {kind: offered.title for kind, offered in offered_sources().items()}
+    field(source.selectbox, "source", "Source", default=ALL_SOURCES, options=words)
     with sort:
-        order = url_state.choose_order(ORDERS)
-    moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
+        order = url_state.choose_order(ORDER_LABELS)
+    is_live = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        words = {state: status_word(state) if state in STATUS else state.capitalize() for state in STATES}
-        field(st.pills, "status", "Status", default=ALL, options=words)
+        words = {
+            state: status_word(state) if state in STATUS_LABELS else state.capitalize() for state in STATUS_CHOICES
+        }
+        field(st.pills, "status", "Status", default=ALL_SOURCES, options=words)
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
-    return bool(moves), order
+    return bool(is_live), order
 
 
-def _table(data: dict[str, Any]) -> None:
+def _show_table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
         if any(session.read_parameter(name) for name in ("q", "source")):
@@ -105,9 +106,9 @@ def _table(data: dict[str, Any]) -> None:
         widgets.show_pager(data)
         return
     total = data.get("totalCount")
-    shown = f"{format_count(len(runs), 'run')} on this page" if total is None else format_count(total, "run")
-    st.caption(shown)
-    rows = [_row(run) for run in runs]
+    count_text = f"{format_count(len(runs), 'run')} on this page" if total is None else format_count(total, "run")
+    st.caption(count_text)
+    rows = [_run_row(run) for run in runs]
     chosen = widgets.clicked_row(
         widgets.drop_empty(rows, "Removed", "To confirm", "Prefect"),
         "runs_table",
@@ -129,15 +130,15 @@ def _table(data: dict[str, Any]) -> None:
         widgets.download_csv("Table as CSV", rows_with_id, "runs.csv")
 
 
-def _row(run: dict[str, Any]) -> dict[str, Any]:
+def _run_row(run: dict[str, Any]) -> dict[str, Any]:
     progress = run["progress"]
     return {
         "Status": [run["outcome"] or run["status"]],
         "Name": run["name"],
         "Source": source_title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
         "Progress": percent_done(run),
-        "Waited": _span(run["createdAt"], run["startedAt"] or run["finishedAt"]),
-        "Worked": _span(run["startedAt"], run["finishedAt"]),
+        "Waited": _format_duration(run["createdAt"], run["startedAt"] or run["finishedAt"]),
+        "Worked": _format_duration(run["startedAt"], run["finishedAt"]),
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
@@ -147,20 +148,22 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _span(began: dict[str, Any] | None, ended: dict[str, Any] | None) -> str:
-    """Return the time between two moments, until now if the second is not there yet; empty without the first."""
+def _format_duration(began: dict[str, Any] | None, ended: dict[str, Any] | None) -> str:
+    """Format the time between two moments, until now without an end; "" without a start."""
     first, last = parse_time(began), parse_time(ended) or datetime.now(UTC)
     return format_seconds((last - first).total_seconds()) if first else ""
 
 
 def show_run(person: session.Person, namespace: str, run_id: str) -> None:
-    """One run, which moves until it has ended."""
+    """Show one run, refreshed until its end."""
     fetch = partial(run_detail.fetch_run, person, namespace, run_id)
     run = fetch()
     may_write = person.may("ingest:write")
     with st.container(horizontal=True):
         widgets.link_back("All runs", "run")
-        is_cancelled = may_write and run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:")
+        is_cancelled = (
+            may_write and run["status"] in ACTIVE_STATUSES and st.button("Cancel this run", icon=":material/cancel:")
+        )
     if is_cancelled:
         with frame.shown_refusal():
             person.api.post(f"/v1/ingest-job-runs/{run['id']}/cancel", {"namespaceId": namespace})
@@ -169,7 +172,9 @@ def show_run(person: session.Person, namespace: str, run_id: str) -> None:
         _show_failures(person, namespace, run)
     if run["connection"]:
         removals.show_link(person, namespace, run["connection"]["id"])
-    frame.follow(run, fetch, run_detail.count_open_parts, partial(run_detail.show_run, person, namespace), LIVE_SECONDS)
+    frame.follow(
+        run, fetch, run_detail.count_open_parts, partial(run_detail.show_run, person, namespace), REFRESH_SECONDS
+    )
 
 
 def _show_failures(person: session.Person, namespace: str, run: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The search lab: one query in columns side by side, how the ranks move, why something is not found, what is right."""
+"""Search lab: one query in several modes, with ranks, reasons and judgements."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, search_options, search_reasons, search_request, search_results, url_state, waiting, widgets
 from ui.parts.labels import format_count, format_milliseconds
-from ui.parts.search_request import MODES, MOST, Wanted
+from ui.parts.search_request import MAX_TOP_K, MODE_LABELS, SearchRequest
 
-USUAL = ["semantic", "hybrid"]
-"""Modes that are searched unless the address says otherwise."""
+# Unless the address has others.
+DEFAULT_MODES = ["semantic", "hybrid"]
 
 
 def main() -> None:
     person = frame.current_person()
     namespace = frame.show_head(person, "Search lab")
-    request = _form(person, namespace)
+    request = _show_form(person, namespace)
     if request is None:
         return
     if not request.query:
@@ -28,49 +28,49 @@ def main() -> None:
         widgets.show_empty("Nothing to search for yet.", advice)
         return
     started = time.perf_counter()
-    answers = _searched(person, request)
+    answers = _search_all(person, request)
     if not answers:
         return
     documents = {hit["document"]["id"] for data in answers.values() for hit in data["results"]}
     spent = format_milliseconds((time.perf_counter() - started) * 1000)
     st.caption(f"{format_count(len(documents), 'document')} found in {spent}")
     pages = {
-        "Results": partial(search_results.show_results, person, request, answers, _advice(request)),
-        "Why not found?": partial(search_reasons.show_why, person, session.current_person(), request),
+        "Results": partial(search_results.show_results, person, request, answers, _suggest_changes(request)),
+        "Why not found?": partial(search_reasons.show_missing_reasons, person, session.current_person(), request),
         "Ranks, scores and times": partial(search_reasons.show_reasons, answers, request),
-        "API snippet": partial(_code, person, request),
+        "API snippet": partial(_show_code, person, request),
     }
-    st.html(search_results.STYLE)
+    st.html(search_results.HIT_STYLE)
     with st.container(key="lab"):
         widgets.show_tabs("search_tabs", pages)
 
 
-def _advice(wanted: Wanted) -> str:
-    """Return which options to loosen when there are no results: only options that are set."""
+def _suggest_changes(request: SearchRequest) -> str:
+    """Suggest which set options to loosen without results."""
     limits = {
-        "lower the minimum score": wanted.least,
-        "take the filter away": wanted.filter,
-        "stop seeing as another person": wanted.viewer,
+        "lower the minimum score": request.least,
+        "take the filter away": request.filter,
+        "stop seeing as another person": request.viewer,
     }
     if advice := " or ".join(words for words, value in limits.items() if value):
         return f"{advice[0].upper()}{advice[1:]}."
     return "See under Documents whether this namespace has searchable documents, or ask in other words."
 
 
-def _code(person: session.Person, wanted: Wanted) -> None:
-    path, body = search_request.build_request(wanted, wanted.modes[-1])
+def _show_code(person: session.Person, request: SearchRequest) -> None:
+    path, body = search_request.build_request(request, request.modes[-1])
     body.pop("explain")
     search_options.show_snippets(person, path, body)
 
 
-def _form(person: session.Person, namespace: str) -> Wanted | None:
+def _show_form(person: session.Person, namespace: str) -> SearchRequest | None:
     field = partial(url_state.bind_field, prefix="lab")
     query = field(st.text_input, "q", "Query", placeholder="What do you want to know?")
     left_column, middle_column, right_column = st.columns([2, 2, 1])
-    choice: Json = {"default": USUAL, "options": MODES, "selection_mode": "multi"}
+    choice: Json = {"default": DEFAULT_MODES, "options": MODE_LABELS, "selection_mode": "multi"}
     modes = field(left_column.segmented_control, "columns", "Search modes", **choice)
     weight = field(middle_column.slider, "weight", "Semantic weight", 0.0, 1.0, default=0.5, step=0.05)
-    top = field(right_column.number_input, "top", "Top K", 1, MOST, default=10)
+    top = field(right_column.number_input, "top", "Top K", 1, MAX_TOP_K, default=10)
     filters = search_options.show_filters(person, namespace)
     options = search_options.show_options(person, namespace)
     if filters is None:
@@ -80,12 +80,12 @@ def _form(person: session.Person, namespace: str) -> Wanted | None:
         return None
     metadata, condition = filters
     options |= {"metadata": metadata, "condition": condition, "viewer": frame.viewer_name()}
-    return Wanted(namespace, query, tuple(modes), weight, top, **options)
+    return SearchRequest(namespace, query, tuple(modes), weight, top, **options)
 
 
-def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
-    """Return the answers by mode, requested in parallel. Errors are shown, once if all are equal."""
-    responses = waiting.ask_in_parallel({mode: partial(_search, person, wanted, mode) for mode in wanted.modes})
+def _search_all(person: session.Person, request: SearchRequest) -> dict[str, Json]:
+    """Search all modes in parallel; show each distinct error once."""
+    responses = waiting.ask_in_parallel({mode: partial(_search_mode, person, request, mode) for mode in request.modes})
     answers = {mode: answer for mode, answer in responses.items() if answer is not None}
     refused = [answer.pop("refused") for answer in answers.values() if "refused" in answer]
     for error in {frame.error_text(error): error for error in refused}.values():
@@ -93,9 +93,9 @@ def _searched(person: session.Person, wanted: Wanted) -> dict[str, Json]:
     return {mode: answer for mode, answer in answers.items() if answer}
 
 
-def _search(person: session.Person, wanted: Wanted, mode: str) -> Json:
+def _search_mode(person: session.Person, request: SearchRequest, mode: str) -> Json:
     try:
-        return person.api.post(*search_request.build_request(wanted, mode))
+        return person.api.post(*search_request.build_request(request, mode))
     except ApiError as error:
         if session.key_has_ended(error):
             raise

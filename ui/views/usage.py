@@ -1,4 +1,4 @@
-"""Usage: tokens and money by day, namespace or tenant, and what is used of the quotas."""
+"""Usage: tokens and cost by day, namespace or tenant, and quotas."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ui.client import Json
 from ui.parts import charts, url_state, widgets
 from ui.parts.labels import format_size
 
-BY = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
-PERIODS = ("This month", "Last month", "Last 7 days", "Last 90 days")
-QUOTAS = {
+GROUP_LABELS = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
+PERIOD_CHOICES = ("This month", "Last month", "Last 7 days", "Last 90 days")
+QUOTA_LABELS = {
     "documents": "Documents",
     "storedBytes": "Storage used",
     "tokensPerMonth": "Tokens this month",
     "concurrentRuns": "Active runs",
 }
-MOST = 100
-"""Rows that are shown; the file has them all."""
+# The file has all rows.
+MAX_SHOWN_ROWS = 100
 
 
 def main() -> None:
@@ -29,22 +29,22 @@ def main() -> None:
     st.title("Usage")
     left_column, right_column = st.columns(2)
     field = partial(url_state.bind_field, prefix="usage")
-    period = field(left_column.selectbox, "period", "Period", default=PERIODS[0], options=PERIODS)
-    by = field(right_column.selectbox, "by", "Group by", default="day", options=BY)
+    period = field(left_column.selectbox, "period", "Period", default=PERIOD_CHOICES[0], options=PERIOD_CHOICES)
+    by = field(right_column.selectbox, "by", "Group by", default="day", options=GROUP_LABELS)
     start, end = first_and_last_day(period, datetime.now(UTC).date())
     query: Json = {"from": str(start), "to": str(end), "by": by}
     usage = person.api.get("/v1/usage", **query)
-    _numbers(usage)
-    _quotas(usage)
-    groups = [_row(entry, by, usage["currency"]) for entry in usage["usage"]]
+    _show_numbers(usage)
+    _show_quotas(usage)
+    groups = [_usage_row(entry, by, usage["currency"]) for entry in usage["usage"]]
     if not groups:
         widgets.show_empty("Nothing was ingested in this period.", "Choose another period, or add content.")
         if person.may("ingest:write"):
             widgets.link_page("add_content", "Add content")
         return
-    if by == "day" and len(groups) >= charts.LEAST_POINTS:
+    if by == "day" and len(groups) >= charts.MIN_CHART_POINTS:
         charts.tokens_by_day({entry["day"]: entry["tokens"] for entry in usage["usage"]}, start, end)
-    widgets.show_table(groups[-MOST:] if by == "day" else groups[:MOST])
+    widgets.show_table(groups[-MAX_SHOWN_ROWS:] if by == "day" else groups[:MAX_SHOWN_ROWS])
     if any(entry["cost"] is None for entry in usage["usage"]):
         st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
     widgets.download_csv("Download as CSV", groups, f"usage-{start}-{end}.csv")
@@ -58,7 +58,7 @@ def first_and_last_day(period: str, today: date) -> tuple[date, date]:
     return today - timedelta(days=days - 1) if days else today.replace(day=1), today
 
 
-def _numbers(usage: Json) -> None:
+def _show_numbers(usage: Json) -> None:
     groups, cells = usage["usage"], st.columns(4)
     costs = [group["cost"] for group in groups if group["cost"] is not None]
     cells[0].metric(
@@ -67,18 +67,18 @@ def _numbers(usage: Json) -> None:
         border=True,
         help="Sent to the model in this period, deleted and replaced documents included.",
     )
-    cells[1].metric("Cost", _money(sum(costs), usage["currency"]) if costs else "-", border=True)
+    cells[1].metric("Cost", _format_money(sum(costs), usage["currency"]) if costs else "-", border=True)
     cells[2].metric("Documents", f"{usage['documents']:,}", border=True, help="All that are there now.")
     stored = usage["used"]["storedBytes"] or usage["storageBytes"]
     cells[3].metric("Storage used", format_size(stored), border=True, help="All content, as it was sent.")
 
 
-def _money(amount: float, currency: str) -> str:
+def _format_money(amount: float, currency: str) -> str:
     return f"{amount:,.2f} {currency}" if amount >= 0.01 or not amount else f"{amount:.4f} {currency}"
 
 
-def _quotas(usage: Json) -> None:
-    for name, label in QUOTAS.items():
+def _show_quotas(usage: Json) -> None:
+    for name, label in QUOTA_LABELS.items():
         used, limit = usage["used"][name], usage["limit"][name]
         if limit is None:
             continue
@@ -86,10 +86,10 @@ def _quotas(usage: Json) -> None:
         st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {figures[0]} of {figures[1]}")
 
 
-def _row(group: Json, by: str, currency: str) -> Json:
+def _usage_row(group: Json, by: str, currency: str) -> Json:
     key = {"day": "day", "namespace": "namespaceId", "tenant": "tenantId"}[by]
     return {
-        BY[by]: group[key] or "(no tenant)",
+        GROUP_LABELS[by]: group[key] or "(no tenant)",
         "Tokens": group["tokens"],
         f"Cost ({currency})": group["cost"],
         "Documents": group["documents"],

@@ -1,4 +1,4 @@
-"""Webhooks: their list, and one with its deliveries, its settings and its secret."""
+"""Webhooks: list, deliveries, settings and secret."""
 
 from __future__ import annotations
 
@@ -12,92 +12,94 @@ from ui.parts import api_schema, frame, url_state, widgets
 from ui.parts.labels import span_until, status_word, time_ago
 from ui.parts.widgets import escape_markdown
 
-PAGE = 50
-LIVE_SECONDS = 5.0
-STATES = ("PENDING", "DELIVERED", "FAILED")
-WORDS = {"PENDING": "TO_SEND"}
-"""What a status means here: of a connection PENDING means another thing."""
-EVERY = "*"
-PLACES = ("webhook", "deliveries", "sent")
-_PICKED = "delivery_picked"
-"""Of the session: the delivery that was clicked."""
-_SHOWN = "webhook_shown"
-"""Of the session: a secret that is shown this once, with the webhook it belongs to."""
+PAGE_SIZE = 50
+REFRESH_SECONDS = 5.0
+DELIVERY_STATUSES = ("PENDING", "DELIVERED", "FAILED")
+# PENDING has another label for connections.
+STATUS_ALIASES = {"PENDING": "TO_SEND"}
+ALL_EVENTS = "*"
+ADDRESS_PARAMETERS = ("webhook", "deliveries", "sent")
+# Clicked delivery.
+PICKED_KEY = "delivery_picked"
+# Secret shown once, with its webhook.
+SHOWN_ONCE_KEY = "webhook_shown"
 
 
 def main() -> None:
     person = session.current_person()
     st.title("Webhooks")
     if opened := session.read_id("webhook"):
-        widgets.link_back("All webhooks", *PLACES)
-        _one(person, person.api.get(f"/v1/webhooks/{opened}")["webhook"])
+        widgets.link_back("All webhooks", *ADDRESS_PARAMETERS)
+        _show_webhook(person, person.api.get(f"/v1/webhooks/{opened}")["webhook"])
         return
     if person.may("webhooks:write"):
-        _create(person)
-    data = person.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.read_parameter("cursor"))
+        _show_create_form(person)
+    data = person.api.get("/v1/webhooks", pageSize=PAGE_SIZE, cursor=session.read_parameter("cursor"))
     if not data["webhooks"]:
         advice = "Add one above: its URL is then sent the events that you choose, signed."
         widgets.show_empty("No webhooks yet.", advice)
         return
     for hook in data["webhooks"]:
-        _card(hook)
+        _show_card(hook)
     widgets.show_pager(data)
 
 
-def _create(person: session.Person) -> None:
+def _show_create_form(person: session.Person) -> None:
     with st.expander("Add webhook", icon=":material/add_circle:"), frame.shown_refusal():
         url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
-        events = st.multiselect("Events", [EVERY, *api_schema.webhook_events()], default=[EVERY], format_func=_event)
+        events = st.multiselect(
+            "Events", [ALL_EVENTS, *api_schema.webhook_events()], default=[ALL_EVENTS], format_func=_event_label
+        )
         namespace = frame.choose_optional(person, "webhook_namespace", "All namespaces")
         about = st.text_input("Description", placeholder="Search index of the website")
         if not st.button("Add webhook", type="primary", icon=":material/add:"):
             return
-        body: Json = {"url": url.strip(), "events": [EVERY] if EVERY in events else events}
+        body: Json = {"url": url.strip(), "events": [ALL_EVENTS] if ALL_EVENTS in events else events}
         body |= {"namespaceId": namespace} if namespace else {}
         body |= {"description": about} if about else {}
         created = widgets.post_once(person, "/v1/webhooks", body)
-        st.session_state[_SHOWN] = (created["webhook"]["id"], created["secret"])
+        st.session_state[SHOWN_ONCE_KEY] = (created["webhook"]["id"], created["secret"])
         session.go_to(webhook=created["webhook"]["id"])
 
 
-def _event(name: str) -> str:
-    return "All events" if name == EVERY else name
+def _event_label(name: str) -> str:
+    return "All events" if name == ALL_EVENTS else name
 
 
-def _card(hook: Json) -> None:
+def _show_card(hook: Json) -> None:
     with st.container(border=True):
         left_column, right_column = st.columns([4, 1], vertical_alignment="center")
         with left_column, st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape_markdown(hook['url'])}**", width="content")
             widgets.show_health(hook)
         with left_column:
-            st.caption(f"{_about(hook)} · created {time_ago(hook['createdAt'])}")
+            st.caption(f"{_describe_webhook(hook)} · created {time_ago(hook['createdAt'])}")
             widgets.explain_health(hook)
         if right_column.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
             session.go_to(webhook=hook["id"])
 
 
-def _about(hook: Json) -> str:
-    events = "all events" if EVERY in hook["events"] else escape_markdown(", ".join(hook["events"]))
+def _describe_webhook(hook: Json) -> str:
+    events = "all events" if ALL_EVENTS in hook["events"] else escape_markdown(", ".join(hook["events"]))
     parts = [escape_markdown(hook["description"])] if hook["description"] else []
     parts += [events, f"namespace {hook['namespaceId']}" if hook["namespaceId"] else "all namespaces"]
     return " · ".join([*parts, *([f"tenant {escape_markdown(hook['tenantId'])}"] if hook["tenantId"] else [])])
 
 
-def _one(person: session.Person, hook: Json) -> None:
+def _show_webhook(person: session.Person, hook: Json) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header(escape_markdown(hook["url"]), width="content")
         widgets.show_health(hook)
-    st.caption(f"`{hook['id']}` · {_about(hook)} · created {time_ago(hook['createdAt'])}")
+    st.caption(f"`{hook['id']}` · {_describe_webhook(hook)} · created {time_ago(hook['createdAt'])}")
     widgets.explain_health(hook)
-    created = st.session_state.pop(_SHOWN, None)
+    created = st.session_state.pop(SHOWN_ONCE_KEY, None)
     if created and created[0] == hook["id"]:
         st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")
         st.code(created[1], language=None)
-    pages = {"Edit": _edit, "Rotate secret": _rotate, "Delete": _delete}
+    pages = {"Edit": _show_edit_form, "Rotate secret": _show_rotation, "Delete": _show_deletion}
     deliveries_tab, *tabs = st.tabs(["Deliveries", *pages])
     with deliveries_tab:
-        frame.live_fragment(LIVE_SECONDS)(partial(_deliveries, person, hook["id"]))()
+        frame.live_fragment(REFRESH_SECONDS)(partial(_show_deliveries, person, hook["id"]))()
     for tab, show in zip(tabs, pages.values(), strict=True):
         with tab, frame.shown_refusal():
             if person.may("webhooks:write"):
@@ -108,15 +110,15 @@ def _one(person: session.Person, hook: Json) -> None:
                 )
 
 
-def _deliveries(person: session.Person, hook: str) -> None:
+def _show_deliveries(person: session.Person, hook: str) -> None:
     left_column, right_column = st.columns([2, 1], vertical_alignment="bottom")
-    words = {"": "Any"} | {state: status_word(WORDS.get(state, state)) for state in STATES}
+    words = {"": "Any"} | {state: status_word(STATUS_ALIASES.get(state, state)) for state in DELIVERY_STATUSES}
     choice: Json = {"options": words, "prefix": "webhook", "clears": "sent"}
     status = url_state.bind_field(left_column.selectbox, "deliveries", "Status", **choice)
     if person.may("webhooks:write") and right_column.button("Send a test", icon=":material/send:", width="stretch"):
-        _send(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
+        _post_action(person, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
     path, cursor = f"/v1/webhooks/{hook}/deliveries", session.read_parameter("sent")
-    data = person.api.get(path, pageSize=PAGE, cursor=cursor, status=status)
+    data = person.api.get(path, pageSize=PAGE_SIZE, cursor=cursor, status=status)
     deliveries = data["deliveries"]
     if not deliveries:
         widgets.show_empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
@@ -124,23 +126,23 @@ def _deliveries(person: session.Person, hook: str) -> None:
     rows = [_delivery_row(delivery) for delivery in deliveries]
     pressed = widgets.clicked_row(rows, f"deliveries_{hook}", deliveries, Status=widgets.status_column())
     if pressed is not None:
-        st.session_state[_PICKED] = pressed["id"]
+        st.session_state[PICKED_KEY] = pressed["id"]
     if person.may("webhooks:write"):
-        picked = (delivery for delivery in deliveries if delivery["id"] == st.session_state.get(_PICKED))
-        _again(person, path, next(picked, None))
+        picked = (delivery for delivery in deliveries if delivery["id"] == st.session_state.get(PICKED_KEY))
+        _offer_redelivery(person, path, next(picked, None))
     widgets.show_pager(data, name="sent")
 
 
-def _again(person: session.Person, path: str, picked: Json | None) -> None:
-    """Show the button for the clicked delivery, even if newer ones are listed above it since."""
+def _offer_redelivery(person: session.Person, path: str, picked: Json | None) -> None:
+    """Show the button for the clicked delivery, even below newer ones."""
     label = f"Send {picked['type']} again" if picked else "Send again"
     if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
-        _send(person, f"{path}/{picked['id']}/redeliver", "The event is being sent again.")
+        _post_action(person, f"{path}/{picked['id']}/redeliver", "The event is being sent again.")
     if picked:
         st.caption(f"The one with the ID `{picked['id']}`, created {time_ago(picked['createdAt'])}.")
 
 
-def _send(person: session.Person, path: str, done: str) -> None:
+def _post_action(person: session.Person, path: str, done: str) -> None:
     with frame.shown_refusal():
         person.api.post(path, {})
         st.toast(done, icon=":material/send:")
@@ -149,7 +151,7 @@ def _send(person: session.Person, path: str, done: str) -> None:
 def _delivery_row(delivery: Json) -> Json:
     due = delivery["nextAttemptAt"]
     return {
-        "Status": [WORDS.get(delivery["status"], delivery["status"])],
+        "Status": [STATUS_ALIASES.get(delivery["status"], delivery["status"])],
         "Event": delivery["type"],
         "Created": time_ago(delivery["createdAt"]),
         "Attempts": delivery["attempts"],
@@ -160,18 +162,18 @@ def _delivery_row(delivery: Json) -> Json:
     }
 
 
-def _edit(person: session.Person, hook: Json) -> None:
+def _show_edit_form(person: session.Person, hook: Json) -> None:
     with st.form("edit-webhook", border=False):
         url = st.text_input("URL", value=hook["url"])
-        options = list(dict.fromkeys([EVERY, *api_schema.webhook_events(), *hook["events"]]))
-        events = st.multiselect("Events", options, default=hook["events"], format_func=_event)
+        options = list(dict.fromkeys([ALL_EVENTS, *api_schema.webhook_events(), *hook["events"]]))
+        events = st.multiselect("Events", options, default=hook["events"], format_func=_event_label)
         about = st.text_input("Description", value=hook["description"] or "")
         active = st.toggle("Active", value=hook["status"] == "ACTIVE")
         if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
             return
         changes = {
             "url": url.strip(),
-            "events": [EVERY] if EVERY in events else events,
+            "events": [ALL_EVENTS] if ALL_EVENTS in events else events,
             "description": about or None,
             "status": "ACTIVE" if active else "DISABLED",
         }
@@ -187,22 +189,22 @@ def _edit(person: session.Person, hook: Json) -> None:
     st.rerun()
 
 
-def _rotate(person: session.Person, hook: Json) -> None:
+def _show_rotation(person: session.Person, hook: Json) -> None:
     st.write("A new secret is made. During the overlap requests carry signatures of both, so no event is missed.")
     with st.form("rotate-webhook", border=False):
         hours = st.number_input("Overlap (hours)", min_value=0.0, max_value=720.0, value=24.0, step=1.0, format="%.0f")
         if st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
             response = widgets.post_once(person, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
-            st.session_state[_SHOWN] = (hook["id"], response["secret"])
+            st.session_state[SHOWN_ONCE_KEY] = (hook["id"], response["secret"])
             st.rerun()
 
 
-def _delete(person: session.Person, hook: Json) -> None:
+def _show_deletion(person: session.Person, hook: Json) -> None:
     st.write("Nothing is sent to it any more, not even what waits. This is final.")
     if st.button("Delete webhook", type="primary", icon=":material/delete:"):
         person.api.delete(f"/v1/webhooks/{hook['id']}")
         st.toast("Deleted.", icon=":material/check:")
-        session.go_to(**dict.fromkeys(PLACES))
+        session.go_to(**dict.fromkeys(ADDRESS_PARAMETERS))
 
 
 main()
