@@ -71,8 +71,8 @@ release: setup ## wheels, chart, images and checksums of this version in dist/; 
 
 clients: setup ## the Python client and the TypeScript types, from the API's description; needs npm
 	$(BIN)/python clients/python/generate.py
-	$(BIN)/python -c "import json; from api.app import HANDLERS; from api.openapi import describe_handlers; \
-	print(json.dumps(describe_handlers(HANDLERS), default=str))" >.openapi.json
+	$(BIN)/python -c "import json; from api.app import ROUTE_HANDLERS; from api.openapi import describe_handlers; \
+	print(json.dumps(describe_handlers(ROUTE_HANDLERS), default=str))" >.openapi.json
 	clients/typescript/generate.sh .openapi.json .npm
 	@rm .openapi.json
 

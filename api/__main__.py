@@ -1,4 +1,4 @@
-"""`python -m api`: serves the API on RETRIEVAL_API_HOST and RETRIEVAL_API_PORT with Uvicorn."""
+"""Server of the API: `python -m api`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import threading
 from api.middleware import RequestMiddleware
 from retrieval.settings import Settings
 
-OPEN_FILES = 8192
+OPEN_FILES_LIMIT = 8192
 
 
 def application() -> RequestMiddleware:
-    """Return the ASGI application of one server process. Any ASGI server can call it: `--factory
-    api.__main__:application`."""
+    """Return the ASGI application of one server process."""
+    # ASGI servers call it by `--factory api.__main__:application`.
     from api.app import create_app
     from retrieval import logs, settings
     from retrieval.database.database import Database
     from retrieval.security.secrets import KeyRing
 
     loaded = settings.load_settings()
-    url, key = _required(loaded)
+    url, key = _require_secrets(loaded)
     _end_with_parent()
     _raise_file_limit()
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -35,7 +35,7 @@ def application() -> RequestMiddleware:
 
 
 def main() -> None:
-    """Serve until SIGTERM or SIGINT, then let requests in flight end."""
+    """Serve until SIGTERM or SIGINT; requests in flight end first."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
@@ -43,9 +43,9 @@ def main() -> None:
     from retrieval import settings
 
     loaded = settings.load_settings()
-    _required(loaded)
+    _require_secrets(loaded)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _exit_in_order)
     config = uvicorn.Config(
         "api.__main__:application",
         factory=True,
@@ -73,34 +73,37 @@ def main() -> None:
         sys.exit(1)
 
 
-def _end(*_: object) -> None:
-    """Orderly, also where Uvicorn sends itself the signal again that has ended it."""
+def _exit_in_order(*_: object) -> None:
+    """Exit in order."""
+    # Uvicorn raises the signal that ended it a second time.
     sys.exit(0)
 
 
 def _end_with_parent() -> None:
-    """A server process whose starter was killed ends, too: else it would hold the port against the next start."""
+    """End this process when its parent process was killed."""
+    # An orphan would hold the port.
     parent = multiprocessing.parent_process()
     if parent is None:
         return
 
-    def wait() -> None:
+    def kill_with_parent() -> None:
         parent.join()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    threading.Thread(target=wait, name="parent", daemon=True).start()
+    threading.Thread(target=kill_with_parent, name="parent", daemon=True).start()
 
 
 def _raise_file_limit() -> None:
-    """Raise the soft limit of open files, often 1,024, to `OPEN_FILES` or the hard limit: each connection is one."""
+    """Raise the soft limit of open files to OPEN_FILES_LIMIT or the hard limit."""
+    # Each connection is an open file; the usual soft limit is 1,024.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    limit = OPEN_FILES_LIMIT if hard == resource.RLIM_INFINITY else min(OPEN_FILES_LIMIT, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def _required(settings: Settings) -> tuple[str, str]:
-    """Return the database URL and the key of stored secrets, or exit with a sentence that names the missing setting."""
+def _require_secrets(settings: Settings) -> tuple[str, str]:
+    """Return the database URL and the key of stored secrets; exit with a message for a missing setting."""
     if settings.database_url is None:
         sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
     if settings.secret_key is None:

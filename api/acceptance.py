@@ -1,4 +1,4 @@
-"""Ingestion requests of other parts of this service: the operations of the API, run in their process."""
+"""Ingestion requests of this service itself, accepted by the API's operations within the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from litestar.types import HTTPScope
 from api import auth, request_context
 from api.audit import AuditLog
 from api.errors import render_error, to_service_error
-from api.in_process import answer_of
+from api.in_process import run_request
 from api.request import ApiRequest
 from api.request_context import RequestContext
 from api.routes import ingest, ingest_sources
@@ -36,31 +36,25 @@ from retrieval.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """An ingestion request. `key` is its idempotency key; `on_accepted` runs in the transaction that accepts it.
-
-    `path` is the last segment of the operation's path, such as `website`; `tenant` is None without one.
-    """
+    """Ingestion request of a schedule or webhook of this service."""
 
     sender: Source
-    path: str
+    path: str  # last segment of the operation's path, such as `website`
     body: Mapping[str, Any]
     organization: str
     tenant: str | None
-    key: str
-    on_accepted: Callable[[str], Awaitable[None]]
+    key: str  # the Idempotency-Key
+    on_accepted: Callable[[str], Awaitable[None]]  # runs in the transaction of the acceptance
 
 
-async def accept(settings: Settings, db: Database, ring: KeyRing, submission: Submission) -> str:
-    """Accept an ingestion request with all checks, quotas and the audit entry of the API; return the job run's id.
-
-    Raises ServiceError with the API's code and message.
-    """
+async def accept_submission(settings: Settings, db: Database, ring: KeyRing, submission: Submission) -> str:
+    """Accept a request with the API's checks, quotas and audit entry; return the job run's id or raise ServiceError."""
     services = make_services(settings, db, ring)
-    scope, context = await _make_request(db, submission)
+    scope, context = await _build_request(db, submission)
     content = msgspec.json.encode(submission.body)
     app = Litestar(
-        route_handlers=[*ingest.HANDLERS, *ingest_sources.HANDLERS],
-        exception_handlers={Exception: _render},
+        route_handlers=[*ingest.ROUTE_HANDLERS, *ingest_sources.ROUTE_HANDLERS],
+        exception_handlers={Exception: _render_error},
         request_class=ApiRequest,
         state=State({"services": services}),
         openapi_config=None,
@@ -68,14 +62,14 @@ async def accept(settings: Settings, db: Database, ring: KeyRing, submission: Su
         request_max_body_size=None,
     )
     origin.come_of(Origin(context.request_id, organization=submission.organization))
-    context.status, answer = await answer_of(app, scope, content)
-    await AuditLog(services.audit).record(scope, context, answer)
+    context.status, answer = await run_request(app, scope, content)
+    await AuditLog(services.audit).record_write(scope, context, answer)
     if context.status != HTTPStatus.OK:
         raise _refusal(msgspec.json.decode(answer))
     return msgspec.json.decode(answer, type=IngestAnswer).data.ingest_job_run_id
 
 
-async def _make_request(db: Database, submission: Submission) -> tuple[HTTPScope, RequestContext]:
+async def _build_request(db: Database, submission: Submission) -> tuple[HTTPScope, RequestContext]:
     own_id = "req_" + secrets.token_hex(12)
     context = RequestContext(submission.key, own_id, write_details.begin_details(), source=submission.sender)
     tenant = submission.tenant
@@ -109,7 +103,7 @@ async def _make_request(db: Database, submission: Submission) -> tuple[HTTPScope
     return cast("HTTPScope", scope), context
 
 
-def _render(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+def _render_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     rendered = render_error(to_service_error(error, failed=ErrorCode.INGESTION_FAILED))
     return Response(rendered.body, status_code=rendered.status, media_type="application/json")
 

@@ -1,4 +1,5 @@
-"""One line for each request: errors at once and by structlog, the others written together five times a second."""
+"""Access log: one line for each request."""
+# Errors go to structlog at once; other lines are written together, five times a second.
 
 from __future__ import annotations
 
@@ -19,18 +20,17 @@ from retrieval.metrics import catalog, counts
 
 log = structlog.get_logger()
 
-SECONDS = 0.2
-"""Lines of answers below 400 wait for others so long at most; a process that is killed loses them."""
+# Lines of a killed process are lost for this time.
+FLUSH_SECONDS = 0.2
 
-MOST = 200
-"""Lines that wait at most."""
+MAX_WAITING_LINES = 200
 
-_EVENT = "request.answered"
-_PLAIN = re.compile(r"[!-~]+")
+_EVENT_NAME = "request.answered"
+_PLAIN_WORD = re.compile(r"[!-~]+")
 
 
 class AccessLog:
-    """`form` and `role` as in the rest of the log; `stream` is what it goes to."""
+    """Buffered log lines of successful requests."""
 
     def __init__(self, form: Literal["json", "console"], stream: TextIO | None = None, *, role: str = "api") -> None:
         self._form = form
@@ -39,10 +39,10 @@ class AccessLog:
         self._lines: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def answered(
+    def add_request(
         self, request_id: str, method: str, path: str, status: int, organization: str | None, milliseconds: float
     ) -> None:
-        """A request was answered without an error."""
+        """Log a request without an error response."""
         fields = {
             "request_id": request_id,
             "method": method,
@@ -52,14 +52,15 @@ class AccessLog:
             "organization": organization,
             "milliseconds": milliseconds,
         }
-        self._lines.append(self._line(fields))
-        if len(self._lines) >= MOST:
-            self.write()
+        self._lines.append(self._format_line(fields))
+        if len(self._lines) >= MAX_WAITING_LINES:
+            self.write_lines()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SECONDS, self.write)
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.write_lines)
 
-    def write(self) -> None:
-        """Write what waits. Lines that cannot be written are lost, so that they do not pile up while a disk is full."""
+    def write_lines(self) -> None:
+        """Write waiting lines."""
+        # Lines that cannot be written are dropped, so they do not pile up while a disk is full.
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -70,43 +71,44 @@ class AccessLog:
             stream.write(text)
             stream.flush()
 
-    def _line(self, fields: dict[str, object]) -> str:
+    def _format_line(self, fields: dict[str, object]) -> str:
         time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         if self._form == "json":
-            whole = {"role": self._role, **fields, "event": _EVENT, "level": "info", "timestamp": time}
+            whole = {"role": self._role, **fields, "event": _EVENT_NAME, "level": "info", "timestamp": time}
             return msgspec.json.encode(whole).decode()
         items = sorted({"role": self._role, **fields}.items())
-        return f"{time} [info     ] {_EVENT:<30} " + " ".join(f"{name}={_shown(value)}" for name, value in items)
+        return f"{time} [info     ] {_EVENT_NAME:<30} " + " ".join(
+            f"{name}={_format_value(value)}" for name, value in items
+        )
 
 
-def _shown(value: object) -> str:
-    """Return the value as structlog's console shows it. Anything but a plain word is quoted, so a value cannot start a
-    new line."""
-    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else repr(value)
+def _format_value(value: object) -> str:
+    """Format a value as structlog's console does; quote all but plain words, so that no value starts a new line."""
+    return value if isinstance(value, str) and _PLAIN_WORD.fullmatch(value) else repr(value)
 
 
-_REFUSALS: Final[Mapping[str, str]] = {
+_REFUSAL_REASONS: Final[Mapping[str, str]] = {
     ErrorCode.RATE_LIMIT_EXCEEDED: "rate_limit",
     "QUOTA_EXCEEDED": "quota",
     ErrorCode.SERVICE_UNAVAILABLE: "unavailable",
 }
-_CLASSES: Final = {4: "4xx", 5: "5xx"}
+_STATUS_CLASSES: Final = {4: "4xx", 5: "5xx"}
 
 
 class RequestCounts:
-    """Counts of requests of one process, used from its event loop only."""
+    """Request counts of a process, for use in a single event loop."""
 
     def __init__(self) -> None:
-        self._answered: Counter[tuple[str, int, str | None]] = Counter()
+        self._requests: Counter[tuple[str, int, str | None]] = Counter()
 
-    def answered(self, route: str | None, path: str, status: int, code: str | None) -> None:
-        """`route`: the pattern that was matched, None where none was; `code`: of the error that was answered."""
-        self._answered[route or f"/v1/{catalog.route_label(path)}", status // 100, code] += 1
+    def count_request(self, route: str | None, path: str, status: int, code: str | None) -> None:
+        """Count a request by the route pattern, None without a match, and the error code."""
+        self._requests[route or f"/v1/{catalog.route_label(path)}", status // 100, code] += 1
 
-    def pass_on(self) -> None:
-        """Add the counts to those written to the database. A redirect counts as answered: nothing was wrong."""
-        answered, self._answered = self._answered, Counter()
-        for (route, first, code), times in answered.items():
-            counts.add_count(catalog.HTTP, catalog.route_label(route), _CLASSES.get(first, "2xx"), by=times)
-            if reason := _REFUSALS.get(code or ""):
+    def add_to_metrics(self) -> None:
+        """Add the counts to the metrics that are written to the database; a redirect counts as a success."""
+        requests, self._requests = self._requests, Counter()
+        for (route, first, code), times in requests.items():
+            counts.add_count(catalog.HTTP, catalog.route_label(route), _STATUS_CLASSES.get(first, "2xx"), by=times)
+            if reason := _REFUSAL_REASONS.get(code or ""):
                 counts.add_count(catalog.REFUSED, reason, by=times)

@@ -1,4 +1,4 @@
-"""Creates the ASGI application from settings, database and keys."""
+"""ASGI application of the API."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from api.auth import Authenticator
 from api.cors import CrossOrigin
 from api.errors import to_service_error
 from api.links import ServerSecret
-from api.mcp_hosts import Hosts
-from api.middleware import RequestMiddleware, rendered_error
+from api.mcp_hosts import McpHosts
+from api.middleware import RequestMiddleware, render_for_path
 from api.oidc.issuer_keys import IssuerKeys
 from api.oidc.roles import Roles
-from api.oidc.tokens import TokenRules, Verifier
+from api.oidc.tokens import TokenRules, TokenVerifier
 from api.request import ApiRequest, Operation
 from api.routes import (
     admin,
@@ -58,7 +58,7 @@ from retrieval.metrics import catalog, counts
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
-ROUTES = (
+ROUTE_MODULES = (
     namespaces,
     ingest,
     ingest_sources,
@@ -83,15 +83,16 @@ ROUTES = (
     mcp,
     docs,
 )
-COUNT_SECONDS = 1.0
-"""What a process that is killed may not have told of its counts."""
-HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
+# A killed process loses the counts of this time.
+COUNT_WRITE_SECONDS = 1.0
+ROUTE_HANDLERS = tuple(handler for routes in ROUTE_MODULES for handler in routes.ROUTE_HANDLERS)
 
 
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
-    """The application. It opens the database on the first request, so it starts while the database is away."""
-    authenticator = Authenticator(database, ring, _tokens(settings), Roles(settings.oidc_roles))
-    access = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None
+    """Create the application."""
+    # The database is opened on the first request, so the API starts during an outage.
+    authenticator = Authenticator(database, ring, _make_verifier(settings), Roles(settings.oidc_roles))
+    access_log = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None
     services = make_services(settings, database, ring)
 
     @asynccontextmanager
@@ -99,7 +100,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         background = [
             asyncio.create_task(services.times.write_periodically()),
             asyncio.create_task(services.weak_searches.write_periodically()),
-            asyncio.create_task(_keep_counts(database, served.counts)),
+            asyncio.create_task(_keep_counts(database, middleware.counts)),
             asyncio.create_task(_make_secrets(services.cursor_secret, services.receipt_secret)),
         ]
         announce_on_sigterm(services.ending, settings.drain_seconds)
@@ -108,23 +109,23 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
             task.cancel()
         await services.times.write_counts()
         await services.weak_searches.write_pending()
-        await _write_counts(database, served.counts)
+        await _write_counts(database, middleware.counts)
         await authenticator.close()
-        if access is not None:
-            access.write()
+        if access_log is not None:
+            access_log.write_lines()
         await database.async_close()
         database.close()
         services.threads.shutdown(wait=False, cancel_futures=True)
         services.reranking.shutdown(wait=False, cancel_futures=True)
-        services.asking.shutdown(wait=False, cancel_futures=True)
-        services.counting.shutdown(wait=False, cancel_futures=True)
+        services.vendor_threads.shutdown(wait=False, cancel_futures=True)
+        services.figure_threads.shutdown(wait=False, cancel_futures=True)
         services.drawings.close()
         services.conversions.close()
         await asyncio.to_thread(tracing.end_tracing)
 
     router = Litestar(
-        route_handlers=HANDLERS,
-        exception_handlers={Exception: _on_error},
+        route_handlers=ROUTE_HANDLERS,
+        exception_handlers={Exception: _answer_exception},
         lifespan=[lifespan],
         request_class=ApiRequest,
         state=State({"services": services}),
@@ -133,21 +134,21 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    served = RequestMiddleware(
+    middleware = RequestMiddleware(
         router,
         authenticator,
         settings.trusted_proxies,
-        access,
+        access_log,
         AuditLog(services.audit),
         tracing.make_tracer("api"),
-        mcp_hosts=Hosts.of(settings),
+        mcp_hosts=McpHosts.from_settings(settings),
         cross_origin=CrossOrigin(settings.cors_origins) if settings.cors_origins else None,
     )
-    return served
+    return middleware
 
 
-def _tokens(settings: Settings) -> Verifier | None:
-    """Return the verifier of the identity provider's tokens, or None if no provider is set."""
+def _make_verifier(settings: Settings) -> TokenVerifier | None:
+    """Return the verifier of the identity provider's tokens; None without a provider."""
     if settings.oidc_issuer is None:
         return None
     rules = TokenRules(
@@ -159,32 +160,33 @@ def _tokens(settings: Settings) -> Verifier | None:
         settings.oidc_groups_claim,
     )
     keys = IssuerKeys(settings.oidc_issuer, settings.oidc_discovery_url, settings.oidc_ca_bundle)
-    return Verifier(rules, keys)
+    return TokenVerifier(rules, keys)
 
 
 async def _make_secrets(*secrets: ServerSecret) -> None:
-    """Make what reads would otherwise make on first use: a database that takes no writes then would refuse them."""
+    """Create secrets at start-up."""
+    # A read-only database would refuse them on first use.
     for secret in secrets:
         with suppress(psycopg.Error):
-            await secret.read()
+            await secret.load()
 
 
 async def _keep_counts(database: Database, requests: RequestCounts) -> None:
-    """Write what this process has counted, until cancelled."""
+    """Write this process's counts until cancelled."""
     while True:
-        await asyncio.sleep(COUNT_SECONDS)
+        await asyncio.sleep(COUNT_WRITE_SECONDS)
         await _write_counts(database, requests)
 
 
 async def _write_counts(database: Database, requests: RequestCounts) -> None:
-    requests.pass_on()
+    requests.add_to_metrics()
     if waits := database.pool_waits():
         counts.add_count(catalog.POOL_WAITS, by=waits)
     await counts.async_write(database)
 
 
-def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Every exception of the router and of a handler becomes an answer here."""
+def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Convert an exception of the router or a handler into a response."""
     handler = request.scope.get("route_handler")
     about: Operation | None = handler.opt.get("operation") if handler else None
     failed = about.failed if about else ErrorCode.INTERNAL_ERROR
@@ -192,7 +194,7 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     request_context.get_context(request.scope).code = understood.code
     if handler and "page" in handler.opt and oauth.accepts_html(request):
         return oauth.error_page(understood)
-    response = rendered_error(request.scope, understood)
+    response = render_for_path(request.scope, understood)
     return Response(
         response.body, status_code=response.status, media_type="application/json", headers=dict(response.headers)
     )

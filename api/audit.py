@@ -1,4 +1,4 @@
-"""The audit log's entry of a write: made of the operation, the caller and the answer, committed before it is sent."""
+"""Audit entries of API writes, committed before the response is sent."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from retrieval.accounts import audit
 from retrieval.accounts.audit import Entry, Source
 from retrieval.write_details import Details
 
-_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization", "deliveries": "delivery"}
-"""By the segment of a path, where it is not the plural of what lies there."""
+# Object types by path segment that are not its singular.
+_OBJECT_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization", "deliveries": "delivery"}
 
 
 class AuditLog:
-    """Writes the entries of one API process."""
+    """Audit entries of an API process."""
 
     def __init__(self, writer: audit.Writer) -> None:
         self._writer = writer
 
-    async def record(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
-        """Write the entry of a write that is about to be answered with `body`. Returns once it is committed."""
+    async def record_write(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
+        """Write the entry of a write that is answered with `body`; return after the commit."""
         about = audited_operation(scope, context)
         if about is None or context.caller is None or context.details.is_omitted:
             return
-        caller, (segment, parameter) = context.caller, _place(about.path)
+        caller, (segment, parameter) = context.caller, _split_path(about.path)
         if context.status != HTTPStatus.OK:
-            context.details = Details()  # what a refused write looked at was not changed
+            context.details = Details()  # a refused write changed nothing
         person = caller.signed_in and caller.signed_in.person
         await self._writer.write(
             Entry(
@@ -46,7 +46,7 @@ class AuditLog:
                 method=about.method,
                 route=about.path.replace(":str}", "}"),
                 object_type=object_type(segment),
-                object_id=_object_id(segment, parameter, scope, context, body),
+                object_id=_find_object_id(segment, parameter, scope, context, body),
                 status=context.status,
                 request_id=context.own_id,
                 client_request_id=None if context.request_id == context.own_id else context.request_id,
@@ -59,45 +59,44 @@ class AuditLog:
 
 
 def audited_operation(scope: HTTPScope, context: RequestContext) -> Operation | None:
-    """Return the operation of a request that changes something, for an authenticated caller."""
+    """Return the operation of an authenticated request that changes data, else None."""
     if context.caller is None or scope["method"] == "GET":
         return None
     handler = scope.get("route_handler")
     about = cast("Operation | None", handler.opt.get("operation")) if handler is not None else None
-    return about if about is not None and about.writes else None
+    return about if about is not None and about.is_write else None
 
 
 def object_type(segment: str) -> str:
     """Return the object type of a path segment: `ingestJobRun` for `ingest-job-runs`."""
-    if segment in _TYPES:
-        return _TYPES[segment]
+    if segment in _OBJECT_TYPES:
+        return _OBJECT_TYPES[segment]
     first, *words = segment.removesuffix("s").split("-")
     return first + "".join(word.capitalize() for word in words)
 
 
-def _place(path: str) -> tuple[str, str | None]:
-    """Return the path segment that an operation's objects are under, and the parameter that names one, if any."""
+def _split_path(path: str) -> tuple[str, str | None]:
+    """Return the path segment of the operation's objects, and the parameter of the object, if any."""
     matches = re.findall(r"([^/]+)/{(\w+)(?::\w+)?}", path)
     return matches[-1] if matches else (path.split("/")[2], None)
 
 
-def _object_id(
+def _find_object_id(
     segment: str, parameter: str | None, scope: HTTPScope, context: RequestContext, body: bytes
 ) -> str | None:
-    """Return the id from the path, else of the created object in the response. For documents matched by a filter: the
-    id of the only one that changed."""
+    """Return the id in the path, else of the created object; for a filter, of the only changed document."""
     if parameter is not None:
         return request_context.read_path_parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
         return context.caller.organization
     if segment == "documents" and context.details.count:
         return context.details.object_ids[0] if context.details.count == 1 else None
-    return _made(body) if context.status == 200 else None
+    return _find_created_id(body) if context.status == 200 else None
 
 
-def _made(body: bytes) -> str | None:
-    """Return the id of the first object in `data`, of `data` itself, or of the job run that it names. An answer in the
-    shape of another service has no `data` and is the object."""
+def _find_created_id(body: bytes) -> str | None:
+    """Return the id of the first object in `data`, of `data` itself, or of its job run."""
+    # Responses in the format of another service are the object itself.
     answer: dict[str, Any] = msgspec.json.decode(body)
     data = answer.get("data", answer)
     if not isinstance(data, dict):

@@ -1,7 +1,5 @@
-"""Authentication: one statement looks up key and tenant, and counts the request where no count was lent.
-
-Lent counts are in `api/rates.py`; failed attempts are counted apart.
-"""
+"""Authentication of API keys and identity-provider tokens, with request counts."""
+# One statement looks up key and tenant, and counts the request unless a number was lent (`api/rates.py`).
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from typing import Any, LiteralString
 
 from api import rates
 from api.errors import to_service_error
-from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, Place, Roles
-from api.oidc.tokens import Person, Verifier, is_token
+from api.oidc.roles import ADMIN, ROLE_SCOPES, VIEWER, RoleAssignment, Roles
+from api.oidc.tokens import Person, TokenVerifier, is_token
 from api.permissions import Permission, Reach
 from api.queries_callers import BY_KEY, BY_ORGANIZATION, CallerRow
-from api.rates import LIMIT, AddressCounts, RateLeases
+from api.rates import ADDRESS_REQUESTS_PER_MINUTE, AddressCounts, RateLeases
 from retrieval.accounts.queries import tenants
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.disk_full import WRITE_ERRORS
@@ -25,18 +23,18 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
 
-_REMEMBERED = 4096
+_MAX_REMEMBERED_CALLERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Values of the three rate limit headers. `reset`: Unix seconds."""
+class RateStatus:
+    """Values of the rate limit headers; `reset` in Unix seconds."""
 
     limit: int
     remaining: int
     reset: int
 
-    def headers(self) -> dict[str, str]:
+    def to_headers(self) -> dict[str, str]:
         return {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(self.remaining),
@@ -46,7 +44,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A caller's token of the identity provider: its person, and the role of that person here."""
+    """Person of a token and their role."""
 
     person: Person
     role: str
@@ -54,121 +52,120 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated key, or a person with a token: then `key_id` is the person's and `key_name` their name.
+    """Authenticated API key, or a person with a token."""
 
-    `tenant` is the header as sent, None without one. `principal`: the user as which the key acts; `principal_required`:
-    the key acts for users only.
-    """
-
-    key_id: str
+    key_id: str  # for a person: their id and name
     key_name: str
     organization: str
     scopes: frozenset[str]
     namespace: str | None
     bound_tenant: str | None
-    principal: str | None
+    principal: str | None  # user that the key acts as
     principal_required: bool
-    tenant: str | None
+    tenant: str | None  # header as sent
     tenant_known: bool
     tenants_open: bool
     tenant_required: bool
+    # The organization or one of its tenants has, or had, a quota.
     counted: bool
-    """Tell whether the organization or one of its tenants has, or had, a quota."""
     signed_in: SignedIn | None = None
 
     @property
     def is_admin(self) -> bool:
-        """Tell whether the caller is a person with the role `admin`."""
+        """Return whether the caller is a person with the role `admin`."""
         return self.signed_in is not None and self.signed_in.role == ADMIN
 
 
 @dataclass(slots=True)
 class Credentials:
-    """Credentials of a request: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address.
-
-    `resource`: an audience that this path takes tokens for, besides those of the settings.
-    """
+    """Bearer key or token, X-Tenant-ID and client address of a request."""
 
     api_key: str | None = field(repr=False)
     tenant: str | None
     address: str
-    resource: str | None = None
+    resource: str | None = None  # additional audience of tokens on this path
 
 
 class Authenticator:
-    """Holds the pepper of the installation and, for answers while the database is away, the last rates."""
+    """Authentication of requests, with the last known rates for answers during a database outage."""
 
-    def __init__(self, db: Database, ring: KeyRing, tokens: Verifier | None = None, roles: Roles | None = None) -> None:
-        """`tokens`: who checks those of the identity provider, if there is one; `roles`: what its people may do."""
+    def __init__(
+        self, db: Database, ring: KeyRing, tokens: TokenVerifier | None = None, roles: Roles | None = None
+    ) -> None:
         self._db = db
         self._tokens = tokens
         self._roles = roles or Roles(())
         self._ring = ring
         self._pepper: bytes | None = None
         self._opening = asyncio.Lock()
-        self._last: OrderedDict[bytes, tuple[str, Rate]] = OrderedDict()
-        """By the hash of a key, or `organization:…`: the organization, and what was last said of its rate."""
+        # Organization and rate by key hash or `organization:…`.
+        self._last_rates: OrderedDict[bytes, tuple[str, RateStatus]] = OrderedDict()
         self._leases = RateLeases(db)
         self._addresses = AddressCounts(db)
 
-    async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
+    async def authenticate(self, credentials: Credentials) -> tuple[RateStatus, Caller | ServiceError]:
         """Return the rate to report, and the caller or the error: 401 before 429."""
         if credentials.api_key is None:
-            return await self._stranger(credentials.address)
+            return await self._refuse_address(credentials.address)
         if self._tokens is not None and is_token(credentials.api_key):
-            return await self._person(self._tokens, credentials)
+            return await self._authenticate_token(self._tokens, credentials)
         key_hash = b""
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
             parameters = {"hash": key_hash, "tenant": credentials.tenant}
-            row, minute, position = await self._find(BY_KEY, key_hash, parameters)
+            row, minute, position = await self._find_caller(BY_KEY, key_hash, parameters)
         except UNAVAILABLE_ERRORS as error:
-            return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), to_service_error(error)
+            return self._last_rates[key_hash][1] if key_hash in self._last_rates else unknown_rate(), to_service_error(
+                error
+            )
         if row is None:
-            return await self._stranger(credentials.address)
-        rate = _rate(minute, position, row.requests_per_minute)
-        self._remember(key_hash, row.organization_id, rate)
-        return rate, _over(rate) if position > rate.limit else _caller(row, credentials.tenant)
+            return await self._refuse_address(credentials.address)
+        rate = _rate_status(minute, position, row.requests_per_minute)
+        self._remember_rate(key_hash, row.organization_id, rate)
+        return rate, _rate_limit_error(rate) if position > rate.limit else _key_caller(row, credentials.tenant)
 
-    async def _person(self, tokens: Verifier, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
-        """Authenticate a token, which is verified with each request."""
+    async def _authenticate_token(
+        self, tokens: TokenVerifier, credentials: Credentials
+    ) -> tuple[RateStatus, Caller | ServiceError]:
         try:
-            person = await tokens.verify(credentials.api_key or "", credentials.resource)
-            assignment = self._roles.of(person.groups)
+            person = await tokens.verify_token(credentials.api_key or "", credentials.resource)
+            assignment = self._roles.find_assignment(person.groups)
         except ServiceError as refusal:
-            return await self._stranger(credentials.address, refusal)
+            return await self._refuse_address(credentials.address, refusal)
         cache_key = f"organization:{assignment.organization or ''}".encode()
         try:
             await self._load_pepper()
             parameters = {"organization": assignment.organization, "tenant": credentials.tenant}
-            row, minute, count = await self._find(BY_ORGANIZATION, cache_key, parameters)
+            row, minute, count = await self._find_caller(BY_ORGANIZATION, cache_key, parameters)
         except UNAVAILABLE_ERRORS as error:
-            return self._last[cache_key][1] if cache_key in self._last else unknown_rate(), to_service_error(error)
+            return self._last_rates[cache_key][
+                1
+            ] if cache_key in self._last_rates else unknown_rate(), to_service_error(error)
         if row is None:
             message = "The organization that this installation gives your groups a role in is not there."
             missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
-            return await self._stranger(credentials.address, missing)
-        rate = _rate(minute, count, row.requests_per_minute)
-        self._remember(cache_key, row.organization_id, rate)
-        return rate, _over(rate) if count > rate.limit else _signed_in(row, credentials.tenant, person, assignment)
+            return await self._refuse_address(credentials.address, missing)
+        rate = _rate_status(minute, count, row.requests_per_minute)
+        self._remember_rate(cache_key, row.organization_id, rate)
+        return rate, _rate_limit_error(rate) if count > rate.limit else _person_caller(
+            row, credentials.tenant, person, assignment
+        )
 
     async def close(self) -> None:
-        """Give back what this process was lent of the rates."""
+        """Return unused request numbers."""
         if self._tokens is not None:
             await self._tokens.close()
         await self._leases.close()
 
-    async def _find(
+    async def _find_caller(
         self, statements: tuple[LiteralString, LiteralString], cache_key: bytes, parameters: dict[str, Any]
     ) -> tuple[CallerRow | None, int, int]:
-        """Return the row of a valid caller, the minute and the request's position in it. The row is looked up each
-        time.
-
-        `statements`: look it up, the latter counting too; `cache_key`: the key of its remembered organization.
-        """
+        """Return the row of a valid caller, the minute and the request's number in it."""
+        # `statements`: look-up without and with counting. `cache_key` finds the organization whose lent numbers may be
+        # used.
         look_up, look_up_and_count = statements
-        organization = self._last[cache_key][0] if cache_key in self._last else None
-        if organization is not None and (lent := self._leases.take(organization)) is not None:
+        organization = self._last_rates[cache_key][0] if cache_key in self._last_rates else None
+        if organization is not None and (lent := self._leases.take_number(organization)) is not None:
             minute, position = lent
             used = False
             try:
@@ -176,10 +173,10 @@ class Authenticator:
                 used = row is not None
             finally:
                 if not used:
-                    self._leases.put_back(organization, minute, position)
+                    self._leases.return_number(organization, minute, position)
             if row is None or row.minute == minute:
                 return row, minute, position
-        count = self._leases.ask(organization) if self._leases.writable else 0
+        count = self._leases.begin_request(organization) if self._leases.is_writable else 0
         try:
             if not count:
                 return await self._find_uncounted(look_up, parameters)
@@ -189,29 +186,34 @@ class Authenticator:
             self._leases.note_unwritable(error)
             return await self._find_uncounted(look_up, parameters)
         finally:
-            self._leases.asked(organization, count)
+            self._leases.end_request(organization, count)
         if row is None:
             return None, 0, 0
         minute, limit = row.counted_minute, row.requests_per_minute
-        return row, minute, self._leases.lend(row.organization_id, minute, row.requests, count, limit)
+        return row, minute, self._leases.add_block(row.organization_id, minute, row.requests, count, limit)
 
     async def _find_uncounted(
         self, look_up: LiteralString, parameters: dict[str, Any]
     ) -> tuple[CallerRow | None, int, int]:
-        """Look up the caller while the database takes no writes. Counts in this process only, so reads still work."""
+        """Look up the caller and count in this process, so reads work while the database is read-only."""
         row = await self._db.async_fetch_one(CallerRow, look_up, parameters, plan_once=True)
         if row is None:
             return None, 0, 0
-        return row, row.minute, self._leases.count_here(row.organization_id, row.minute)
+        return row, row.minute, self._leases.count_locally(row.organization_id, row.minute)
 
-    async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
-        """Count a request without a valid key by its address. `refusal`: the reason, if more is known of it."""
-        minute, requests = await self._addresses.add(address)
-        rate = _rate(minute, requests, LIMIT)
-        return rate, _over(rate) if requests > LIMIT else refusal or unauthorized_error()
+    async def _refuse_address(
+        self, address: str, refusal: ServiceError | None = None
+    ) -> tuple[RateStatus, ServiceError]:
+        """Count a request without a valid key by the address; return the refusal."""
+        minute, requests = await self._addresses.count_request(address)
+        rate = _rate_status(minute, requests, ADDRESS_REQUESTS_PER_MINUTE)
+        return rate, _rate_limit_error(
+            rate
+        ) if requests > ADDRESS_REQUESTS_PER_MINUTE else refusal or unauthorized_error()
 
     async def _load_pepper(self) -> bytes:
-        """Load the pepper on the first request. Concurrent first requests wait, so that both pools are opened once."""
+        """Load the pepper on the first request."""
+        # Concurrent first requests wait, so both pools are opened once.
         if (pepper := self._pepper) is not None:
             return pepper
         async with self._opening:
@@ -221,30 +223,26 @@ class Authenticator:
                 self._pepper = pepper
         return pepper
 
-    def _remember(self, cache_key: bytes, organization: str, rate: Rate) -> None:
-        self._last[cache_key] = organization, rate
-        self._last.move_to_end(cache_key)
-        if len(self._last) > _REMEMBERED:
-            self._last.popitem(last=False)
+    def _remember_rate(self, cache_key: bytes, organization: str, rate: RateStatus) -> None:
+        self._last_rates[cache_key] = organization, rate
+        self._last_rates.move_to_end(cache_key)
+        if len(self._last_rates) > _MAX_REMEMBERED_CALLERS:
+            self._last_rates.popitem(last=False)
 
 
-async def count_more(db: Database, caller: Caller, more: int) -> Rate:
-    """Count further requests that one request stands for.
-
-    Raises RATE_LIMIT_EXCEEDED, and counts none, if they exceed the limit.
-    """
+async def count_more(db: Database, caller: Caller, count: int) -> RateStatus:
+    """Count further requests for a call; raise RATE_LIMIT_EXCEEDED and count none above the limit."""
     try:
-        limit, minute, requests = await rates.count_more(db, caller.organization, more)
+        limit, minute, requests = await rates.count_more(db, caller.organization, count)
     except WRITE_ERRORS:
         return unknown_rate()  # the request itself was counted in this process
     if minute is None or requests is None:
-        raise _over(_rate(int(time.time()) // 60, limit, limit))
-    return _rate(minute, requests, limit)
+        raise _rate_limit_error(_rate_status(int(time.time()) // 60, limit, limit))
+    return _rate_status(minute, requests, limit)
 
 
-def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:
-    """Read the two headers. `Bearer` in any case. One that is sent twice: no key, a tenant that is malformed and so
-    empty."""
+def read_credentials(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:
+    """Read Authorization and X-Tenant-ID; a repeated key counts as none, a malformed or repeated tenant as ""."""
     values: dict[bytes, list[bytes]] = {b"authorization": [], b"x-tenant-id": []}
     for name, value in headers:
         if name in values:
@@ -260,8 +258,8 @@ def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credenti
     )
 
 
-def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
-    """The tenant to act for, "" for the scope without one. Refuse one that is malformed, unknown or required."""
+def choose_tenant(caller: Caller, *, may_be_new: bool) -> str:
+    """Return the tenant to act for, "" if absent; raise for a malformed, unknown or missing tenant."""
     tenant = caller.tenant
     if tenant is not None and not tenant:
         raise ServiceError(
@@ -282,8 +280,7 @@ def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
 
 
 def require_permission(caller: Caller, permission: Permission) -> Reach | None:
-    """Return the key's reach for the operation, None for all of it. Raises 403 without the scope or outside of its
-    bounds."""
+    """Return the key's reach, None for all; raise FORBIDDEN without the scope or outside the key's bounds."""
     scope = permission.scope
     if scope is not None and scope not in caller.scopes:
         raise ServiceError(
@@ -291,14 +288,13 @@ def require_permission(caller: Caller, permission: Permission) -> Reach | None:
         )
     if permission.admins and caller.signed_in is not None and not caller.is_admin:
         raise ServiceError(ErrorCode.FORBIDDEN, "This needs the role admin.", reason="admins_only")
-    reach = permission.reach(namespace=caller.namespace is not None, tenant=caller.bound_tenant is not None)
+    reach = permission.find_reach(namespace=caller.namespace is not None, tenant=caller.bound_tenant is not None)
     if reach is Reach.NOTHING:
-        raise bound_key()
+        raise bound_key_error()
     return reach
 
 
-def bound_key() -> ServiceError:
-    """The refusal of what an organization-wide key alone may do."""
+def bound_key_error() -> ServiceError:
     return ServiceError(
         ErrorCode.FORBIDDEN,
         "This API key is bound to a namespace or a tenant: only a key for the whole organization may do this.",
@@ -312,16 +308,16 @@ def unauthorized_error() -> ServiceError:
     )
 
 
-def _over(rate: Rate) -> ServiceError:
+def _rate_limit_error(rate: RateStatus) -> ServiceError:
     return ServiceError(
         ErrorCode.RATE_LIMIT_EXCEEDED,
         f"The limit of {rate.limit} requests a minute is reached. Try again when the next minute begins.",
-        # The window is the database's: a clock of ours that differs from it makes nobody wait for longer than a minute.
+        # The window follows the database's clock; a differing local clock must not ask for more than a minute.
         headers={"Retry-After": str(min(60, max(1, rate.reset - int(time.time()))))},
     )
 
 
-def _caller(row: CallerRow, tenant: str | None) -> Caller:
+def _key_caller(row: CallerRow, tenant: str | None) -> Caller:
     return Caller(
         key_id=row.id,
         key_name=row.name,
@@ -340,16 +336,16 @@ def _caller(row: CallerRow, tenant: str | None) -> Caller:
 
 
 async def find_service_caller(db: Database, name: str, organization: str, tenant: str | None) -> Caller | None:
-    """Return the caller for ingestion that a part of this service requests; None without the organization."""
+    """Return the caller for ingestion by this service itself; None without the organization."""
     parameters = {"organization": organization, "tenant": tenant}
     row = await db.async_fetch_one(CallerRow, BY_ORGANIZATION[0], parameters)
     if row is None:
         return None
     scopes = frozenset({"ingest:write"})
-    return replace(_caller(row, tenant), key_id=name.lower(), key_name=name, scopes=scopes)
+    return replace(_key_caller(row, tenant), key_id=name.lower(), key_name=name, scopes=scopes)
 
 
-def _signed_in(row: CallerRow, tenant: str | None, person: Person, assignment: Place) -> Caller:
+def _person_caller(row: CallerRow, tenant: str | None, person: Person, assignment: RoleAssignment) -> Caller:
     return Caller(
         key_id=person.id,
         key_name=person.name,
@@ -368,10 +364,10 @@ def _signed_in(row: CallerRow, tenant: str | None, person: Person, assignment: P
     )
 
 
-def _rate(minute: int, requests: int, limit: int) -> Rate:
-    return Rate(limit, max(0, limit - requests), (minute + 1) * 60)
+def _rate_status(minute: int, requests: int, limit: int) -> RateStatus:
+    return RateStatus(limit, max(0, limit - requests), (minute + 1) * 60)
 
 
-def unknown_rate() -> Rate:
-    """Return the rate to report when nothing could be counted."""
-    return Rate(LIMIT, LIMIT, (int(time.time()) // 60 + 1) * 60)
+def unknown_rate() -> RateStatus:
+    """Return the rate to report without a count."""
+    return RateStatus(ADDRESS_REQUESTS_PER_MINUTE, ADDRESS_REQUESTS_PER_MINUTE, (int(time.time()) // 60 + 1) * 60)

@@ -1,4 +1,4 @@
-"""Cross-origin requests (CORS): which websites' scripts may call the API from a browser."""
+"""Cross-origin requests (CORS) by browsers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from litestar.config.cors import CORSConfig
 from litestar.types import HTTPScope
 
-PREFIX: Final = "/v1/"
-"""Path below which scripts of other sites may call. `/mcp` has rules of its own for origins (`api.mcp_hosts`)."""
+# `/mcp` has its own rules for origins (`api.mcp_hosts`).
+CORS_PATH_PREFIX: Final = "/v1/"
 EXPOSED_HEADERS: Final = (
     "Content-Disposition",
     "Retry-After",
@@ -19,13 +19,14 @@ EXPOSED_HEADERS: Final = (
     "X-RateLimit-Reset",
     "X-Request-Id",
 )
-"""Headers of answers that scripts may read."""
+# Browsers cache a preflight for this time.
 PREFLIGHT_SECONDS: Final = 600
-"""How long a browser keeps the answer to a preflight."""
 
 
 class CrossOrigin:
-    """Headers for requests of allowed origins. Keys travel in `Authorization`, so no credentials are allowed."""
+    """Response headers for requests of allowed origins."""
+
+    # Keys travel in Authorization, so credentials are not allowed.
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._config = CORSConfig(
@@ -36,28 +37,28 @@ class CrossOrigin:
         )
 
     def answer_headers(self, scope: HTTPScope) -> dict[str, str]:
-        """Return the headers of the answer to a request; none outside of `/v1`."""
-        if not scope["path"].startswith(PREFIX):
+        """Return the headers of a response; none outside `/v1`."""
+        if not scope["path"].startswith(CORS_PATH_PREFIX):
             return {}
         # The answer differs by origin for caches, even without one.
         vary = {} if self._config.is_allow_all_origins else {"Vary": "Origin"}
-        origin = _header(scope, b"origin")
+        origin = _find_header(scope, b"origin")
         if not self._is_allowed(origin):
             return vary
-        return {**self._config.simple_headers, **self._allowed(origin), **vary}
+        return {**self._config.simple_headers, **self._allow_header(origin), **vary}
 
     def preflight_headers(self, scope: HTTPScope) -> dict[str, str] | None:
-        """Return the headers of the answer to a preflight of an allowed origin; None for any other request."""
-        origin = _header(scope, b"origin")
+        """Return the headers for a preflight of an allowed origin; None for other requests."""
+        origin = _find_header(scope, b"origin")
         if (
             scope["method"] != "OPTIONS"
-            or not _header(scope, b"access-control-request-method")
-            or not scope["path"].startswith(PREFIX)
+            or not _find_header(scope, b"access-control-request-method")
+            or not scope["path"].startswith(CORS_PATH_PREFIX)
             or not self._is_allowed(origin)
         ):
             return None
-        headers = {**self._config.preflight_headers, **self._allowed(origin)}
-        if requested := _header(scope, b"access-control-request-headers"):
+        headers = {**self._config.preflight_headers, **self._allow_header(origin)}
+        if requested := _find_header(scope, b"access-control-request-headers"):
             # `*` does not cover Authorization.
             headers["Access-Control-Allow-Headers"] = requested
         return headers
@@ -65,9 +66,9 @@ class CrossOrigin:
     def _is_allowed(self, origin: str) -> bool:
         return bool(origin) and self._config.is_origin_allowed(origin)
 
-    def _allowed(self, origin: str) -> dict[str, str]:
+    def _allow_header(self, origin: str) -> dict[str, str]:
         return {"Access-Control-Allow-Origin": "*" if self._config.is_allow_all_origins else origin}
 
 
-def _header(scope: HTTPScope, name: bytes) -> str:
+def _find_header(scope: HTTPScope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")

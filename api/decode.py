@@ -1,4 +1,4 @@
-"""Strict decoding of request bodies into structs, with errors that tell a client what to change."""
+"""Strict decoding of requests into structs, with actionable errors."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from msgspec.structs import fields
 
 from retrieval.errors import ErrorCode, ServiceError
 
-T = TypeVar("T")
+StructT = TypeVar("StructT")
 
+# Fields with their own error code, in any body.
 FIELD_CODES = {
     "chunkConfig": ErrorCode.INVALID_CHUNK_CONFIG,
     "scrapeOptions": ErrorCode.INVALID_SCRAPE_OPTIONS,
     "hybridConfig": ErrorCode.INVALID_HYBRID_CONFIG,
 }
-"""Parts of a body that have a code of their own, whichever body they stand in."""
 
-_PLACE = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
-_MISSING = re.compile(r"Object missing required field `([^`]+)`")
-_GOT = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
-_BOUND = re.compile(r"Expected `(\w+)`(?P<length> of length)? (?P<sign>[<>]=?) (?P<number>\S+)$")
-_PATTERN = re.compile(r"Expected `str` matching regex '(.+)'$")
-_STEP = re.compile(r"\.([^.\[`]+)|\[(?:\.\.\.|\d+)\]")
-_BYTE = re.compile(r"\(byte (\d+)\)")
-_SIGNS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
-_EXAMPLES = ("2026-11-20", "2026-11-20T12:00:00Z")
-_PATTERNS = {"^[A-Za-z0-9_-]{1,64}$": "must have 1 to 64 letters, digits, hyphens and underscores, and nothing else"}
-"""What the patterns of wire types ask for, in words."""
-_PARTS = {"str": "characters", "array": "entries", "object": "keys"}
+_PATH_PATTERN = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+_MISSING_PATTERN = re.compile(r"Object missing required field `([^`]+)`")
+_TYPE_PATTERN = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_BOUND_PATTERN = re.compile(r"Expected `(\w+)`(?P<length> of length)? (?P<sign>[<>]=?) (?P<number>\S+)$")
+_REGEX_PATTERN = re.compile(r"Expected `str` matching regex '(.+)'$")
+_STEP_PATTERN = re.compile(r"\.([^.\[`]+)|\[(?:\.\.\.|\d+)\]")
+_BYTE_PATTERN = re.compile(r"\(byte (\d+)\)")
+_SIGN_WORDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+_DATE_EXAMPLES = ("2026-11-20", "2026-11-20T12:00:00Z")
+_REGEX_MESSAGES = {
+    "^[A-Za-z0-9_-]{1,64}$": "must have 1 to 64 letters, digits, hyphens and underscores, and nothing else"
+}
+_LENGTH_UNITS = {"str": "characters", "array": "entries", "object": "keys"}
 
 
-def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[[bytes], T]:
-    """Return a strict decoder of JSON text. `at`: the path of the text itself, for the field named in an error.
-
-    A type that checks more than its fields has `check_sent`, which gets the text.
-    """
+def make_json_reader(kind: type[StructT], invalid: ErrorCode, *, at: str = "") -> Callable[[bytes], StructT]:
+    """Return a strict decoder of JSON; `at` is the path of the text in error messages."""
+    # A type with checks beyond its fields has `check_sent`, which receives the text.
     decoder = msgspec.json.Decoder(kind, strict=True)
     check_sent = getattr(kind, "check_sent", None)
 
-    def read(body: bytes) -> T:
+    def read_json(body: bytes) -> StructT:
         try:
-            decoded = _decode(decoder, body)
+            decoded = _decode_leniently(decoder, body)
         except msgspec.ValidationError as error:
             raise decode_error(str(error), invalid, at, kind=kind) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
-            message = f"{at or 'The body'} {_broken(body, error)}."
+            message = f"{at or 'The body'} {_describe_syntax_error(body, error)}."
             raise ServiceError(
                 FIELD_CODES.get(at, invalid), message, reason="invalid_json", field=at or None
             ) from error
@@ -57,16 +56,16 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
             check_sent(body, invalid)
         return decoded
 
-    return read
+    return read_json
 
 
-def query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes], Any]:
-    """A strict reader of a query string; an empty value of an optional parameter means absent."""
+def make_query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes], Any]:
+    """Return a strict reader of query strings; an empty optional parameter counts as absent."""
     if kind is None:
         return lambda _: None
     optional = {field.encode_name for field in fields(kind) if not field.required}
 
-    def read(query: bytes) -> Any:
+    def read_query(query: bytes) -> Any:
         try:
             pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
         except ValueError as error:
@@ -75,11 +74,11 @@ def query_reader(kind: type[Any] | None, invalid: ErrorCode) -> Callable[[bytes]
             raise ServiceError(invalid, "The query string holds a NUL character; leave it out.", reason="nul")
         return convert_members({k: v for k, v in pairs if v or k not in optional}, kind, invalid, strict=False)
 
-    return read
+    return read_query
 
 
-def convert_members(members: Any, kind: type[T], invalid: ErrorCode, *, strict: bool = True) -> T:
-    """A struct from plain values; those of a query string, which are all text, need `strict=False`."""
+def convert_members(members: Any, kind: type[StructT], invalid: ErrorCode, *, strict: bool = True) -> StructT:
+    """Convert plain values to a struct; text values of a query string need `strict=False`."""
     try:
         return msgspec.convert(members, kind, strict=strict)
     except msgspec.ValidationError as error:
@@ -87,27 +86,27 @@ def convert_members(members: Any, kind: type[T], invalid: ErrorCode, *, strict: 
 
 
 def decode_error(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = None) -> ServiceError:
-    """The error for a decoder's message: where and what is wrong, never the submitted value. `kind`: what was decoded,
-    for the values that are allowed."""
-    location = _PLACE.search(text)
+    """Return the error with path and problem, without the value; `kind` supplies allowed values."""
+    location = _PATH_PATTERN.search(text)
     path = ".".join(filter(None, (at, location.group(1) if location else "")))
     problem = text[: location.start()] if location else text
-    missing = _MISSING.match(problem)
+    missing = _MISSING_PATTERN.match(problem)
     if missing:
         path = ".".join(filter(None, (path, missing.group(1))))
         requirement, reason = "is required", "missing"
-    elif _GOT.match(problem):
-        expected, got = _GOT.match(problem).groups()  # type: ignore[union-attr]
-        requirement, reason = f"must be {_kind(expected)}, not {_kind(got)}", "wrong_type"
+    elif _TYPE_PATTERN.match(problem):
+        expected, got = _TYPE_PATTERN.match(problem).groups()  # type: ignore[union-attr]
+        requirement, reason = f"must be {_describe_types(expected)}, not {_describe_types(got)}", "wrong_type"
     elif problem.startswith("Expected `"):
-        requirement, reason = _bound(problem), "out_of_bounds"
+        requirement, reason = _describe_bound(problem), "out_of_bounds"
     elif problem.startswith("Invalid RFC3339"):
-        requirement, reason = (
-            f"must be a {'moment' if 'datetime' in problem else 'day'}, such as {_EXAMPLES['datetime' in problem]}",
-            "not_allowed",
-        )
+        is_moment = "datetime" in problem
+        example = _DATE_EXAMPLES[is_moment]
+        requirement, reason = f"must be a {'moment' if is_moment else 'day'}, such as {example}", "not_allowed"
     elif problem.startswith("Invalid"):
-        values = sorted(map(str, _allowed(msgspec.inspect.type_info(kind), location.group(0) if location else "")))
+        values = sorted(
+            map(str, _allowed_values(msgspec.inspect.type_info(kind), location.group(0) if location else ""))
+        )
         requirement = (
             f"must be {'one of ' if len(values) > 1 else ''}{', '.join(values)}"
             if values
@@ -120,8 +119,8 @@ def decode_error(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = Non
     return ServiceError(code, f"{path or 'The body'} {requirement}.", field=path or None, reason=reason)
 
 
-def _kind(names: str) -> str:
-    """`str | null` -> "a string or null"."""
+def _describe_types(names: str) -> str:
+    """Return "a string or null" for `str | null`."""
     words = {
         "str": "a string",
         "int": "a whole number",
@@ -134,72 +133,70 @@ def _kind(names: str) -> str:
     return " or ".join(words.get(name, name) for name in names.split(" | "))
 
 
-def _bound(problem: str) -> str:
-    """Return a decoder's message about a bound as a requirement for people."""
-    if pattern := _PATTERN.match(problem):
-        return _PATTERNS.get(pattern[1]) or f"must match {pattern[1]}"
-    match = _BOUND.match(problem)
+def _describe_bound(problem: str) -> str:
+    """Describe a violated bound as a requirement."""
+    if pattern := _REGEX_PATTERN.match(problem):
+        return _REGEX_MESSAGES.get(pattern[1]) or f"must match {pattern[1]}"
+    match = _BOUND_PATTERN.match(problem)
     if match is None:
         return "must be " + problem.removeprefix("Expected ").replace("`", "")
     number = match["number"].removesuffix(".0")
     if not match["length"]:
-        return f"must be {_SIGNS[match['sign']]} {number}"
-    parts = _PARTS.get(match[1], "characters")
+        return f"must be {_SIGN_WORDS[match['sign']]} {number}"
+    parts = _LENGTH_UNITS.get(match[1], "characters")
     singular = {"entries": "entry"}.get(parts, parts.removesuffix("s"))
-    return f"must have {_SIGNS[match['sign']]} {number} {singular if number == '1' else parts}"
+    return f"must have {_SIGN_WORDS[match['sign']]} {number} {singular if number == '1' else parts}"
 
 
-def _broken(body: bytes, error: Exception) -> str:
-    """Return the reason why a text is no JSON, and the position."""
+def _describe_syntax_error(body: bytes, error: Exception) -> str:
+    """Describe the reason and position of invalid JSON."""
     if not body.strip():
         return "is empty; send JSON"
-    at = _BYTE.search(str(error))
+    at = _BYTE_PATTERN.search(str(error))
     if at is None:
         return "is not valid JSON"
     cause = "half a surrogate pair" if "surrogate" in str(error) else "look"
     return f"is not valid JSON: {cause} at byte {at[1]}"
 
 
-def _allowed(kind: msgspec.inspect.Type, location: str) -> Iterator[Any]:
-    """The values of the enum or literal at a decoder's place, as ` - at `$.config.source``; none for other types."""
+def _allowed_values(kind: msgspec.inspect.Type, location: str) -> Iterator[Any]:
+    """Yield the values of an enum or literal at a path such as ` - at `$.config.source``."""
     kinds: list[Any] = [kind]
-    for name in _STEP.findall(location):
+    for name in _STEP_PATTERN.findall(location):
         below: list[Any] = []
-        for inner in _plain(kinds):
+        for inner in _flatten_types(kinds):
             if name and hasattr(inner, "fields"):
                 below += [field.type for field in inner.fields if field.encode_name == name]
             elif not name:
                 below += [getattr(inner, "item_type", None) or getattr(inner, "value_type", None)]
         kinds = [inner for inner in below if inner is not None]
-    for inner in _plain(kinds):
+    for inner in _flatten_types(kinds):
         if isinstance(inner, msgspec.inspect.EnumType):
             yield from (member.value for member in inner.cls)
         elif isinstance(inner, msgspec.inspect.LiteralType):
             yield from inner.values
 
 
-def _plain(kinds: list[Any]) -> Iterator[Any]:
-    """Yield the members of unions, and the types within constraints."""
+def _flatten_types(kinds: list[Any]) -> Iterator[Any]:
+    """Yield members of unions and types within constraints."""
     for kind in kinds:
         if isinstance(kind, msgspec.inspect.UnionType):
-            yield from _plain(list(kind.types))
+            yield from _flatten_types(list(kind.types))
         elif isinstance(kind, msgspec.inspect.Metadata):
-            yield from _plain([kind.type])
+            yield from _flatten_types([kind.type])
         else:
             yield kind
 
 
 _INT_NOT_FLOAT = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`(?: - at `\$(?P<place>[^`]*)`)?$")
 _PATH_STEP = re.compile(r"\.([^.\[]+)|\[(\.\.\.|\d+)\]")
-_LARGEST_EXACT = 2**53
-"""Up to here every whole number has a double of its own."""
+# Integers up to here are exact as doubles.
+_MAX_EXACT_INTEGER = 2**53
 
 
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Decode `body`. A whole number with a fraction of zero is accepted where an integer is required.
-
-    Only values that the decoder refuses are changed: a value that may be any number stays as sent.
-    """
+def _decode_leniently(decoder: msgspec.json.Decoder[StructT], body: bytes) -> StructT:
+    """Decode `body`; accept 2.0 for an integer."""
+    # Only values that the decoder refuses are converted, so free-form numbers stay as sent.
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -218,7 +215,7 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _make_whole(value: Any, steps: Sequence[str]) -> bool:
-    """Change whole floats at the place into integers, in all elements of an array. Return True if there was one."""
+    """Convert whole floats at the path to integers; return whether any was converted."""
     first, *remaining = steps
     if isinstance(value, list):
         keys: Sequence[Any] = range(len(value))
@@ -232,7 +229,7 @@ def _make_whole(value: Any, steps: Sequence[str]) -> bool:
     whole = [
         key
         for key in keys
-        if isinstance(value[key], float) and value[key].is_integer() and abs(value[key]) <= _LARGEST_EXACT
+        if isinstance(value[key], float) and value[key].is_integer() and abs(value[key]) <= _MAX_EXACT_INTEGER
     ]
     for key in whole:
         value[key] = int(value[key])

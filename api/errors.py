@@ -1,4 +1,4 @@
-"""Error codes and their HTTP statuses, and the conversion of exceptions into error responses."""
+"""Error codes with HTTP statuses, and conversion of exceptions into error responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.errors import ErrorCode, NotEmbedded, ServiceError, StepError
 
 log = structlog.get_logger()
 
-STATUS: Mapping[ErrorCode, int] = {
+STATUS_BY_CODE: Mapping[ErrorCode, int] = {
     ErrorCode.UNAUTHORIZED: 401,
     ErrorCode.FORBIDDEN: 403,
     ErrorCode.NOT_FOUND: 404,
@@ -62,12 +62,13 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UPDATE_DOCUMENTS_FAILED: 500,
     ErrorCode.DELETE_DOCUMENTS_FAILED: 500,
 }
-DIFY = "/v1/compat/dify/"
+DIFY_PATH = "/v1/compat/dify/"
 _NO_LANGUAGE_MODELS = (
     "This service runs no language models: send this request to your model server, and search here by"
     " POST /v1/vector_stores/{id}/search (`vector_stores.search`)."
 )
-NOT_OFFERED: Mapping[str, str] = {
+# Remedies by the first path segment below `/v1/`.
+UNSUPPORTED_OPENAI_CALLS: Mapping[str, str] = {
     "uploads": "Uploads in parts are not offered: send the whole file to POST /v1/files (`files.create`).",
     "models": "Models are fixed: GET /v1/models lists them (`models.list`).",
     **dict.fromkeys(
@@ -78,13 +79,12 @@ NOT_OFFERED: Mapping[str, str] = {
         _NO_LANGUAGE_MODELS,
     ),
 }
-"""Remedies for OpenAI's calls that are not offered, by the first segment of their path below `/v1/`."""
-_OPENAI = {"vector_stores", "files", *NOT_OFFERED}
-"""First segments of the paths of OpenAI's clients, which read `type` and `param` of an error."""
-SCIM = re.compile(r"/v1/namespaces/[^/]+/scim/")
+# OpenAI's clients read `type` and `param` of an error below these segments.
+_OPENAI_SEGMENTS = {"vector_stores", "files", *UNSUPPORTED_OPENAI_CALLS}
+SCIM_PATH = re.compile(r"/v1/namespaces/[^/]+/scim/")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
-_BY_STATUS = {
+_ROUTER_ERRORS = {
     404: (ErrorCode.NOT_FOUND, "There is nothing at this path. GET /openapi.json lists every operation."),
     405: (ErrorCode.METHOD_NOT_ALLOWED, "This path does not take this method. GET /openapi.json lists what it takes."),
     413: (ErrorCode.PAYLOAD_TOO_LARGE, "The request is larger than allowed."),
@@ -96,52 +96,51 @@ _EXTRA_HEADERS: Mapping[ErrorCode, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
-    """An error as it goes over the wire."""
+class RenderedError:
+    """HTTP response of an error."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
-    """Return the response of an error. The two tenant errors have a shape of their own. Below paths for clients of
-    other services, the fields that those clients read are added. has_key: whether a bearer key was sent."""
+def render_error(error: ServiceError, path: str = "", *, has_key: bool = True) -> RenderedError:
+    """Return the response of an error in the format of the path's clients."""
+    # Tenant errors have their own format.
     answer: ErrorAnswer | TenantErrorAnswer
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
     else:
         answer = ErrorAnswer(message=error.message, error=describe_error(error))
-        if path.startswith(DIFY):
-            answer.error_code, answer.error_msg = _of_dify(error.code, has_key=has_key), error.message
-        elif _first_segment(path) in _OPENAI:
-            status = STATUS[error.code]
+        if path.startswith(DIFY_PATH):
+            answer.error_code, answer.error_msg = _dify_code(error.code, has_key=has_key), error.message
+        elif _first_segment(path) in _OPENAI_SEGMENTS:
+            status = STATUS_BY_CODE[error.code]
             answer.error.type = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
             answer.error.param = error.field
-        elif SCIM.match(path):
+        elif SCIM_PATH.match(path):
             answer.schemas = ["urn:ietf:params:scim:api:messages:2.0:Error"]
-            answer.status, answer.detail = str(STATUS[error.code]), error.message
+            answer.status, answer.detail = str(STATUS_BY_CODE[error.code]), error.message
             answer.scim_type = error.reason or UNSET
     headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
-    return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
+    return RenderedError(STATUS_BY_CODE[error.code], msgspec.json.encode(answer), headers)
 
 
 def _first_segment(path: str) -> str:
-    """Return `files` of `/v1/files/x`."""
+    """Return `files` for `/v1/files/x`."""
     return path.removeprefix("/v1/").partition("/")[0]
 
 
-def _of_dify(code: ErrorCode, *, has_key: bool) -> int:
-    """The number that Dify gives to it; the HTTP status where it gives none."""
+def _dify_code(code: ErrorCode, *, has_key: bool) -> int:
+    """Return Dify's error number, else the HTTP status."""
     if code is ErrorCode.UNAUTHORIZED:
         return 1002 if has_key else 1001
     if code is ErrorCode.FORBIDDEN:
         return 1002
-    return 2001 if code is ErrorCode.NAMESPACE_NOT_FOUND else STATUS[code]
+    return 2001 if code is ErrorCode.NAMESPACE_NOT_FOUND else STATUS_BY_CODE[code]
 
 
 def describe_error(error: ServiceError) -> ErrorInfo:
-    """Code, message and details of an error."""
     details = ErrorDetails(
         error.reason or error.code.lower(), error.field or msgspec.UNSET, **cast("dict[str, Any]", error.quota)
     )
@@ -149,7 +148,7 @@ def describe_error(error: ServiceError) -> ErrorInfo:
 
 
 def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR, path: str = "") -> ServiceError:
-    """Return the error for clients. `failed`: the area's code for unexpected exceptions; `path`: of the request."""
+    """Convert an exception; unexpected exceptions get the code `failed`."""
     if isinstance(error, ServiceError):
         return error
     if (full := disk_full.full_disk_reason(error)) is not None or isinstance(error, UNAVAILABLE_ERRORS):
@@ -157,26 +156,27 @@ def to_service_error(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL
         return unavailable_error(full, error)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
-        return _not_embedded(error) if isinstance(error, NotEmbedded) else ServiceError(failed, str(error))
+        return _not_embedded_error(error) if isinstance(error, NotEmbedded) else ServiceError(failed, str(error))
     if isinstance(error, Disconnected):
         return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
-        code, message = _BY_STATUS.get(error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP."))
+        code, message = _ROUTER_ERRORS.get(
+            error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP.")
+        )
         if error.status_code in {404, 405}:
-            message = NOT_OFFERED.get(_first_segment(path), message)
-        return ServiceError(code, message, headers=_allow(error))
+            message = UNSUPPORTED_OPENAI_CALLS.get(_first_segment(path), message)
+        return ServiceError(code, message, headers=_allow_header(error))
     log.error("request.failed", exc_info=error)
     return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
 
 
-def _not_embedded(error: NotEmbedded) -> ServiceError:
+def _not_embedded_error(error: NotEmbedded) -> ServiceError:
     message = f"{error} Ask in other words, or search by keywords only (keywordWeight 1)."
     return ServiceError(ErrorCode.INVALID_SEARCH_REQUEST, message, field="query", reason="not_embedded")
 
 
 def unavailable_error(full: str | None = None, error: Exception | None = None) -> ServiceError:
-    """Return SERVICE_UNAVAILABLE: the database is away, read-only or too slow (by `error`), or a disk is full (`full`,
-    in words)."""
+    """Return SERVICE_UNAVAILABLE for a full disk (`full`, its message) or a database error."""
     if full:
         later = {"Retry-After": str(round(disk_full.RETRY_AFTER_SECONDS))}
         return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, full, reason="disk_full", headers=later)
@@ -191,15 +191,14 @@ def unavailable_error(full: str | None = None, error: Exception | None = None) -
 
 
 def group_by_status(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
-    """Codes by status, for the documentation of an operation."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in codes:
-        by_status.setdefault(STATUS[code], []).append(code)
+        by_status.setdefault(STATUS_BY_CODE[code], []).append(code)
     return dict(sorted(by_status.items()))
 
 
-def _allow(error: HTTPException) -> dict[str, str]:
-    """Return the header Allow with the path's methods, sorted. OPTIONS, which the router adds, is left out."""
+def _allow_header(error: HTTPException) -> dict[str, str]:
+    """Return the Allow header with sorted methods, without the router's OPTIONS."""
     header = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
     methods = sorted({method.strip() for method in header.split(",")} - {"", "OPTIONS"})
     return {"Allow": ", ".join(methods)} if methods else {}

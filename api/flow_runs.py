@@ -1,4 +1,4 @@
-"""States of flow runs, read from the Prefect server that the operator names."""
+"""States of flow runs from the operator's Prefect server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from retrieval.settings import Settings
 
 log = structlog.get_logger()
 
-SECONDS = 2.0
-"""Longest wait for Prefect. The request of a job run goes on without its answer."""
+# The request for a job run continues without Prefect's answer.
+PREFECT_SECONDS = 2.0
 
 
-class _State(msgspec.Struct):
-    """A state of a flow run, as Prefect answers it."""
+class _PrefectState(msgspec.Struct):
+    """State of a flow run in Prefect's response."""
 
     type: str
     name: str
@@ -29,19 +29,22 @@ class _State(msgspec.Struct):
 
 
 async def read_flow_run(settings: Settings, flow_run_id: str) -> FlowRun:
-    """Return the states of a flow run; not `reachable` if Prefect does not answer, or refuses the request."""
+    """Return the states of a flow run, not `reachable` if Prefect refuses or does not answer."""
     url = f"{(settings.prefect_api_url or '').rstrip('/')}/flow_run_states/"
     try:
-        async with httpx.AsyncClient(headers=_authorize(settings), timeout=SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(headers=_authorize(settings), timeout=PREFECT_SECONDS, trust_env=False) as client:
             response = await client.get(url, params={"flow_run_id": flow_run_id})
-            states = msgspec.json.decode(response.raise_for_status().content, type=list[_State])
+            states = msgspec.json.decode(response.raise_for_status().content, type=list[_PrefectState])
     except (httpx.HTTPError, httpx.InvalidURL, msgspec.DecodeError) as error:
         log.warning("prefect.no_states", reason=type(error).__name__)
         return FlowRun(reachable=False, states=[])
     states.sort(key=lambda state: state.timestamp)
     return FlowRun(
         reachable=True,
-        states=[FlowRunState(state.type, state.name, state.message, Timestamp.of(state.timestamp)) for state in states],
+        states=[
+            FlowRunState(state.type, state.name, state.message, Timestamp.from_datetime(state.timestamp))
+            for state in states
+        ],
     )
 
 

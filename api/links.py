@@ -1,4 +1,4 @@
-"""Signed links to stored files: a link opens one file without an API key, until it expires or its key ends."""
+"""Signed links that open a stored file without an API key."""
 
 from __future__ import annotations
 
@@ -16,46 +16,41 @@ from retrieval.database.database import Database
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
-PREFIX = "/v1/files/"
-_SIGNED = ("expires", "key", "principal", "groups")
-SECRET = "file-links"  # noqa: S105  (its name, not the secret)
+FILES_PATH = "/v1/files/"
+_SIGNED_PARAMETERS = ("expires", "key", "principal", "groups")
+LINK_SECRET = "file-links"  # noqa: S105  (its name, not the secret)
 
 
-class Kind(StrEnum):
-    """The file as it came, or the text that was read from it."""
+class FileKind(StrEnum):
+    """Original file or parsed text."""
 
     RAW = "raw"
     PARSED = "parsed"
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
-    """The caller who gets a link (`request_context.make_bearer`), and the user on whose behalf, with the user's groups.
-
-    `key_id`: of the key with which the link ends; `ends`: Unix seconds after which it does not open, for a person.
-    """
+class LinkHolder:
+    """Caller and user that receive a link (`request_context.make_link_holder`)."""
 
     may_read_documents: bool
-    key_id: str | None
-    ends: int | None
+    key_id: str | None  # the link ends with this key
+    ends: int | None  # Unix seconds, for a person
     principal: str | None = None
     groups: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
-    """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens.
+class LinkSigner:
+    """Signer of links: they expire after `seconds`, and end with their key or token."""
 
-    A link names the key that it was made for and ends with it; a link made for a person ends with the person's token.
-    A link made on behalf of a user names the user, with the groups of the token, and opens what that user may see.
-    """
+    # A link on behalf of a user contains the user and groups, and opens only documents visible to them.
 
     base: str
     seconds: int
     secret: bytes = field(repr=False)
 
-    def link(self, document_id: str, kind: Kind, bearer: Bearer) -> str | None:
-        """A link to a file of the document; None for a caller who may not read documents."""
+    def make_link(self, document_id: str, kind: FileKind, bearer: LinkHolder) -> str | None:
+        """Return a link to a file of the document; None for a caller without access to documents."""
         if not bearer.may_read_documents:
             return None
         expires = int(time.time()) + self.seconds
@@ -70,43 +65,40 @@ class Signer:
         written_query = "&".join(
             f"{name}={quote(value, safe='')}" for name, value in query.items() if value is not None
         )
-        return f"{self.base}{PREFIX}{document_id}/{kind}?{written_query}"
+        return f"{self.base}{FILES_PATH}{document_id}/{kind}?{written_query}"
 
-    def opens(self, document_id: str, kind: str, query: Mapping[str, str]) -> bool:
-        """Tell whether these are the parts of a link that this service signed and that has not expired."""
+    def is_valid(self, document_id: str, kind: str, query: Mapping[str, str]) -> bool:
+        """Return whether a link has a valid signature and has not expired."""
         expected = self._sign(document_id, kind, query)
         signature = query.get("signature", "").encode("utf-8", "replace")
         return hmac.compare_digest(expected.encode(), signature) and int(query["expires"]) > time.time()
 
     def _sign(self, document_id: str, kind: str, query: Mapping[str, str | None]) -> str:
-        signed = [document_id, kind, *(query.get(name) for name in _SIGNED)]
+        signed = [document_id, kind, *(query.get(name) for name in _SIGNED_PARAMETERS)]
         return hmac.new(self.secret, json.dumps(signed).encode(), hashlib.sha256).hexdigest()
 
 
 def encode_groups(groups: Sequence[str]) -> str | None:
-    """Groups as a link holds them; None for none."""
+    """Encode groups for a link; None without groups."""
     return json.dumps(sorted(groups), ensure_ascii=False) if groups else None
 
 
-def groups_of(text: str | None) -> list[str]:
-    """The groups of a link that opens."""
+def decode_groups(text: str | None) -> list[str]:
     return [] if text is None else list(json.loads(text))
 
 
-class Links:
-    """Makes signers."""
-
+class LinkSigners:
     def __init__(self, db: Database, ring: KeyRing, base: str, seconds: int) -> None:
         self._base = base
         self._seconds = seconds
-        self._secret = ServerSecret(db, ring, SECRET)
+        self._secret = ServerSecret(db, ring, LINK_SECRET)
 
-    async def signer(self) -> Signer:
-        return Signer(self._base, self._seconds, await self._secret.read())
+    async def make_signer(self) -> LinkSigner:
+        return LinkSigner(self._base, self._seconds, await self._secret.load())
 
 
 class ServerSecret:
-    """The secret `name` of the vault, made if there is none yet."""
+    """Named secret of the vault, created on first use."""
 
     def __init__(self, db: Database, ring: KeyRing, name: str) -> None:
         self._db = db
@@ -114,7 +106,7 @@ class ServerSecret:
         self._name = name
         self._secret: bytes | None = None
 
-    async def read(self) -> bytes:
+    async def load(self) -> bytes:
         if (secret := self._secret) is None:
             secret = self._secret = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, self._name)
         return secret

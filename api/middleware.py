@@ -1,4 +1,4 @@
-"""The middleware around the router: request id, authentication of closed routes, one log line for each request."""
+"""Middleware around the router: request ids, authentication, counts and the access log."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from litestar.types import (
 from api import request_context
 from api.access_log import AccessLog, RequestCounts
 from api.audit import AuditLog, audited_operation
-from api.auth import Authenticator, credentials_of, unknown_rate
+from api.auth import Authenticator, read_credentials, unknown_rate
 from api.cors import CrossOrigin
-from api.errors import Rendered, render_error, to_service_error
-from api.links import PREFIX, Kind
-from api.mcp_hosts import PATH, Hosts
-from api.rates import Networks, client_of
+from api.errors import RenderedError, render_error, to_service_error
+from api.links import FILES_PATH, FileKind
+from api.mcp_hosts import MCP_PATH, McpHosts
+from api.rates import Networks, find_client
 from api.request_context import RequestContext
 from retrieval import origin, tracing, write_details
 from retrieval.errors import ErrorCode, ServiceError
@@ -44,16 +44,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-_OPEN = re.compile(rf"/v1/oauth/|{PREFIX}[^/]+/(?:{'|'.join(Kind)})$")
-"""Below /v1, yet without an API key: a state or a signature is the authority there. Counted by address."""
+# No API key: a state or a signature authorizes. Counted by address.
+_OPEN_PATHS = re.compile(rf"/v1/oauth/|{FILES_PATH}[^/]+/(?:{'|'.join(FileKind)})$")
 
-CLOSED = frozenset({"/metrics", PATH})
-"""Outside /v1, where Prometheus and language models look, and behind a key all the same."""
-_PROBES = frozenset({"/health", "/ready"})
-_UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
-"""Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
-ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""On every answer that does not say something stricter by itself."""
+# Paths outside /v1 that need a key.
+CLOSED_PATHS = frozenset({"/metrics", MCP_PATH})
+_PROBE_PATHS = frozenset({"/health", "/ready"})
+# These answer without key and database; other paths outside /v1 are counted by address.
+_UNCOUNTED_PATHS = _PROBE_PATHS | {"/", "/docs", "/openapi.json"}
+DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 _PREFLIGHT_BODY = b'{"success":true,"message":"This site may call the API.","data":null}'
 _DRAIN_SECONDS = 2.0
@@ -61,17 +60,17 @@ _DRAIN_BYTES = 64 * 1024 * 1024
 
 
 def _is_uncounted(path: str) -> bool:
-    return path in _UNCOUNTED or path.startswith("/docs/")
+    return path in _UNCOUNTED_PATHS or path.startswith("/docs/")
 
 
-def rendered_error(scope: HTTPScope, error: ServiceError) -> Rendered:
-    """The error in the shape that this path's clients expect."""
-    has_key = credentials_of(list(scope["headers"]), "").api_key is not None
+def render_for_path(scope: HTTPScope, error: ServiceError) -> RenderedError:
+    """Render an error in the format of the path's clients."""
+    has_key = read_credentials(list(scope["headers"]), "").api_key is not None
     return render_error(error, scope["path"], has_key=has_key)
 
 
 class RequestMiddleware:
-    """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
+    """Middleware around the router, so that its 404 and 405 responses are authenticated, counted and logged."""
 
     def __init__(
         self,
@@ -82,11 +81,11 @@ class RequestMiddleware:
         audit: AuditLog | None = None,
         tracer: Tracer | None = None,
         *,
-        mcp_hosts: Hosts | None = None,
+        mcp_hosts: McpHosts | None = None,
         cross_origin: CrossOrigin | None = None,
     ) -> None:
         self._router = router
-        self._access = access
+        self._access_log = access
         self._audit = audit
         self._tracer = tracer
         self._mcp_hosts = mcp_hosts
@@ -97,47 +96,47 @@ class RequestMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
-            await self._http(scope, receive, send)
+            await self._handle_http(scope, receive, send)
         else:
             await self._router(scope, receive, send)
 
-    async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _handle_http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         scope["path"] = request_context.normalize_request_path(scope)
         own_id = "req_" + secrets.token_hex(12)
         details = write_details.begin_details()
-        context = RequestContext(_sent_request_id(scope["headers"]) or own_id, own_id, details)
+        context = RequestContext(_read_request_id(scope["headers"]) or own_id, own_id, details)
         request_context.attach_context(scope, context)
-        span = self._begin(scope, context)
+        span = self._begin_span(scope, context)
         started = time.perf_counter()
         cors_headers = self._cross_origin.answer_headers(scope) if self._cross_origin else {}
-        wire = _Wire(receive, send, context, scope, self._audit, cors_headers)
+        channel = _ResponseWriter(receive, send, context, scope, self._audit, cors_headers)
         with structlog.contextvars.bound_contextvars(request_id=context.request_id):
             if span is None:
-                await self._serve(scope, context, wire)
+                await self._serve(scope, context, channel)
             else:
                 with tracing.within_span(span):
-                    await self._serve(scope, context, wire)
-            self._say(scope, context, started)
+                    await self._serve(scope, context, channel)
+            self._log_request(scope, context, started)
         if span is not None:
-            _end(span, scope, context)
+            _end_span(span, scope, context)
 
-    async def _serve(self, scope: HTTPScope, context: RequestContext, wire: _Wire) -> None:
+    async def _serve(self, scope: HTTPScope, context: RequestContext, channel: _ResponseWriter) -> None:
         preflight_headers = self._cross_origin.preflight_headers(scope) if self._cross_origin else None
         if preflight_headers is not None:
             # Browsers send preflights without a key, so they count for no one.
-            await _answer(wire.send, context, Rendered(200, _PREFLIGHT_BODY, preflight_headers))
+            await _send_response(channel.send, context, RenderedError(200, _PREFLIGHT_BODY, preflight_headers))
             return
         refusal = await self._authenticate(scope, context)
-        refusal = self._other_host(scope, context) or refusal or _not_a_method(scope, context)
-        if refusal is not None and self._mcp_hosts and scope["path"] == PATH:
-            refusal = self._mcp_hosts.challenge(refusal)
+        refusal = self._refuse_other_host(scope, context) or refusal or _refuse_options(scope, context)
+        if refusal is not None and self._mcp_hosts and scope["path"] == MCP_PATH:
+            refusal = self._mcp_hosts.add_challenge(refusal)
         if refusal is None:
-            await self._router(scope, wire.receive, wire.send)
+            await self._router(scope, channel.receive, channel.send)
         else:
-            await _answer(wire.send, context, rendered_error(scope, refusal))
+            await _send_response(channel.send, context, render_for_path(scope, refusal))
 
-    def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
-        """Begin the span of a request, if requests are traced, and set the origin of the work that it causes."""
+    def _begin_span(self, scope: HTTPScope, context: RequestContext) -> Span | None:
+        """Begin the span of a traced request, and set the origin of the work that follows."""
         span = None
         if self._tracer is not None and not _is_uncounted(scope["path"]):
             traceparent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
@@ -146,20 +145,20 @@ class RequestMiddleware:
         origin.come_of(context.origin)
         return span
 
-    def _say(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
+    def _log_request(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
         milliseconds = round((time.perf_counter() - started) * 1000, 1)
         organization = context.caller.organization if context.caller else None
-        is_probe = scope["path"] in _PROBES
+        is_probe = scope["path"] in _PROBE_PATHS
         if not is_probe:
             route = cast("dict[str, str]", scope).get("path_template")
-            self.counts.answered(route, scope["path"], context.status, context.code)
-        if self._access is not None and context.status < 400 and not is_probe:
-            self._access.answered(
+            self.counts.count_request(route, scope["path"], context.status, context.code)
+        if self._access_log is not None and context.status < 400 and not is_probe:
+            self._access_log.add_request(
                 context.request_id, scope["method"], scope["path"], context.status, organization, milliseconds
             )
             return
-        if self._access is not None:
-            self._access.write()
+        if self._access_log is not None:
+            self._access_log.write_lines()
         say = log.debug if is_probe else log.info
         say(
             "request.answered",
@@ -171,9 +170,9 @@ class RequestMiddleware:
             milliseconds=milliseconds,
         )
 
-    def _other_host(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
-        """The refusal of a request to `/mcp` for another host or from another origin, with a key or without."""
-        refusal = self._mcp_hosts.refusal(scope) if self._mcp_hosts and scope["path"] == PATH else None
+    def _refuse_other_host(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
+        """Return the refusal of a request to `/mcp` for another host or origin."""
+        refusal = self._mcp_hosts.find_refusal(scope) if self._mcp_hosts and scope["path"] == MCP_PATH else None
         if refusal is not None:
             context.code = refusal.code
         return refusal
@@ -182,10 +181,10 @@ class RequestMiddleware:
         path = scope["path"]
         if _is_uncounted(path):
             return None
-        is_open = _OPEN.match(path) is not None or not (path.startswith("/v1/") or path in CLOSED)
-        address = client_of(scope, self._trusted_proxies)
-        credentials = credentials_of([] if is_open else list(scope["headers"]), address)
-        credentials.resource = self._mcp_hosts.resource if self._mcp_hosts and path == PATH else None
+        is_open = _OPEN_PATHS.match(path) is not None or not (path.startswith("/v1/") or path in CLOSED_PATHS)
+        address = find_client(scope, self._trusted_proxies)
+        credentials = read_credentials([] if is_open else list(scope["headers"]), address)
+        credentials.resource = self._mcp_hosts.audience if self._mcp_hosts and path == MCP_PATH else None
         try:
             context.rate, caller = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
@@ -202,9 +201,8 @@ class RequestMiddleware:
 
 
 @dataclass(slots=True)
-class _Wire:
-    """Adds the headers of every answer, has a write's audit entry committed before it, and reads what a client still
-    sends so that it gets to see the answer."""
+class _ResponseWriter:
+    """ASGI channel that adds default headers, commits audit entries before the response, and drains unread bodies."""
 
     _receive: Receive
     _send: Send
@@ -213,8 +211,8 @@ class _Wire:
     _audit: AuditLog | None
     _cors_headers: Mapping[str, str] = field(default_factory=dict)
     _unread: bool = field(default=True)
+    # Head of the response to a write until its audit entry is committed.
     _head: HTTPResponseStartEvent | None = field(default=None)
-    """The head of the answer to a write, until its entry in the audit log is committed."""
 
     async def receive(self) -> HTTPReceiveMessage:
         message = cast("HTTPReceiveMessage", await self._receive())
@@ -230,11 +228,11 @@ class _Wire:
         elif self._head is not None and self._audit is not None and message["type"] == "http.response.body":
             head, self._head, audit, self._audit = self._head, None, self._audit, None
             try:
-                await audit.record(self._scope, self._exchange, message["body"])
+                await audit.record_write(self._scope, self._exchange, message["body"])
             except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
                 refusal = to_service_error(error)
                 self._exchange.code = refusal.code
-                await _answer(self.send, self._exchange, rendered_error(self._scope, refusal))
+                await _send_response(self.send, self._exchange, render_for_path(self._scope, refusal))
                 return
             await self.send(head)
         await self._pass_on(message)
@@ -243,12 +241,12 @@ class _Wire:
         if message["type"] == "http.response.start":
             extra = {"X-Request-Id": self._exchange.request_id}
             if self._exchange.rate is not None:
-                extra.update(self._exchange.rate.headers())
+                extra.update(self._exchange.rate.to_headers())
             names = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [
                 *message["headers"],
                 *((name.lower().encode(), value.encode()) for name, value in extra.items()),
-                *((name, value) for name, value in ALWAYS if name not in names),
+                *((name, value) for name, value in DEFAULT_HEADERS if name not in names),
                 *(
                     (name.lower().encode(), value.encode("latin-1"))
                     for name, value in self._cors_headers.items()
@@ -270,15 +268,16 @@ class _Wire:
             log.info("request.body_not_read")
 
 
-def _end(span: Span, scope: HTTPScope, context: RequestContext) -> None:
-    """End the span under the route's pattern, because a path may hold ids and a query anything."""
+def _end_span(span: Span, scope: HTTPScope, context: RequestContext) -> None:
+    """End the span under the route's pattern, without ids or queries of the path."""
     route = cast("dict[str, str]", scope).get("path_template") or "unknown"
     organization = context.caller.organization if context.caller else ""
     tracing.close_request(span, scope["method"], route, context.status, context.request_id, organization)
 
 
-def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | None:
-    """The router would answer OPTIONS by itself, with a 204 that no operation of the contract has."""
+def _refuse_options(scope: HTTPScope, context: RequestContext) -> ServiceError | None:
+    """Refuse OPTIONS."""
+    # The router would answer 204 itself.
     if scope["method"] != "OPTIONS":
         return None
     refusal = to_service_error(MethodNotAllowedException())
@@ -286,13 +285,13 @@ def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | N
     return refusal
 
 
-def _sent_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The client's own id if it is a sane one."""
+def _read_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return a valid X-Request-Id of the client, else None."""
     header = next((value for name, value in headers if name == b"x-request-id"), b"")
     return header.decode() if _REQUEST_ID.fullmatch(header) else None
 
 
-async def _answer(send: Send, context: RequestContext, rendered: Rendered) -> None:
+async def _send_response(send: Send, context: RequestContext, rendered: RenderedError) -> None:
     headers = {"Content-Type": "application/json", "Content-Length": str(len(rendered.body)), **rendered.headers}
     context.status = rendered.status
     await send(

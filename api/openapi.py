@@ -1,4 +1,4 @@
-"""OpenAPI description: Litestar makes it from the routes, msgspec its schemas from the wire structs."""
+"""OpenAPI document from the routes and the wire structs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ from retrieval.namespaces.validation import MODELS
 from retrieval.sources import CONNECTORS, source_slug
 from retrieval.webhooks.events import EVENTS, EVERY
 
-_REF = "#/components/schemas/{name}"
-_EVERY = (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN, ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.SERVICE_UNAVAILABLE)
-_WITH_BODY = (ErrorCode.REQUEST_TIMEOUT, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-_PURPOSE = {
+_SCHEMA_REFERENCE = "#/components/schemas/{name}"
+_COMMON_CODES = (
+    ErrorCode.UNAUTHORIZED,
+    ErrorCode.FORBIDDEN,
+    ErrorCode.RATE_LIMIT_EXCEEDED,
+    ErrorCode.SERVICE_UNAVAILABLE,
+)
+_BODY_CODES = (ErrorCode.REQUEST_TIMEOUT, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
+_STATUS_DESCRIPTIONS = {
     400: "The request is not valid",
     401: "The API key is missing, wrong or revoked",
     403: "The API key may not do this, or a limit of the organization is reached",
@@ -42,29 +47,29 @@ _PURPOSE = {
     500: "Something failed inside the service",
     503: "The database is away",
 }
-_DESCRIPTION = """\
+_API_DESCRIPTION = """\
 Content goes into isolated namespaces, is cut, embedded and kept; semantic and hybrid search find it.
 
 Every request carries `Authorization: Bearer <API_KEY>`. An `X-Tenant-ID` header scopes documents, search and job runs
 to one tenant of the organization; without it they are those that belong to no tenant. An `X-On-Behalf-Of` header names
 a user: only what that user may see exists then.
 """
-_SCHEME = "An API key, or a token of the identity provider where the installation names one."
-TEXT = Schema(type=OpenAPIType.STRING)
-BYTES = "application/octet-stream"
-_INTEGER = Schema(type=OpenAPIType.INTEGER, minimum=0)
-_HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
+_SCHEME_DESCRIPTION = "An API key, or a token of the identity provider where the installation names one."
+TEXT_SCHEMA = Schema(type=OpenAPIType.STRING)
+BYTES_MEDIA_TYPE = "application/octet-stream"
+_INTEGER_SCHEMA = Schema(type=OpenAPIType.INTEGER, minimum=0)
+_RESPONSE_HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
     name: spec.OpenAPIHeader(description=description, schema=schema)
     for name, description, schema in (
-        ("X-Request-Id", "Names this request in the log.", TEXT),
-        ("X-RateLimit-Limit", "Requests a minute.", _INTEGER),
-        ("X-RateLimit-Remaining", "Requests left in this minute.", _INTEGER),
-        ("X-RateLimit-Reset", "Unix seconds at which the next minute begins.", _INTEGER),
-        ("Retry-After", "Seconds to wait.", _INTEGER),
+        ("X-Request-Id", "Names this request in the log.", TEXT_SCHEMA),
+        ("X-RateLimit-Limit", "Requests a minute.", _INTEGER_SCHEMA),
+        ("X-RateLimit-Remaining", "Requests left in this minute.", _INTEGER_SCHEMA),
+        ("X-RateLimit-Reset", "Unix seconds at which the next minute begins.", _INTEGER_SCHEMA),
+        ("Retry-After", "Seconds to wait.", _INTEGER_SCHEMA),
     )
 }
-EXAMPLE = next(name for name in CONNECTORS if source_slug(name) != name.lower())
-"""A content service whose spellings differ."""
+# A content service with several spellings.
+CONNECTOR_EXAMPLE = next(name for name in CONNECTORS if source_slug(name) != name.lower())
 _PATH_PARAMETERS: Mapping[str, str] = {
     "namespace_id": "The namespace's id.",
     "ingest_job_run_id": "The job run's id.",
@@ -79,7 +84,7 @@ _PATH_PARAMETERS: Mapping[str, str] = {
     "tenant_id": "The tenant's name.",
     "webhook_id": "The webhook's id.",
     "delivery_id": "The delivery's id.",
-    "connector": f"The content service, such as `{source_slug(EXAMPLE)}` or `{EXAMPLE}`.",
+    "connector": f"The content service, such as `{source_slug(CONNECTOR_EXAMPLE)}` or `{CONNECTOR_EXAMPLE}`.",
     "file_id": "The id of an upload, or of a document.",
     "model": "The name of the model.",
     "kind": "The file as it came, or the parsed text.",
@@ -91,8 +96,8 @@ _PATH_PARAMETERS: Mapping[str, str] = {
 
 
 @dataclass
-class Written(Schema):
-    """A schema, or an example, with all its members as they are written, null included."""
+class RawSchema(Schema):
+    """Schema or example of plain members, null included."""
 
     members: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,31 +105,36 @@ class Written(Schema):
         return dict(self.members)
 
 
-BINARY = Written(members={"type": "string", "format": "binary"})
+BINARY_SCHEMA = RawSchema(members={"type": "string", "format": "binary"})
 
 
 def operation_class(about: Operation) -> type[spec.Operation]:
-    """The class of an operation's description: with the parameters, body, answer and errors that `about` implies."""
+    """Return the class of an operation's description, with parameters, body and responses as declared."""
 
     @dataclass
     class Documented(spec.Operation):
         def __post_init__(self) -> None:
-            self.parameters = [*_of_path(self.parameters), *_parameters(about)]
+            self.parameters = [*_describe_path_parameters(self.parameters), *_list_parameters(about)]
             self.request_body = _request_body(about)
-            self.responses = {str(about.status): _success(about, self.summary or ""), **error_responses(_codes(about))}
+            self.responses = {
+                str(about.status): _success_response(about, self.summary or ""),
+                **error_responses(_list_error_codes(about)),
+            }
 
     return Documented
 
 
-def documented_open(responses: Mapping[str, OpenAPIResponse], *parameters: Parameter) -> type[spec.Operation]:
-    """The class of an operation's description that needs no API key."""
+def public_operation_class(responses: Mapping[str, OpenAPIResponse], *parameters: Parameter) -> type[spec.Operation]:
+    """Return the class of a description for an operation without an API key."""
 
     @dataclass
     class Documented(spec.Operation):
         def __post_init__(self) -> None:
             self.security = []
             names = {parameter.name for parameter in parameters}
-            of_path = [parameter for parameter in _of_path(self.parameters) if parameter.name not in names]
+            of_path = [
+                parameter for parameter in _describe_path_parameters(self.parameters) if parameter.name not in names
+            ]
             self.parameters = [*of_path, *parameters] or None
             self.responses = dict(responses)
 
@@ -132,43 +142,43 @@ def documented_open(responses: Mapping[str, OpenAPIResponse], *parameters: Param
 
 
 def text_parameter(name: str, description: str, *, required: bool = False) -> Parameter:
-    return Parameter(name, "query", TEXT, description=description, required=required)
+    return Parameter(name, "query", TEXT_SCHEMA, description=description, required=required)
 
 
 def openapi_config(**options: Any) -> OpenAPIConfig:
-    """Return Litestar's configuration of the OpenAPI document. `options`: how it is served."""
-    scheme = spec.SecurityScheme(type="http", scheme="bearer", description=_SCHEME)
+    """Return Litestar's configuration of the OpenAPI document."""
+    scheme = spec.SecurityScheme(type="http", scheme="bearer", description=_SCHEME_DESCRIPTION)
     return OpenAPIConfig(
         title="Retrieval Service",
         version="1.0.0",
-        description=_DESCRIPTION,
+        description=_API_DESCRIPTION,
         use_handler_docstrings=True,
         security=[{"apiKey": []}],
-        components=spec.Components(security_schemes={"apiKey": scheme}, headers=_HEADERS),
+        components=spec.Components(security_schemes={"apiKey": scheme}, headers=_RESPONSE_HEADERS),
         **options,
     )
 
 
 def describe_api(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
-    """The whole description. `models`: the embedding models of each provider that this service takes."""
+    """Return the OpenAPI document; `models` are the embedding models by provider."""
     handlers = [handler for route in app.routes for handler in getattr(route, "route_handlers", ())]
     description = app.openapi_schema.to_schema()
-    description["components"]["schemas"] = _components(handlers, models)
+    description["components"]["schemas"] = _build_components(handlers, models)
     return description
 
 
 def describe_handlers(
     handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS
 ) -> dict[str, Any]:
-    """The description of these handlers, without a running service."""
+    """Return the OpenAPI document of handlers, without a running service."""
     return describe_api(Litestar(list(handlers), openapi_config=openapi_config(), request_class=ApiRequest), models)
 
 
 def describe_response(
-    description: str, media_types: Iterable[str] = (), schema: Schema | Reference = TEXT, **headers: Any
+    description: str, media_types: Iterable[str] = (), schema: Schema | Reference = TEXT_SCHEMA, **headers: Any
 ) -> OpenAPIResponse:
-    """A response with the headers of every answer."""
-    names = {name: Reference(f"#/components/headers/{name}") for name in _HEADERS if name != "Retry-After"}
+    """Return a response with the common headers."""
+    names = {name: Reference(f"#/components/headers/{name}") for name in _RESPONSE_HEADERS if name != "Retry-After"}
     content = {kind: OpenAPIMediaType(schema=schema) for kind in media_types}
     return OpenAPIResponse(description, headers=cast("Any", names | headers), content=content or None)
 
@@ -178,7 +188,7 @@ def json_response(kind: type[Any], media_type: str = "application/json") -> Open
 
 
 def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[str, OpenAPIResponse]:
-    """The errors with these codes, by status, with an example of each; `pages`: as HTML for browsers, too."""
+    """Return error responses by status with examples; `pages` adds HTML for browsers."""
     responses = {}
     for status, status_codes in group_by_status(*codes).items():
         distinct = list(dict.fromkeys(status_codes))
@@ -188,39 +198,42 @@ def error_responses(codes: Iterable[ErrorCode], *, pages: bool = False) -> dict[
             if any((code in TENANT_CODES) is tenant for code in distinct)
         ]
         schema = shapes[0] if len(shapes) == 1 else Schema(any_of=shapes)
-        examples = {str(code): spec.Example(value=_example(code, _PURPOSE[status])) for code in distinct}
+        examples = {
+            str(code): spec.Example(value=_error_example(code, _STATUS_DESCRIPTIONS[status])) for code in distinct
+        }
         content = {"application/json": OpenAPIMediaType(schema=schema, examples=cast("Any", examples))}
         answer = describe_response(
-            f"{_PURPOSE[status]}: {', '.join(distinct)}.", **(_RETRY if status in {429, 503} else {})
+            f"{_STATUS_DESCRIPTIONS[status]}: {', '.join(distinct)}.",
+            **(_RETRY_HEADERS if status in {429, 503} else {}),
         )
-        answer.content = content | ({"text/html": OpenAPIMediaType(schema=TEXT)} if pages else {})
+        answer.content = content | ({"text/html": OpenAPIMediaType(schema=TEXT_SCHEMA)} if pages else {})
         responses[str(status)] = answer
     return responses
 
 
 def schema_reference(kind: type[Any]) -> Reference:
-    return Reference(_REF.format(name=kind.__name__))
+    return Reference(_SCHEMA_REFERENCE.format(name=kind.__name__))
 
 
-_RETRY: dict[str, Any] = {"Retry-After": Reference("#/components/headers/Retry-After")}
+_RETRY_HEADERS: dict[str, Any] = {"Retry-After": Reference("#/components/headers/Retry-After")}
 
 
-def _of_path(parameters: Iterable[Parameter | Reference] | None) -> list[Parameter]:
-    """The parameters that Litestar found in the path, described, the outer ones first."""
+def _describe_path_parameters(parameters: Iterable[Parameter | Reference] | None) -> list[Parameter]:
+    """Return Litestar's path parameters with descriptions, outer ones first."""
     by_name = {parameter.name: parameter for parameter in parameters or () if isinstance(parameter, Parameter)}
     for name, parameter in by_name.items():
         parameter.description = _PATH_PARAMETERS[name]
     return [by_name[name] for name in _PATH_PARAMETERS if name in by_name]
 
 
-def _parameters(about: Operation) -> list[Parameter]:
+def _list_parameters(about: Operation) -> list[Parameter]:
     parameters = []
     if about.query is not None:
-        properties = _written(about.query)["properties"]
+        properties = _struct_schema(about.query)["properties"]
         for member in fields(about.query):
             schema = properties[member.encode_name]
             words = next(part["description"] for part in (schema, *schema.get("anyOf", ())) if "description" in part)
-            written = Written(members=schema)
+            written = RawSchema(members=schema)
             parameters.append(
                 Parameter(member.encode_name, "query", written, description=words, required=member.required)
             )
@@ -230,7 +243,7 @@ def _parameters(about: Operation) -> list[Parameter]:
     if about.permission.on_behalf:
         user = Schema(type=OpenAPIType.STRING, min_length=1)
         words = "The user to act for: only what that user may see exists. Percent-encoded UTF-8."
-        parameters.append(Parameter(on_behalf.HEADER, "header", user, description=words))
+        parameters.append(Parameter(on_behalf.ON_BEHALF_HEADER, "header", user, description=words))
     if about.creates:
         key = Schema(type=OpenAPIType.STRING, pattern=IDEMPOTENCY_KEY, max_length=255)
         words = "For 24 hours the same key and request act once and get the same answer."
@@ -240,32 +253,32 @@ def _parameters(about: Operation) -> list[Parameter]:
 
 def _request_body(about: Operation) -> spec.RequestBody | None:
     if about.form is not None:
-        schema = Written(members=_form(about.form))
+        schema = RawSchema(members=_form_schema(about.form))
         return spec.RequestBody({"multipart/form-data": OpenAPIMediaType(schema=schema)}, required=True)
     if about.body is None:
         return None
-    example = None if about.example is None else Written(members=about.example)
+    example = None if about.example is None else RawSchema(members=about.example)
     media = OpenAPIMediaType(schema=schema_reference(about.body), example=example)
     return spec.RequestBody({"application/json": media}, required=True)
 
 
-def _success(about: Operation, summary: str) -> OpenAPIResponse:
+def _success_response(about: Operation, summary: str) -> OpenAPIResponse:
     if about.status == HTTP_204_NO_CONTENT:
         return describe_response(summary)
     if about.answer is not None:
         return json_response(about.answer, about.media_type)
     if about.media_type.startswith("text/"):
         return describe_response(summary, [about.media_type.partition(";")[0]])
-    kinds = dict.fromkeys((about.media_type, BYTES))  # generators of clients know the second
-    return describe_response(summary, kinds, BINARY)
+    kinds = dict.fromkeys((about.media_type, BYTES_MEDIA_TYPE))  # generators of clients know the second
+    return describe_response(summary, kinds, BINARY_SCHEMA)
 
 
-def _codes(about: Operation) -> list[ErrorCode]:
-    codes = [*_EVERY, *about.raises, about.invalid, about.failed]
+def _list_error_codes(about: Operation) -> list[ErrorCode]:
+    codes = [*_COMMON_CODES, *about.raises, about.invalid, about.failed]
     if about.tenant is not TenantUse.IGNORED:
         codes += sorted(TENANT_CODES)
     if about.body is not None or about.form is not None:
-        codes += _WITH_BODY
+        codes += _BODY_CODES
     if about.creates:
         codes.append(ErrorCode.IDEMPOTENCY_CONFLICT)
     if not (about.body or about.form or about.query or about.permission.on_behalf):
@@ -273,19 +286,19 @@ def _codes(about: Operation) -> list[ErrorCode]:
     return codes
 
 
-def _example(code: ErrorCode, message: str) -> Any:
+def _error_example(code: ErrorCode, message: str) -> Any:
     return msgspec.json.decode(render_error(ServiceError(code, f"{message}.")).body)
 
 
-def _written(kind: type[Any]) -> dict[str, Any]:
-    _, schemas = msgspec.json.schema_components([kind], ref_template=_REF)
+def _struct_schema(kind: type[Any]) -> dict[str, Any]:
+    _, schemas = msgspec.json.schema_components([kind], ref_template=_SCHEMA_REFERENCE)
     return cast("dict[str, Any]", schemas[kind.__name__])
 
 
-def _form(kind: type[Any]) -> dict[str, Any]:
-    """The fields as a form sends them: objects as JSON text, and the file."""
+def _form_schema(kind: type[Any]) -> dict[str, Any]:
+    """Return the fields of a form: objects as JSON text, and the file."""
     properties: dict[str, Any] = {}
-    for name, schema in _written(kind)["properties"].items():
+    for name, schema in _struct_schema(kind)["properties"].items():
         options = schema.get("anyOf", ())
         content = next((option for option in options if option.get("type") != "null"), schema)
         is_object = schema.get("type") == "object" or any(
@@ -298,36 +311,36 @@ def _form(kind: type[Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _components(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The schemas of all structs that the handlers take and give, adjusted for generators of clients."""
+def _build_components(handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the schemas of all request and response structs, adjusted for client generators."""
     kinds: list[type[Any]] = [ErrorAnswer, TenantErrorAnswer]
     for handler in handlers:
         kinds += handler.opt.get("structs", ())
-    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(kinds)), ref_template=_REF)
+    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(kinds)), ref_template=_SCHEMA_REFERENCE)
     for schema in schemas.values():
         if "enum" in schema:
             schema["type"] = "string"
         for name, content in schema.get("properties", {}).items():
             if content.get("enum") in ([True], [False]):
                 _require_constant(schema, name, content)
-    for name, provider in _MODELS.items():
+    for name, provider in _PROVIDER_BY_MODEL.items():
         schemas[name]["properties"]["model"] |= {"enum": list(models[provider])}
     schemas["KeyScope"] = {"type": "string", "enum": list(SCOPES), "description": "What a key may be allowed to do."}
-    schemas["Key"]["properties"]["scopes"]["items"] = {"$ref": _REF.format(name="KeyScope")}
+    schemas["Key"]["properties"]["scopes"]["items"] = {"$ref": _SCHEMA_REFERENCE.format(name="KeyScope")}
     for option in schemas["CreateKey"]["properties"]["scopes"]["anyOf"]:
         if option["type"] == "array":
-            option["items"] = {"$ref": _REF.format(name="KeyScope")}
+            option["items"] = {"$ref": _SCHEMA_REFERENCE.format(name="KeyScope")}
     for name in ("CreateWebhook", "UpdateWebhook", "Webhook"):
         schemas[name]["properties"]["events"]["items"] = {"type": "string", "enum": [*EVENTS, EVERY]}
     _split_change(schemas)
     return dict(sorted(schemas.items()))
 
 
-_MODELS = {"OpenAIModel": "OPENAI", "CohereModel": "COHERE", "JinaModel": "JINA", "LocalModel": "LOCAL"}
+_PROVIDER_BY_MODEL = {"OpenAIModel": "OPENAI", "CohereModel": "COHERE", "JinaModel": "JINA", "LocalModel": "LOCAL"}
 
 
 def _require_constant(schema: dict[str, Any], name: str, content: dict[str, Any]) -> None:
-    """Describe a member that is always there with one value as required, with its type."""
+    """Describe a constant member as required, with the type."""
     content |= {"type": "boolean", "const": content.pop("enum")[0]}
     content.pop("default", None)
     if name not in schema.setdefault("required", []):
@@ -335,7 +348,8 @@ def _require_constant(schema: dict[str, Any], name: str, content: dict[str, Any]
 
 
 def _split_change(schemas: dict[str, Any]) -> None:
-    """Give `metadata` and `$metadata`, which are one name in most languages, a schema each."""
+    """Describe `metadata` and `$metadata` in separate schemas."""
+    # Most languages map both to one name.
     whole = schemas.pop("DocumentChange")["properties"]
     parts = {
         "MetadataMerge": ("metadata", "Merges by key: keys that are not named stay."),
@@ -351,5 +365,5 @@ def _split_change(schemas: dict[str, Any]) -> None:
         }
     schemas["UpdateDocuments"]["properties"]["data"] = {
         "description": "What to change.",
-        "anyOf": [{"$ref": _REF.format(name=title)} for title in parts],
+        "anyOf": [{"$ref": _SCHEMA_REFERENCE.format(name=title)} for title in parts],
     }

@@ -1,8 +1,5 @@
-"""The decorators of route functions: `operation` declares one operation of the API, `idempotent` runs a write once.
-
-The order of checks is part of the API: key and rate (the middleware), tenant and scope (guards), body, and then the
-look-ups of dependencies and the handler.
-"""
+"""Decorators of route functions: `operation` and `idempotent`."""
+# Order of checks: key and rate (middleware), tenant and scope (guards), body, dependencies, handler.
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ from api.openapi import operation_class
 from api.request import ApiRequest, Method, Operation, TenantUse
 from api.request_context import RequestContext
 
-A = TypeVar("A", bound=Struct | Raw)
-P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT", bound=Struct | Raw)
+HandlerP = ParamSpec("HandlerP")
 
 
 def operation(
@@ -34,16 +31,13 @@ def operation(
     body: type[Any] | None = None,
     dependencies: Mapping[str, Callable[..., Any]] | None = None,
     notifies: bool = False,
-    **stated: Any,
+    **declared: Any,
 ) -> Callable[[Callable[..., Awaitable[Struct | Raw | bytes | Stream | None]]], HTTPRouteHandler]:
-    """Register a route function under `method` and `path`; `stated`: further fields of `Operation`.
+    """Register a route function; `declared` are further fields of `Operation`."""
+    # `data` is the decoded body, `params` the query. The docstring's first sentence is the summary, the rest the
+    # description. `notifies` wakes the dispatcher after the response.
 
-    `data` is the decoded JSON body, `params` the decoded query string. The first sentence of the docstring is the
-    summary, the rest the description. body: the type of the JSON body where the route function does not name it.
-    notifies: wake the dispatcher after the response.
-    """
-
-    def register(handler: Callable[..., Awaitable[Struct | Raw | bytes | Stream | None]]) -> HTTPRouteHandler:
+    def register_handler(handler: Callable[..., Awaitable[Struct | Raw | bytes | Stream | None]]) -> HTTPRouteHandler:
         hints, permission = get_type_hints(handler), permissions.find_permission(method, path)
         about = Operation(
             method,
@@ -51,9 +45,9 @@ def operation(
             permission=permission,
             body=body or hints.get("data"),
             query=hints.get("params"),
-            answer=stated.pop("answer", None) or _answer(hints["return"]),
-            creates=stated.pop("creates", hasattr(handler, "__wrapped__")),
-            **stated,
+            answer=declared.pop("answer", None) or _answer_struct(hints["return"]),
+            creates=declared.pop("creates", hasattr(handler, "__wrapped__")),
+            **declared,
         )
         providers = {name: Provide(dependency) for name, dependency in (dependencies or {}).items()}
         if about.query is not None:
@@ -66,56 +60,54 @@ def operation(
             status_code=about.status,
             media_type=about.media_type,
             request_class=ApiRequest,
-            guards=_GUARDS,
-            before_request=None if about.body is None else recall_answer if about.creates else decode_body,
+            guards=_ROUTE_GUARDS,
+            before_request=None if about.body is None else find_stored_answer if about.creates else decode_body,
             after_response=notify_dispatcher if notifies else None,
             dependencies=providers,
             opt={
                 "operation": about,
                 "structs": about.structs,
-                "read_body": decode.json_reader(about.body, about.invalid) if about.body else None,
-                "read_query": decode.query_reader(about.query, about.invalid),
+                "read_body": decode.make_json_reader(about.body, about.invalid) if about.body else None,
+                "read_query": decode.make_query_reader(about.query, about.invalid),
             },
             operation_class=operation_class(about),
             name=handler.__name__,
             operation_id=first + "".join(word.capitalize() for word in words),
             tags=[tag],
             summary=summary.removesuffix("."),
-            description=" ".join(filter(None, (description, *permission.in_words()))),
+            description=" ".join(filter(None, (description, *permission.describe_access()))),
         )(handler)
 
-    return register
+    return register_handler
 
 
 def idempotent(
-    handler: Callable[Concatenate[ApiRequest, P], Awaitable[A]],
-) -> Callable[..., Awaitable[A | bytes]]:
-    """Run the handler once for each Idempotency-Key, within the quotas, and give its answer to repeated requests.
-
-    The handler is one transaction with its stored answer. What takes long, such as a call of a vendor, belongs into a
-    dependency, which runs before.
-    """
+    handler: Callable[Concatenate[ApiRequest, HandlerP], Awaitable[AnswerT]],
+) -> Callable[..., Awaitable[AnswerT | bytes]]:
+    """Run the handler once for each Idempotency-Key, within the quotas."""
+    # The handler runs in one transaction with its stored response, so slow calls belong in a dependency.
 
     @wraps(handler)
-    async def run_once(request: ApiRequest, *args: P.args, **kwargs: P.kwargs) -> A | bytes:
-        return await request.once(partial(handler, request, *args, **kwargs), await request.body())
+    async def run_once(request: ApiRequest, *args: HandlerP.args, **kwargs: HandlerP.kwargs) -> AnswerT | bytes:
+        return await request.run_once(partial(handler, request, *args, **kwargs), await request.body())
 
     return run_once
 
 
 async def decode_body(request: Request[Any, Any, Any]) -> None:
-    """Refuse an invalid body. Litestar itself takes an empty body for a missing argument of the route function."""
+    """Refuse an invalid body."""
+    # Litestar takes an empty body for a missing argument.
     await request.json()
 
 
-async def recall_answer(request: Request[Any, Any, Any]) -> bytes | None:
-    """Return the stored answer to a repeated request, which is sent in place of the handler's."""
+async def find_stored_answer(request: Request[Any, Any, Any]) -> bytes | None:
+    """Return the stored response to a repeated request, or None."""
     await decode_body(request)
-    return await cast("ApiRequest", request).recall(await request.body())
+    return await cast("ApiRequest", request).find_stored_answer(await request.body())
 
 
 def read_params(request: ApiRequest) -> Any:
-    """Decode the query string into the struct of the operation."""
+    """Decode the query string into the operation's struct."""
     return request.route_handler.opt["read_query"](request.scope["query_string"])
 
 
@@ -123,8 +115,8 @@ async def notify_dispatcher(request: Request[Any, Any, Any]) -> None:
     cast("ApiRequest", request).services.notices.send()
 
 
-def _answer(returned: Any) -> type[Struct] | None:
-    """The struct that the handler returns; None for bytes."""
+def _answer_struct(returned: Any) -> type[Struct] | None:
+    """Return the struct that the handler returns; None for bytes."""
     kinds = (kind for kind in (returned, *get_args(returned)) if isinstance(kind, type))
     return next((kind for kind in kinds if issubclass(kind, Struct)), None)
 
@@ -133,41 +125,41 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 async def require_caller(connection: Connection, _: BaseRouteHandler) -> None:
-    """Refuse a request without a key by the route that was matched, whatever its path looked like."""
-    if _context(connection).caller is None:
+    """Refuse a request without a key, by the matched route."""
+    if _get_context(connection).caller is None:
         raise auth.unauthorized_error()
 
 
 async def set_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Put the tenant to act for into the request's context."""
+    """Set the tenant to act for in the request's context."""
     tenant = cast("Operation", handler.opt["operation"]).tenant
     if tenant is not TenantUse.IGNORED:
-        context = _context(connection)
-        context.tenant = auth.tenant_of(_caller(connection), may_be_new=tenant is TenantUse.MADE)
+        context = _get_context(connection)
+        context.tenant = auth.choose_tenant(_get_caller(connection), may_be_new=tenant is TenantUse.MADE)
 
 
 async def set_principal(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Keep the user to act for in the request's context; 403 for all but reading on behalf of one."""
+    """Set the user to act for; raise FORBIDDEN for operations that do not allow one."""
     about = cast("Operation", handler.opt["operation"])
-    context, caller = _context(connection), _caller(connection)
-    acting = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
+    context, caller = _get_context(connection), _get_caller(connection)
+    acting = on_behalf.choose_principal(list(connection.scope["headers"]), caller, about.invalid)
     context.principal, context.groups = acting.user, acting.groups
     if acting.user is not None and not about.permission.on_behalf:
-        raise on_behalf.refused_operation(caller)
+        raise on_behalf.refused_operation_error(caller)
 
 
 async def require_scope(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Put what the key gets of the operation into the request's context; 403 without the scope or out of its bounds."""
+    """Set the key's reach; raise FORBIDDEN without the scope or outside the key's bounds."""
     permission = cast("Operation", handler.opt["operation"]).permission
-    _context(connection).reach = auth.require_permission(_caller(connection), permission)
+    _get_context(connection).reach = auth.require_permission(_get_caller(connection), permission)
 
 
-_GUARDS = (require_caller, set_tenant, set_principal, require_scope)
+_ROUTE_GUARDS = (require_caller, set_tenant, set_principal, require_scope)
 
 
-def _context(connection: Connection) -> RequestContext:
+def _get_context(connection: Connection) -> RequestContext:
     return request_context.get_context(connection.scope)
 
 
-def _caller(connection: Connection) -> auth.Caller:
-    return cast("auth.Caller", _context(connection).caller)
+def _get_caller(connection: Connection) -> auth.Caller:
+    return cast("auth.Caller", _get_context(connection).caller)

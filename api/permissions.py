@@ -1,8 +1,6 @@
-"""Which key may do what: one row for each operation, its scope and what a bound key gets of it.
-
-The routes check requests by this table, the OpenAPI document and the documentation show it, and a generated test walks
-it: an operation without a row does not start.
-"""
+"""Permissions: the scope of each operation, and the reach of bound keys."""
+# The routes, the OpenAPI document, the docs and a generated test use this table; an operation without a row fails at
+# start.
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from retrieval.sources import CONNECTORS, source_slug
 
 
 class Reach(StrEnum):
-    """Reach of a bound key in an operation; the value is the wording in the documentation."""
+    """Reach of a bound key in an operation, as worded in the docs."""
 
     WITHIN = "within its bounds"
     NAMES = "id and name"
@@ -25,39 +23,34 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get.
-
-    `on_behalf`: answered on behalf of a user, of what that user may see alone; only operations that read are. `admins`:
-    of the people who sign in, for those with the role `admin` alone, whatever scopes others have.
-    """
+    """Scope of an operation (None: any valid key), and the reach of keys bound to a namespace or tenant."""
 
     scope: str | None
     namespace_bound: Reach = Reach.WITHIN
     tenant_bound: Reach = Reach.WITHIN
-    on_behalf: bool = False
-    admins: bool = False
+    on_behalf: bool = False  # allowed on behalf of a user, for reads
+    admins: bool = False  # of signed-in people, only the role `admin`
 
-    def reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
-        """Return the reach of a key with these bounds, the narrower one if it has both; None for an organization-wide
-        key."""
+    def find_reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
+        """Return the narrower reach of a key with these bounds; None for an organization-wide key."""
         reaches = [self.namespace_bound] * namespace + [self.tenant_bound] * tenant
         return max(reaches, key=list(Reach).index, default=None)
 
-    def in_words(self) -> Iterator[str]:
-        """Sentences for the description of the operation."""
+    def describe_access(self) -> Iterator[str]:
+        """Yield sentences for the operation's description."""
         if self.scope:
             yield f"Needs the scope `{self.scope}`."
         bound = {"namespace": self.namespace_bound, "tenant": self.tenant_bound}
         for reach in dict.fromkeys(bound.values()):
             keys = " or ".join(f"a {kind}" for kind, kind_reach in bound.items() if kind_reach is reach)
-            yield _WORDS[reach].format(keys=keys)
+            yield _REACH_SENTENCES[reach].format(keys=keys)
         if not self.on_behalf:
             yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
         if self.admins:
             yield "Of the people who sign in, admins may do this."
 
 
-_WORDS: Mapping[Reach, str] = {
+_REACH_SENTENCES: Mapping[Reach, str] = {
     Reach.WITHIN: "A key bound to {keys} acts within its bounds.",
     Reach.NAMES: "A key bound to {keys} is shown `id`, `identifier` and `name` alone.",
     Reach.ITSELF: "",
@@ -65,22 +58,22 @@ _WORDS: Mapping[Reach, str] = {
 }
 
 
-def _unbound(scope: str) -> Permission:
-    """Return the permission for organization-wide keys only."""
+def _organization_only(scope: str) -> Permission:
+    """Return the permission for organization-wide keys."""
     return Permission(scope, Reach.NOTHING, Reach.NOTHING)
 
 
-def _not_of_a_tenant(scope: str) -> Permission:
-    """Return the permission that lets a namespace-bound key reach its namespace, and refuses a tenant-bound key."""
+def _no_tenant_keys(scope: str) -> Permission:
+    """Return the permission for organization-wide and namespace-bound keys."""
     return Permission(scope, Reach.WITHIN, Reach.NOTHING)
 
 
-def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
-    """Return the permission that also allows requests on behalf of a user, limited to what that user may see."""
+def _user_readable(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
+    """Return the permission for requests on behalf of a user too."""
     return Permission(scope, bound, bound, on_behalf=True)
 
 
-_INGESTIONS = (
+_INGESTION_PATHS = (
     "text",
     "file",
     "files",
@@ -92,30 +85,30 @@ _INGESTIONS = (
     "source",
 )
 
-PERMISSIONS: Mapping[str, Permission] = {
-    "POST /v1/namespaces": _unbound("namespaces:write"),
-    "GET /v1/namespaces": _seen("namespaces:read", Reach.NAMES),
-    "GET /v1/namespaces/{namespace_id}": _seen("namespaces:read", Reach.NAMES),
-    "PATCH /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
-    "DELETE /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
-    **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTIONS},
+OPERATION_PERMISSIONS: Mapping[str, Permission] = {
+    "POST /v1/namespaces": _organization_only("namespaces:write"),
+    "GET /v1/namespaces": _user_readable("namespaces:read", Reach.NAMES),
+    "GET /v1/namespaces/{namespace_id}": _user_readable("namespaces:read", Reach.NAMES),
+    "PATCH /v1/namespaces/{namespace_id}": _organization_only("namespaces:write"),
+    "DELETE /v1/namespaces/{namespace_id}": _organization_only("namespaces:write"),
+    **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTION_PATHS},
     "POST /v1/convert/file": Permission("ingest:write"),
     "GET /v1/ingest-job-runs": Permission("ingest:read"),
     "GET /v1/ingest-job-runs/{ingest_job_run_id}": Permission("ingest:read"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": Permission("ingest:write"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": Permission("ingest:write"),
-    "POST /v1/search": _seen("search"),
-    "POST /v1/search/hybrid": _seen("search"),
-    "POST /v1/search/batch": _seen("search"),
-    "POST /v1/compat/dify/retrieval": _seen("search"),
-    "POST /v1/vector_stores/{namespace_id}/search": _seen("search"),
+    "POST /v1/search": _user_readable("search"),
+    "POST /v1/search/hybrid": _user_readable("search"),
+    "POST /v1/search/batch": _user_readable("search"),
+    "POST /v1/compat/dify/retrieval": _user_readable("search"),
+    "POST /v1/vector_stores/{namespace_id}/search": _user_readable("search"),
     "GET /v1/models": Permission("namespaces:read"),
     "GET /v1/models/{model}": Permission("namespaces:read"),
     "GET /v1/vector_stores": Permission("namespaces:read"),
-    "POST /v1/vector_stores": _unbound("namespaces:write"),
+    "POST /v1/vector_stores": _organization_only("namespaces:write"),
     "GET /v1/vector_stores/{namespace_id}": Permission("namespaces:read"),
-    "POST /v1/vector_stores/{namespace_id}": _unbound("namespaces:write"),
-    "DELETE /v1/vector_stores/{namespace_id}": _unbound("namespaces:write"),
+    "POST /v1/vector_stores/{namespace_id}": _organization_only("namespaces:write"),
+    "DELETE /v1/vector_stores/{namespace_id}": _organization_only("namespaces:write"),
     "GET /v1/vector_stores/{namespace_id}/files": Permission("documents:read"),
     "POST /v1/vector_stores/{namespace_id}/files": Permission("ingest:write"),
     "GET /v1/vector_stores/{namespace_id}/files/{document_id}": Permission("documents:read"),
@@ -142,15 +135,15 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": Permission("search"),
     "POST /v1/search/why": Permission("search"),
     "GET /v1/weak-searches": Permission("documents:write"),
-    "POST /v1/documents": _seen("documents:read"),
+    "POST /v1/documents": _user_readable("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),
     "POST /v1/documents/delete": Permission("documents:write"),
     "GET /v1/deletions/{deletion_id}": Permission("documents:read"),
     "POST /v1/deletions/verify": Permission("documents:read"),
     "POST /v1/documents/resync": Permission("documents:write"),
-    "GET /v1/documents/{document_id}/chunks": _seen("documents:read"),
-    "GET /v1/documents/{document_id}/pages/{page}": _seen("documents:read"),
+    "GET /v1/documents/{document_id}/chunks": _user_readable("documents:read"),
+    "GET /v1/documents/{document_id}/pages/{page}": _user_readable("documents:read"),
     "GET /v1/documents/{document_id}/history": Permission("documents:read"),
     "POST /v1/documents/{document_id}/hidden-passages": Permission("documents:write"),
     "DELETE /v1/documents/{document_id}/hidden-passages/{passage_id}": Permission("documents:write"),
@@ -180,45 +173,45 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PATCH /v1/schedules/{schedule_id}": Permission("ingest:write"),
     "DELETE /v1/schedules/{schedule_id}": Permission("ingest:write"),
     "GET /v1/activity": Permission("ingest:read"),
-    "POST /v1/webhooks": _not_of_a_tenant("webhooks:write"),
-    "GET /v1/webhooks": _not_of_a_tenant("webhooks:read"),
-    "GET /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:read"),
-    "PATCH /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:write"),
-    "DELETE /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:write"),
-    "POST /v1/webhooks/{webhook_id}/rotate": _not_of_a_tenant("webhooks:write"),
-    "POST /v1/webhooks/{webhook_id}/test": _not_of_a_tenant("webhooks:write"),
-    "GET /v1/webhooks/{webhook_id}/deliveries": _not_of_a_tenant("webhooks:read"),
-    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _not_of_a_tenant("webhooks:write"),
-    "GET /v1/keys": _unbound("admin"),
-    "GET /v1/keys/current": _seen(None, Reach.ITSELF),
-    "POST /v1/keys": _unbound("admin"),
-    "DELETE /v1/keys/{key_id}": _unbound("admin"),
-    "GET /v1/tenants": _unbound("admin"),
-    "POST /v1/tenants": _unbound("admin"),
-    "DELETE /v1/tenants/{tenant_id}": _unbound("admin"),
-    "GET /v1/usage": _unbound("admin"),
-    "GET /v1/audit": _unbound("admin"),
-    "GET /v1/queue": _unbound("admin"),
-    "GET /metrics": _unbound("admin"),
-    "GET /v1/organization": _unbound("admin"),
-    "PATCH /v1/organization": _unbound("admin"),
-    "PATCH /v1/tenants/{tenant_id}": _unbound("admin"),
+    "POST /v1/webhooks": _no_tenant_keys("webhooks:write"),
+    "GET /v1/webhooks": _no_tenant_keys("webhooks:read"),
+    "GET /v1/webhooks/{webhook_id}": _no_tenant_keys("webhooks:read"),
+    "PATCH /v1/webhooks/{webhook_id}": _no_tenant_keys("webhooks:write"),
+    "DELETE /v1/webhooks/{webhook_id}": _no_tenant_keys("webhooks:write"),
+    "POST /v1/webhooks/{webhook_id}/rotate": _no_tenant_keys("webhooks:write"),
+    "POST /v1/webhooks/{webhook_id}/test": _no_tenant_keys("webhooks:write"),
+    "GET /v1/webhooks/{webhook_id}/deliveries": _no_tenant_keys("webhooks:read"),
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _no_tenant_keys("webhooks:write"),
+    "GET /v1/keys": _organization_only("admin"),
+    "GET /v1/keys/current": _user_readable(None, Reach.ITSELF),
+    "POST /v1/keys": _organization_only("admin"),
+    "DELETE /v1/keys/{key_id}": _organization_only("admin"),
+    "GET /v1/tenants": _organization_only("admin"),
+    "POST /v1/tenants": _organization_only("admin"),
+    "DELETE /v1/tenants/{tenant_id}": _organization_only("admin"),
+    "GET /v1/usage": _organization_only("admin"),
+    "GET /v1/audit": _organization_only("admin"),
+    "GET /v1/queue": _organization_only("admin"),
+    "GET /metrics": _organization_only("admin"),
+    "GET /v1/organization": _organization_only("admin"),
+    "PATCH /v1/organization": _organization_only("admin"),
+    "PATCH /v1/tenants/{tenant_id}": _organization_only("admin"),
 }
 
 
 def find_permission(method: str, path: str) -> Permission:
-    """The row of an operation, whose path may name the types of its parameters; LookupError without one."""
+    """Return the permission of an operation; raise LookupError if missing."""
     name = f"{method} {path.replace(':str}', '}')}"
-    if name not in PERMISSIONS:
+    if name not in OPERATION_PERMISSIONS:
         raise LookupError(f"say in api/permissions.py who may {name}")
-    return PERMISSIONS[name]
+    return OPERATION_PERMISSIONS[name]
 
 
 def default_scopes(*, namespace: bool, tenant: bool) -> list[str]:
-    """The scopes of a key that names none: all that some operation gives a key with these bounds, but `admin`."""
+    """Return the usable scopes of a key with these bounds, except `admin`."""
     usable = {
         permission.scope
-        for permission in PERMISSIONS.values()
-        if permission.reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
+        for permission in OPERATION_PERMISSIONS.values()
+        if permission.find_reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
     }
     return [scope for scope in SCOPES if scope in usable and scope != "admin"]

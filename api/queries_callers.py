@@ -11,8 +11,7 @@ from api import rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRow:
-    """A key with its organization, or the organization of a person. `counted_minute`, `requests`: of the rate window
-    after this request was counted."""
+    """Key with organization, or a person's organization."""
 
     id: str = ""
     name: str = ""
@@ -28,11 +27,11 @@ class CallerRow:
     counted: bool
     minute: int
     tenant_known: bool
-    counted_minute: int = 0
+    counted_minute: int = 0  # rate window after this request was counted
     requests: int = 0
 
 
-_LOOK_UP: LiteralString = """
+_FIND_KEY: LiteralString = """
     select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, k.principal,
            k.principal_required, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
            floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
@@ -41,7 +40,7 @@ _LOOK_UP: LiteralString = """
     from api_keys k join organizations o on o.id = k.organization_id
     where k.hash = %(hash)s and k.revoked_at is null
 """
-_LOOK_UP_ORGANIZATION: LiteralString = """
+_FIND_ORGANIZATION: LiteralString = """
     select o.id as organization_id, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
            floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
            exists (select from tenants t where t.organization_id = o.id and t.id = %(tenant)s) as tenant_known
@@ -50,8 +49,8 @@ _LOOK_UP_ORGANIZATION: LiteralString = """
 """
 
 
-def _counting(look_up: LiteralString) -> LiteralString:
-    """Return the look-up statement that also counts requests. For an unknown caller it returns and writes nothing."""
+def _with_count(look_up: LiteralString) -> LiteralString:
+    """Return the look-up that also counts requests; an unknown caller writes nothing."""
     return (
         "with caller as ("
         + look_up
@@ -60,8 +59,9 @@ def _counting(look_up: LiteralString) -> LiteralString:
         insert into rate_windows as w (caller, minute, requests)
         select organization_id, minute, %(count)s::int from caller
         on conflict (caller) do update set
-            requests = case when {rates.SAME_WINDOW} then least(w.requests, 1000000000) else 0 end + excluded.requests,
-            minute = {rates.WINDOW}
+            requests = case when {rates.IS_SAME_WINDOW_SQL} then least(w.requests, 1000000000) else 0 end
+                + excluded.requests,
+            minute = {rates.COUNTED_MINUTE_SQL}
         returning minute, requests
     )
     select counted.requests, counted.minute as counted_minute, caller.* from counted, caller
@@ -69,5 +69,5 @@ def _counting(look_up: LiteralString) -> LiteralString:
     )
 
 
-BY_KEY = _LOOK_UP, _counting(_LOOK_UP)
-BY_ORGANIZATION = _LOOK_UP_ORGANIZATION, _counting(_LOOK_UP_ORGANIZATION)
+BY_KEY = _FIND_KEY, _with_count(_FIND_KEY)
+BY_ORGANIZATION = _FIND_ORGANIZATION, _with_count(_FIND_ORGANIZATION)

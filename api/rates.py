@@ -1,9 +1,6 @@
-"""Request rates of organizations, keys and addresses, and the address that a request came from.
-
-Each lent number is a place in the minute's count that one request may take, so no more than the limit is ever let in,
-however many processes there are. A block is at most a hundredth of the limit and a sixteenth of what is left: small
-limits, and the end of every limit, are counted one by one. What was lent and is not used for a second goes back.
-"""
+"""Request rates of organizations and client addresses."""
+# A process borrows request numbers in blocks, so the limit holds over all processes. No block exceeds a hundredth of
+# the limit or a sixteenth of the remainder: small limits, and the end of each limit, are counted one by one.
 
 from __future__ import annotations
 
@@ -22,137 +19,131 @@ from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 
 log = structlog.get_logger()
 
-MOST = 64
-"""Requests that are lent at once."""
+# Longest block of request numbers.
+MAX_LENT_REQUESTS = 64
 
+# Unused request numbers are returned after this time.
 IDLE_SECONDS = 1.0
-"""What is not used for so long goes back."""
 
+# Each failed attempt writes a line to PostgreSQL's log.
 UNWRITABLE_SECONDS = 2.0
-"""How long nothing is counted in a database that could not write: each attempt is a line in its log."""
 
-SAME_WINDOW: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
-"""Whether what is counted in `w` counts for a request: of its minute, or of the next, which another has just begun.
-One that is further ahead was written before the database's clock went back, and would last as long as it went."""
-WINDOW: LiteralString = f"case when {SAME_WINDOW} then w.minute else excluded.minute end"
-"""The minute to count in."""
+# The window's minute is current or the next, which a concurrent request has begun. A later minute was written before
+# the database's clock went back, and would block requests until then.
+IS_SAME_WINDOW_SQL: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
+COUNTED_MINUTE_SQL: LiteralString = f"case when {IS_SAME_WINDOW_SQL} then w.minute else excluded.minute end"
 
-_REMEMBERED = 4096
-_RETURN: LiteralString = """
+_MAX_LEASES = 4096
+# Returns nothing after the end of the minute or a change of the limit.
+_RETURN_REQUESTS: LiteralString = """
     update rate_windows w set requests = greatest(0, least(w.requests, o.requests_per_minute) - %(unused)s)
     from organizations o
     where w.caller = %(organization)s and w.minute = %(minute)s
       and o.id = w.caller and o.requests_per_minute = %(limit)s
 """
-"""Nothing is given back where the minute is over or the limit was changed meanwhile."""
 
-_MORE: LiteralString = f"""
-    with limits as (select id, requests_per_minute as most from organizations where id = %(organization)s),
+# Counts all requests, or none above the limit.
+_COUNT_MORE: LiteralString = f"""
+    with limits as (select id, requests_per_minute as request_limit from organizations where id = %(organization)s),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
         select id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, %(more)s::int from limits
-        where most >= %(more)s::int
+        where request_limit >= %(more)s::int
         on conflict (caller) do update set
-            requests = case when {SAME_WINDOW} then w.requests else 0 end + excluded.requests, minute = {WINDOW}
-        where case when {SAME_WINDOW} then w.requests else 0 end + excluded.requests
-              <= (select most from limits)
+            requests = case when {IS_SAME_WINDOW_SQL} then w.requests else 0 end + excluded.requests,
+            minute = {COUNTED_MINUTE_SQL}
+        where case when {IS_SAME_WINDOW_SQL} then w.requests else 0 end + excluded.requests
+              <= (select request_limit from limits)
         returning minute, requests
     )
-    select most, c.minute, c.requests from limits left join counted c on true
+    select request_limit, c.minute, c.requests from limits left join counted c on true
 """
-"""All of them, or none where they exceed the limit."""
 
 
 class Window(NamedTuple):
-    """The limit of an organization, and its minute with the requests counted in it."""
+    """Limit of an organization, with the current minute and the requests counted."""
 
-    most: int
+    request_limit: int
     minute: int | None
     requests: int | None
 
 
-async def count_more(db: Database, organization: str, more: int) -> Window:
-    """Count so many requests beside the one that was counted: the limit, the minute and its requests by now. Without
-    the last two nothing was counted, for it would have exceeded the limit."""
-    values = {"organization": organization, "more": more}
-    window = await db.async_fetch_one(Window, _MORE, values, plan_once=True)
+async def count_more(db: Database, organization: str, count: int) -> Window:
+    """Count further requests of a counted one; minute and requests are None above the limit."""
+    values = {"organization": organization, "more": count}
+    window = await db.async_fetch_one(Window, _COUNT_MORE, values, plan_once=True)
     return window or Window(0, None, None)
 
 
 @dataclass(slots=True)
 class Lease:
-    """Request numbers lent to this process. `places`: unused numbers of `minute`, the next one last. `block`: how many
-    to request next.
-
-    `asking`: a block is being requested, so that concurrent requests get one number each.
-    """
+    """Request numbers lent to this process for a minute."""
 
     minute: int = -1
     limit: int = 0
-    places: list[int] = field(default_factory=list)
-    block: int = 1
+    numbers: list[int] = field(default_factory=list)  # unused, the next at the end
+    block_size: int = 1
     used_at: float = 0.0
-    asking: bool = False
+    is_requesting: bool = False  # concurrent requests get one number each
 
 
 class RateLeases:
-    """Numbers lent to this process, by organization."""
+    """Request numbers lent to this process, by organization."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._leases: OrderedDict[str, Lease] = OrderedDict()
         self._returning: asyncio.Task[None] | None = None
         self._unwritable_until = 0.0
-        self._here: tuple[int, Counter[str]] = (-1, Counter())
+        self._local_counts: tuple[int, Counter[str]] = (-1, Counter())
 
     @property
-    def writable(self) -> bool:
-        """Counting in the database may be tried: it has not failed to write within `UNWRITABLE_SECONDS`."""
+    def is_writable(self) -> bool:
+        """Return whether counts may be written to the database again."""
         return time.monotonic() >= self._unwritable_until
 
-    def count_here(self, organization: str, minute: int) -> int:
-        """Count one request in this process alone, while the database takes no writes; its place in the minute."""
-        if self._here[0] != minute:
-            self._here = minute, Counter()
-        self._here[1][organization] += 1
-        return self._here[1][organization]
+    def count_locally(self, organization: str, minute: int) -> int:
+        """Count a request in this process while the database is read-only; return the number in the minute."""
+        if self._local_counts[0] != minute:
+            self._local_counts = minute, Counter()
+        self._local_counts[1][organization] += 1
+        return self._local_counts[1][organization]
 
     def note_unwritable(self, error: Exception) -> None:
-        """The database could not write a count: requests are counted in this process for some seconds."""
-        if self.writable:
+        """Count in this process for UNWRITABLE_SECONDS after a failed write."""
+        if self.is_writable:
             log.warning("rates.counted_here_only", reason=type(error).__name__)
         self._unwritable_until = time.monotonic() + UNWRITABLE_SECONDS
 
-    def take(self, organization: str) -> tuple[int, int] | None:
-        """Return a minute and a number in it, if one is at hand. The caller uses it or puts it back."""
+    def take_number(self, organization: str) -> tuple[int, int] | None:
+        """Return a minute and a lent request number, or None. The caller uses or returns it."""
         lease = self._leases.get(organization)
-        if lease is None or not lease.places:
+        if lease is None or not lease.numbers:
             return None
         lease.used_at = time.monotonic()
-        return lease.minute, lease.places.pop()
+        return lease.minute, lease.numbers.pop()
 
-    def put_back(self, organization: str, minute: int, position: int) -> None:
-        """Return an unused number."""
+    def return_number(self, organization: str, minute: int, number: int) -> None:
         lease = self._leases.get(organization)
         if lease is not None and lease.minute == minute:
-            lease.places.append(position)
+            lease.numbers.append(number)
 
-    def ask(self, organization: str | None) -> int:
-        """Return how many numbers to request: more each time that a block did not last for a second."""
+    def begin_request(self, organization: str | None) -> int:
+        """Return the size of the next block, which grows while blocks last less than a second."""
         lease = self._leases.get(organization) if organization else None
-        if lease is None or lease.asking or lease.block == 1:
+        if lease is None or lease.is_requesting or lease.block_size == 1:
             return 1
-        lease.asking = True
-        return lease.block
+        lease.is_requesting = True
+        return lease.block_size
 
-    def asked(self, organization: str | None, count: int) -> None:
-        """Mark the request for a block as ended, whatever its outcome."""
+    def end_request(self, organization: str | None, count: int) -> None:
+        """Mark the request for a block as finished, successful or not."""
         lease = self._leases.get(organization) if organization else None
         if lease is not None and count > 1:
-            lease.asking = False
+            lease.is_requesting = False
 
-    def lend(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
-        """Keep the places up to `last` that were just counted, but the first of them, which is the answer."""
+    def add_block(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
+        """Store the block of request numbers that ends at `last`; return the first number."""
         first = last - count + 1
         lease = self._leases.get(organization)
         if lease is None:
@@ -161,77 +152,76 @@ class RateLeases:
         self._leases.move_to_end(organization)
         timestamp = time.monotonic()
         if (lease.minute, lease.limit) != (minute, limit):
-            lease.places.clear()
+            lease.numbers.clear()
             lease.minute = minute
-        lease.places[:0] = range(min(last, limit), first, -1)
+        lease.numbers[:0] = range(min(last, limit), first, -1)
         was_quick = timestamp - lease.used_at < IDLE_SECONDS
-        largest = max(1, min(MOST, limit // 100, (limit - last) // 16))
-        lease.block = min(largest, lease.block * 2 if was_quick else 1)
+        largest = max(1, min(MAX_LENT_REQUESTS, limit // 100, (limit - last) // 16))
+        lease.block_size = min(largest, lease.block_size * 2 if was_quick else 1)
         lease.limit, lease.used_at = limit, timestamp
-        if lease.places and (self._returning is None or self._returning.done()):
+        if lease.numbers and (self._returning is None or self._returning.done()):
             self._returning = asyncio.create_task(self._return_idle())
         return first
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Return all unused numbers."""
         if self._returning is not None:
             self._returning.cancel()
-        await self._return(float("inf"))
+        await self._return_unused(float("inf"))
 
     def _forget_old(self) -> None:
-        for organization in list(self._leases)[: max(0, len(self._leases) - _REMEMBERED)]:
-            if not self._leases[organization].places:
+        for organization in list(self._leases)[: max(0, len(self._leases) - _MAX_LEASES)]:
+            if not self._leases[organization].numbers:
                 del self._leases[organization]
 
     async def _return_idle(self) -> None:
-        while any(lease.places for lease in self._leases.values()):
+        while any(lease.numbers for lease in self._leases.values()):
             await asyncio.sleep(IDLE_SECONDS / 2)
-            await self._return(time.monotonic() - IDLE_SECONDS)
+            await self._return_unused(time.monotonic() - IDLE_SECONDS)
 
-    async def _return(self, before: float) -> None:
-        """Return numbers last used before that time. Stops if the database is away: each statement would wait long."""
+    async def _return_unused(self, deadline: float) -> None:
+        """Return numbers unused since the deadline; stop while the database is away."""
+        # Each statement would wait for its timeout.
         for organization, lease in list(self._leases.items()):
-            if not lease.places or lease.used_at >= before:
+            if not lease.numbers or lease.used_at >= deadline:
                 continue
-            unused, lease.places, lease.block = len(lease.places), [], 1
+            unused, lease.numbers, lease.block_size = len(lease.numbers), [], 1
             parameters = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
             try:
-                await self._db.async_execute(_RETURN, parameters, plan_once=True)
+                await self._db.async_execute(_RETURN_REQUESTS, parameters, plan_once=True)
             except UNAVAILABLE_ERRORS as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
                 return
 
 
-LIMIT = 600
-"""Requests without a valid key that one client address may make in a minute."""
+# Requests without a valid key, by client address and minute.
+ADDRESS_REQUESTS_PER_MINUTE = 600
 
-BLOCK = 20
-"""So many requests of an address are written to the database at once, so that all processes learn of them."""
+# Requests of an address that are written together; other processes count them from then on.
+ADDRESS_BLOCK_SIZE = 20
 
-_REMEMBERED_ADDRESSES = 65_536
-_COUNT: LiteralString = f"""
+_MAX_ADDRESSES = 65_536
+_COUNT_ADDRESS: LiteralString = f"""
     insert into rate_windows as w (caller, minute, requests) values (%(caller)s, %(minute)s, %(requests)s)
     on conflict (caller) do update set
-        requests = case when {SAME_WINDOW} then least(w.requests, 1000000000) else 0 end + excluded.requests,
-        minute = {WINDOW}
+        requests = case when {IS_SAME_WINDOW_SQL} then least(w.requests, 1000000000) else 0 end + excluded.requests,
+        minute = {COUNTED_MINUTE_SQL}
     returning requests
 """
 
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
-def client_of(scope: HTTPScope, trusted: Networks) -> str:
-    """The client's address; "" where the server names none.
-
-    X-Forwarded-For counts only where a trusted proxy sends it, and only back to the first address that is no proxy.
-    """
+def find_client(scope: HTTPScope, trusted: Networks) -> str:
+    """Return the client's address; "" for a server without one."""
+    # X-Forwarded-For counts only from a trusted proxy, back to the first address outside the trusted networks.
     client = scope.get("client")
-    client_address = _read(client[0]) if client else None
+    client_address = _parse_proxy_address(client[0]) if client else None
     if client_address is None:
         return client[0] if client else ""
     if trusted and is_within(client_address, trusted):
-        for hop in reversed(_forwarded(scope["headers"])):
-            address = _read(hop)
+        for hop in reversed(_forwarded_hops(scope["headers"])):
+            address = _parse_proxy_address(hop)
             if address is None:
                 break
             client_address = address
@@ -241,7 +231,8 @@ def client_of(scope: HTTPScope, trusted: Networks) -> str:
 
 
 def client_key(address: IPv4Address | IPv6Address) -> str:
-    """Return the key of one client: an IPv4 address, or an IPv6 network of 64 bits, which one client usually has."""
+    """Return the IPv4 address, or the /64 network of an IPv6 address."""
+    # One client usually has a whole /64.
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address) >> 64 << 64, 64)))
     return str(address)
@@ -252,7 +243,7 @@ def is_within(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address as a socket names it; one of IPv4 within IPv6 is one of IPv4. None if it is no address."""
+    """Parse a socket's address, IPv4-mapped IPv6 as IPv4; None for other text."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -260,60 +251,60 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
 
 
-def _read(text: str) -> IPv4Address | IPv6Address | None:
-    """Parse an address as proxies write it: `192.0.2.1`, `192.0.2.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000`."""
+def _parse_proxy_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Parse `192.0.2.1`, `192.0.2.1:5000`, `2001:db8::1` or `[2001:db8::1]:5000`."""
     text = text.strip()
     if text.startswith("["):
         return parse_address(text[1:].partition("]")[0])
     return parse_address(text.partition(":")[0] if text.count(":") == 1 else text)
 
 
-def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
+def _forwarded_hops(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
     joined = b",".join(value for name, value in headers if name == b"x-forwarded-for")
     return joined.decode("latin-1").split(",") if joined else []
 
 
 @dataclass(slots=True)
-class _Count:
-    """Requests of one address. `shared`: of all processes, by the last answer of the database; `mine`: not yet added
-    there."""
+class _AddressCount:
+    """Requests of an address in this minute."""
 
-    shared: int = 0
-    mine: int = 0
+    shared: int = 0  # of all processes, as last read from the database
+    pending: int = 0  # of this process, not written yet
 
 
 class AddressCounts:
-    """Requests of this minute by address. A process that is not alone may let through a block more than the limit."""
+    """Requests of this minute by address; each process may exceed the limit by one block."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._minute = 0
-        self._counts: OrderedDict[str, _Count] = OrderedDict()
+        self._counts: OrderedDict[str, _AddressCount] = OrderedDict()
 
-    async def add(self, address: str) -> tuple[int, int]:
-        """Count one request; the minute (since 1970) and the requests in it. Nothing is written above the limit."""
+    async def count_request(self, address: str) -> tuple[int, int]:
+        """Count a request; return the minute since 1970 and its number of requests."""
+        # Nothing is written above the limit, so a flood costs no statements.
         minute = int(time.time()) // 60
         if minute != self._minute:
             self._minute = minute
             self._counts.clear()
-        count = self._counts.setdefault(address, _Count())
+        count = self._counts.setdefault(address, _AddressCount())
         self._counts.move_to_end(address)
-        if len(self._counts) > _REMEMBERED_ADDRESSES:
+        if len(self._counts) > _MAX_ADDRESSES:
             self._counts.popitem(last=False)
-        was_over = count.shared + count.mine > LIMIT
-        count.mine += 1
-        total = count.shared + count.mine
-        if not was_over and (count.mine >= BLOCK or total > LIMIT):
-            total = await self._share(address, minute, count)
+        was_over = count.shared + count.pending > ADDRESS_REQUESTS_PER_MINUTE
+        count.pending += 1
+        total = count.shared + count.pending
+        if not was_over and (count.pending >= ADDRESS_BLOCK_SIZE or total > ADDRESS_REQUESTS_PER_MINUTE):
+            total = await self._write_pending(address, minute, count)
         return minute, total
 
-    async def _share(self, address: str, minute: int, count: _Count) -> int:
-        pending, count.mine = count.mine, 0
+    async def _write_pending(self, address: str, minute: int, count: _AddressCount) -> int:
+        pending, count.pending = count.pending, 0
         count.shared += pending
         try:
             values = {"caller": f"address:{address}", "minute": minute, "requests": pending}
-            requests = await self._db.async_fetch_one(int, _COUNT, values)
+            requests = await self._db.async_fetch_one(int, _COUNT_ADDRESS, values)
         except UNAVAILABLE_ERRORS:
-            return count.shared + count.mine
+            return count.shared + count.pending
         count.shared = max(count.shared, requests or 0)
-        return count.shared + count.mine
+        return count.shared + count.pending

@@ -1,4 +1,4 @@
-"""Context of one request: values that the middleware and the guards determine and handlers use."""
+"""Context of a request, set by the middleware and guards."""
 
 from __future__ import annotations
 
@@ -11,78 +11,69 @@ from litestar.types import HTTPScope
 from litestar.types import Scope as AsgiScope
 from litestar.utils.path import normalize_path
 
-from api.auth import Caller, Rate, require_permission
-from api.links import Bearer
-from api.permissions import PERMISSIONS, Reach
+from api.auth import Caller, RateStatus, require_permission
+from api.links import LinkHolder
+from api.permissions import OPERATION_PERMISSIONS, Reach
 from retrieval.accounts.audit import Source
 from retrieval.errors import ServiceError
 from retrieval.origin import Origin
 from retrieval.write_details import Details
 
-_KEY = "retrieval.request_context"
+_SCOPE_KEY = "retrieval.request_context"
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """State of one request. `caller` and `rate` are set once it is authenticated; `code` once an error was answered.
+    """State of a request."""
 
-    `tenant` and `reach` are set by the guards: the tenant to act for ("" without one), and the key's reach (None for an
-    organization-wide key). `namespace` is the one that the body names, once it is read; `principal`, the user on whose
-    behalf the request is made. `request_id` is the client's if it sent one, `own_id` is generated; `details` go into
-    the audit log's entry of a write.
-    """
-
-    request_id: str
+    request_id: str  # the client's, else `own_id`
     own_id: str
-    details: Details = field(default_factory=Details)
+    details: Details = field(default_factory=Details)  # for the audit entry of a write
     caller: Caller | None = None
-    rate: Rate | None = None
+    rate: RateStatus | None = None
     code: str | None = None
     status: int = 0
-    tenant: str = ""
-    principal: str | None = None
+    tenant: str = ""  # to act for
+    principal: str | None = None  # user to act for
     groups: tuple[str, ...] = ()
-    """That the principal's own token lists."""
-    namespace: str | None = None
-    reach: Reach | None = None
+    namespace: str | None = None  # named by the body
+    reach: Reach | None = None  # None for an organization-wide key
+    # Passed on to the work that follows.
     origin: Origin | None = None
-    """What this request tells the work that comes of it."""
     source: Source = Source.API
+    # Receives the answer of an idempotent write, within its transaction.
     follow_up: Callable[[Any], Awaitable[None]] | None = None
-    """Receives the answer of an idempotent write, within its transaction."""
 
 
 def attach_context(scope: AsgiScope, context: RequestContext) -> None:
-    cast("dict[str, object]", scope)[_KEY] = context
+    cast("dict[str, object]", scope)[_SCOPE_KEY] = context
 
 
 def get_context(scope: AsgiScope) -> RequestContext:
-    return cast("RequestContext", cast("dict[str, object]", scope)[_KEY])
+    return cast("RequestContext", cast("dict[str, object]", scope)[_SCOPE_KEY])
 
 
-def make_bearer(caller: Caller, principal: str | None, groups: Sequence[str]) -> Bearer:
-    """The caller as links know it. A link reads a whole document, so it needs the permission of listing documents."""
+def make_link_holder(caller: Caller, principal: str | None, groups: Sequence[str]) -> LinkHolder:
+    """Return the caller as a holder of links."""
+    # A link opens a whole document, so it needs the permission of listing documents.
     try:
-        require_permission(caller, PERMISSIONS["POST /v1/documents"])
+        require_permission(caller, OPERATION_PERMISSIONS["POST /v1/documents"])
         may_read = True
     except ServiceError:
         may_read = False
     if caller.signed_in is not None:
-        return Bearer(may_read, None, caller.signed_in.person.expires, principal, groups)
-    return Bearer(may_read, caller.key_id, None, principal, groups)
+        return LinkHolder(may_read, None, caller.signed_in.person.expires, principal, groups)
+    return LinkHolder(may_read, caller.key_id, None, principal, groups)
 
 
-_NAMED = ("v1", "groups")
-"""Where names are free, and an empty one is none: `//staff` is what a proxy that decodes makes of `/%2Fstaff`."""
-_NOBODYS = "%"
-"""A segment that no name is spelled as."""
+# Below these segments names are free, and an empty name is an error: a decoding proxy makes `//staff` of `/%2Fstaff`.
+_FREE_NAME_PREFIX = ("v1", "groups")
+# No encoded name contains a bare percent sign.
+_INVALID_SEGMENT = "%"
 
 
 def normalize_request_path(scope: HTTPScope) -> str:
-    """One spelling of the path, for all that decides by it: decoded, but for `/` and `%` in names below `/v1/<area>/`.
-
-    Slashes at the end, and several of them, are one; below `/v1/groups/` they lead nowhere.
-    """
+    """Return the decoded path, with `/` and `%` in names below `/v1/<area>/` encoded and repeated slashes joined."""
     decoded, raw = normalize_path(scope["path"]), scope["raw_path"]
     if not decoded.startswith("/v1/") or (b"%" not in raw and b"//" not in raw):
         return decoded
@@ -93,15 +84,15 @@ def normalize_request_path(scope: HTTPScope) -> str:
     if names and "/".join(prefix) == "/".join(decoded.split("/")[1:3]):
         segments = [unquote(segment) for segment in names.split("/")]
     else:
-        prefix, segments = tuple(decoded.split("/")[1:3]), decoded.split("/")[3:]  # the slash before them came encoded
-    empty = _NOBODYS if prefix == _NAMED else ""
-    return normalize_path("/".join((*prefix, *(_spelled(segment) or empty for segment in segments))))
+        prefix, segments = tuple(decoded.split("/")[1:3]), decoded.split("/")[3:]  # the slash was encoded
+    empty = _INVALID_SEGMENT if prefix == _FREE_NAME_PREFIX else ""
+    return normalize_path("/".join((*prefix, *(_encode_segment(segment) or empty for segment in segments))))
 
 
 def read_path_parameters(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters of the matched path, decoded."""
+    """Return the decoded parameters of the matched path."""
     return {name: unquote(str(value)) for name, value in scope["path_params"].items()}
 
 
-def _spelled(name: str) -> str:
+def _encode_segment(name: str) -> str:
     return name.replace("%", "%25").replace("/", "%2F")

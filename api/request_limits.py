@@ -1,4 +1,4 @@
-"""Limits of request bodies in size, time and form. Bodies are read only here."""
+"""Limits of request bodies in size, duration and form."""
 
 from __future__ import annotations
 
@@ -13,64 +13,61 @@ from litestar.types import HTTPReceiveMessage, Receive
 
 from retrieval.errors import ErrorCode, ServiceError
 
-DEPTH = 32
-"""Levels of nesting in a JSON body."""
+MAX_JSON_DEPTH = 32
 
-MAX_SHOWN_KEY = 64
-"""Characters of a client's key that an error repeats."""
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_BRACKETS = b"[]{}"
-_NO_BRACKETS = bytes(c for c in range(256) if c not in _BRACKETS)
+# Characters of a client's key in an error message.
+MAX_SHOWN_KEY_LENGTH = 64
+_STRING_PATTERN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NUL_PATTERN = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_BRACKET_BYTES = b"[]{}"
+_NO_BRACKETS = bytes(c for c in range(256) if c not in _BRACKET_BYTES)
 _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
 
 class Disconnected(Exception):
-    """The client disconnected before its body was complete. No response can be sent."""
+    """Disconnect of the client before the end of the body."""
 
 
-def media_type(headers: list[tuple[bytes, bytes]]) -> str:
-    """The content type without parameters, lowercase; "" if none was sent."""
+def read_media_type(headers: list[tuple[bytes, bytes]]) -> str:
+    """Return the content type in lower case without parameters; "" if absent."""
     for name, value in headers:
         if name == b"content-type":
             return value.decode("latin-1").partition(";")[0].strip().lower()
     return ""
 
 
-def require_media_type(headers: list[tuple[bytes, bytes]], wanted: str) -> None:
-    """415 unless the body is of the wanted type and not compressed. An absent type passes for JSON."""
-    got = media_type(headers)
+def require_media_type(headers: list[tuple[bytes, bytes]], expected: str) -> None:
+    """Raise UNSUPPORTED_MEDIA_TYPE for another or a compressed body; JSON may omit its type."""
+    got = read_media_type(headers)
     if got == "application/scim+json":
         got = "application/json"
-    if got != wanted and (got or wanted != "application/json"):
-        raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Send this body as Content-Type: {wanted}.")
+    if got != expected and (got or expected != "application/json"):
+        raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Send this body as Content-Type: {expected}.")
     for name, value in headers:
         if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
             raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the body without a Content-Encoding.")
 
 
-async def body_chunks(
+async def read_chunks(
     receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float, stall: float | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives. Raises 413 above `cap` bytes, 408 if it is not complete after `seconds` in all.
-
-    `stall`: seconds without a single byte after which it is 408 as well.
-    """
+    """Yield the body as it arrives; raise 413 above `cap` bytes, 408 after `seconds`, or `stall` seconds without a
+    byte."""
     announced = next((value for name, value in headers if name == b"content-length"), b"0")
     if announced.isdigit() and int(announced) > cap:
-        raise _too_large(cap)
+        raise _too_large_error(cap)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     total = 0
     has_more = True
     while has_more:
-        message = await _receive(receive, min(deadline, loop.time() + (stall or seconds)))
+        message = await _receive_message(receive, min(deadline, loop.time() + (stall or seconds)))
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk = message.get("body", b"")
         total += len(chunk)
         if total > cap:
-            raise _too_large(cap)
+            raise _too_large_error(cap)
         yield chunk
         has_more = message.get("more_body", False)
 
@@ -84,34 +81,34 @@ async def read_json(
     invalid: ErrorCode,
     whole: bool = True,
 ) -> bytes:
-    """A whole JSON body, checked for what a decoder would stumble over; `invalid` is the area's code."""
+    """Read and check a whole JSON body; `invalid` is the error code."""
     require_media_type(headers, "application/json")
-    chunks = [chunk async for chunk in body_chunks(receive, headers, cap=cap, seconds=seconds)]
+    chunks = [chunk async for chunk in read_chunks(receive, headers, cap=cap, seconds=seconds)]
     body = (chunks[0] if len(chunks) == 1 else b"".join(chunks)).removeprefix(codecs.BOM_UTF8)
     check_json(body, invalid, whole=whole)
     return body
 
 
 def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, whole: bool = True) -> None:
-    """Refuse NUL characters, invalid UTF-8, nesting deeper than `DEPTH` and repeated keys in JSON text.
-
-    `whole=False`: it is made of bodies that are checked one by one, for what need not spoil the others.
-    """
+    """Refuse NUL characters, invalid UTF-8, deep nesting and repeated keys in JSON text."""
+    # `whole=False`: the parts are checked one by one, so one invalid part does not refuse the others.
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ServiceError(invalid, "The JSON is not valid UTF-8.", reason="invalid_utf8", field=field) from error
-    if b"\x00" in body or (whole and b"\\u0000" in body and _NUL.search(body)):
+    if b"\x00" in body or (whole and b"\\u0000" in body and _NUL_PATTERN.search(body)):
         raise ServiceError(invalid, "The JSON holds a NUL character; leave it out.", reason="nul", field=field)
-    if whole and body.count(b"[") + body.count(b"{") > DEPTH and _deeper_than(body, DEPTH):
-        raise ServiceError(invalid, f"The JSON is nested deeper than {DEPTH} levels.", reason="too_deep", field=field)
+    if whole and body.count(b"[") + body.count(b"{") > MAX_JSON_DEPTH and _is_deeper_than(body, MAX_JSON_DEPTH):
+        raise ServiceError(
+            invalid, f"The JSON is nested deeper than {MAX_JSON_DEPTH} levels.", reason="too_deep", field=field
+        )
     if whole and (key := find_repeated_key(body)) is not None:
-        message = f"The key {key[:MAX_SHOWN_KEY]} is sent twice in one object; send it once."
-        raise ServiceError(invalid, message, reason="repeated", field=field or key[:MAX_SHOWN_KEY])
+        message = f"The key {key[:MAX_SHOWN_KEY_LENGTH]} is sent twice in one object; send it once."
+        raise ServiceError(invalid, message, reason="repeated", field=field or key[:MAX_SHOWN_KEY_LENGTH])
 
 
 def find_repeated_key(body: bytes) -> str | None:
-    """Return the first key that one object of JSON text holds twice; None for text that cannot be read."""
+    """Return the first repeated key of an object; None for invalid JSON."""
     repeated: list[str] = []
 
     def check_pairs(pairs: list[tuple[str, None]]) -> None:
@@ -127,9 +124,10 @@ def find_repeated_key(body: bytes) -> str | None:
     return repeated[0] if repeated else None
 
 
-def _deeper_than(body: bytes, levels: int) -> bool:
-    """Take away one level of brackets at a time, at the speed of `replace`. Unbalanced text is the decoder's matter."""
-    brackets = _STRINGS.sub(b"", body).translate(_SAME_BRACKETS, _NO_BRACKETS)
+def _is_deeper_than(body: bytes, levels: int) -> bool:
+    """Return whether brackets nest deeper than `levels`."""
+    # Removes one level at a time, at the speed of `replace`. The decoder reports unbalanced text.
+    brackets = _STRING_PATTERN.sub(b"", body).translate(_SAME_BRACKETS, _NO_BRACKETS)
     for _ in range(levels):
         shorter = brackets.replace(b"[]", b"")
         if len(shorter) == len(brackets):
@@ -138,7 +136,7 @@ def _deeper_than(body: bytes, levels: int) -> bool:
     return b"[]" in brackets or b"[" * (levels + 1) in brackets
 
 
-async def _receive(receive: Receive, deadline: float) -> HTTPReceiveMessage:
+async def _receive_message(receive: Receive, deadline: float) -> HTTPReceiveMessage:
     try:
         async with asyncio.timeout_at(deadline):
             return cast("HTTPReceiveMessage", await receive())
@@ -148,5 +146,5 @@ async def _receive(receive: Receive, deadline: float) -> HTTPReceiveMessage:
         ) from error
 
 
-def _too_large(cap: int) -> ServiceError:
+def _too_large_error(cap: int) -> ServiceError:
     return ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, f"The body is larger than the {cap:,} bytes allowed here.")

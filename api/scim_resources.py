@@ -1,7 +1,5 @@
-"""Users and groups of SCIM by scim2-models: read from requests, stored, and shown in responses.
-
-The library takes 8 MB, so route functions import this module when they are called.
-"""
+"""SCIM users and groups, by scim2-models."""
+# The library takes 8 MB, so route functions import this module on use.
 
 from __future__ import annotations
 
@@ -24,103 +22,100 @@ from retrieval.access.queries.directory import GROUP, USER, DirectoryResource, P
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
-INVALID = ErrorCode.INVALID_REQUEST
-MOST = 100
-"""Resources of a page, at most."""
-TOLERANT = scim.ScimPolicy(
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+MAX_PAGE_SIZE = 100
+# Entra and Okta send more than the standard allows.
+TOLERANT_POLICY = scim.ScimPolicy(
     unknown=scim.ScimPolicy.Unknown.keep,
     remove_value_as_filter=scim.ScimPolicy.RemoveValue.apply,
     unmatched_path_filter=scim.ScimPolicy.UnmatchedPathFilter.create,
 )
-"""Tolerance of what Entra and Okta send beyond the standard."""
-_User = scim.User[scim.EnterpriseUser]
-MODELS: Mapping[str, Any] = {"Users": _User, "Groups": scim.Group}
-PATCHES: Mapping[str, Any] = {"Users": scim.PatchOp[_User], "Groups": scim.PatchOp[scim.Group]}
-_FILTERS: Mapping[str, Any] = {"Users": scim.ScimFilter[_User], "Groups": scim.ScimFilter[scim.Group]}
-_ATTRIBUTES = {"id": "id", "username": "name", "displayname": "name", "externalid": "external_id"}
-"""Attributes that a filter may compare, in lower case, with the columns that hold them."""
+_UserModel = scim.User[scim.EnterpriseUser]
+RESOURCE_MODELS: Mapping[str, Any] = {"Users": _UserModel, "Groups": scim.Group}
+PATCH_MODELS: Mapping[str, Any] = {"Users": scim.PatchOp[_UserModel], "Groups": scim.PatchOp[scim.Group]}
+_FILTER_MODELS: Mapping[str, Any] = {"Users": scim.ScimFilter[_UserModel], "Groups": scim.ScimFilter[scim.Group]}
+# Filterable attributes in lower case, with their columns.
+_FILTER_COLUMNS = {"id": "id", "username": "name", "displayname": "name", "externalid": "external_id"}
 
 
 def read_created(resource_type: str, body: bytes) -> Any:
-    """Read the user or group of a POST."""
-    return _read(MODELS[resource_type], body, scim.Context.RESOURCE_CREATION_REQUEST)
+    return _validate_resource(RESOURCE_MODELS[resource_type], body, scim.Context.RESOURCE_CREATION_REQUEST)
 
 
 def read_replacement(resource_type: str, body: bytes) -> Any:
-    """Read the user or group of a PUT."""
-    return _read(MODELS[resource_type], body, scim.Context.RESOURCE_REPLACEMENT_REQUEST)
+    return _validate_resource(RESOURCE_MODELS[resource_type], body, scim.Context.RESOURCE_REPLACEMENT_REQUEST)
 
 
 def read_patch(resource_type: str, body: bytes) -> Any:
-    """Read the operations of a PATCH."""
-    return _read(PATCHES[resource_type], body, scim.Context.RESOURCE_PATCH_REQUEST)
+    return _validate_resource(PATCH_MODELS[resource_type], body, scim.Context.RESOURCE_PATCH_REQUEST)
 
 
 @contextmanager
 def scim_errors() -> Iterator[None]:
-    """Turn errors of scim2-models into those of the API, with `scimType` as the reason."""
+    """Convert errors of scim2-models to API errors, with `scimType` as the reason."""
     try:
         yield
     except ValidationError as error:
         problem = scim.Error.from_validation_errors(error)[0]
         message, reason = problem.detail or "The resource is not valid.", problem.scim_type
-        raise ServiceError(INVALID, _without_value(message), reason=reason or "invalidValue") from error
+        raise ServiceError(INVALID_REQUEST, _redact_quotes(message), reason=reason or "invalidValue") from error
     except scim.SCIMException as error:
         detail = error.to_error()
-        raise ServiceError(INVALID, _without_value(str(detail.detail)), reason=detail.scim_type) from error
+        raise ServiceError(INVALID_REQUEST, _redact_quotes(str(detail.detail)), reason=detail.scim_type) from error
 
 
-def _without_value(message: str) -> str:
-    """Return a message of the library without what it quotes, which may be personal."""
+def _redact_quotes(message: str) -> str:
+    """Remove quoted values, which may be personal."""
     return re.sub(r"'[^']*'|\"[^\"]*\"", "…", message)
 
 
-def _read(model: type[Any], body: bytes, context: scim.Context) -> Any:
+def _validate_resource(model: type[Any], body: bytes, context: scim.Context) -> Any:
     with scim_errors():
-        return model.model_validate(msgspec.json.decode(body), scim_ctx=context, scim_policy=TOLERANT)
+        return model.model_validate(msgspec.json.decode(body), scim_ctx=context, scim_policy=TOLERANT_POLICY)
 
 
 def apply_patch(resource_type: str, stored: DirectoryResource, patch: Any) -> Any:
-    """Return the stored user or group with the operations of a PATCH applied."""
-    resource = MODELS[resource_type].model_validate({**stored.resource, "id": stored.id}, scim_policy=TOLERANT)
+    """Return the stored resource with the patch applied."""
+    resource = RESOURCE_MODELS[resource_type].model_validate(
+        {**stored.resource, "id": stored.id}, scim_policy=TOLERANT_POLICY
+    )
     with scim_errors():
-        patch.patch(resource, scim_policy=TOLERANT)
+        patch.patch(resource, scim_policy=TOLERANT_POLICY)
     return resource
 
 
 def read_filter(resource_type: str, text: str | None) -> dict[str, str]:
-    """Read `userName eq "ada"` and the like, joined by `and`, into columns with values."""
+    """Parse equality comparisons joined by `and` into values by column."""
     if not text:
         return {}
     with scim_errors():
-        expression = _FILTERS[resource_type](text).ast
+        expression = _FILTER_MODELS[resource_type](text).ast
     is_disjunction = isinstance(expression, LogicalExpr) and expression.op is not LogicalOperator.and_
     terms = expression.terms if isinstance(expression, LogicalExpr) else (expression,)
-    sought = {}
+    values = {}
     for term in terms:
         comparison = term if isinstance(term, Comparison) and term.op is CompareOperator.eq else None
-        column = None if comparison is None else _ATTRIBUTES.get(str(comparison.attr_path).lower())
+        column = None if comparison is None else _FILTER_COLUMNS.get(str(comparison.attr_path).lower())
         message = "filter compares userName, displayName, externalId or id with a text by `eq`; join several by `and`."
         if comparison is None or column is None or is_disjunction:
-            raise ServiceError(INVALID, message, field="filter", reason="invalidFilter")
+            raise ServiceError(INVALID_REQUEST, message, field="filter", reason="invalidFilter")
         if not is_storable(comparison.value):
-            raise ServiceError(INVALID, message, field="filter", reason="invalidFilter")
-        sought[column] = comparison.value
-    return sought
+            raise ServiceError(INVALID_REQUEST, message, field="filter", reason="invalidFilter")
+        values[column] = comparison.value
+    return values
 
 
 async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, resource: Any) -> PushedResource:
-    """Return the resource as it is stored: with the name that access lists use, without a password and without members
-    that do not exist."""
+    """Return the resource to store, with the access-list name, existing members and no password."""
     is_group = resource_type == "Groups"
     if is_group:
-        name = principals.group_name(resource.display_name or "", INVALID, "displayName")
+        name = principals.group_name(resource.display_name or "", INVALID_REQUEST, "displayName")
         await _keep_known_members(request, scope, resource)
     else:
-        name = principals.user_name(resource.user_name or "", INVALID, "userName")
+        name = principals.user_name(resource.user_name or "", INVALID_REQUEST, "userName")
         resource.password = None
     resource.meta = resource.id = None
-    stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT)
+    stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT_POLICY)
     active = is_group or resource.active is not False
     return PushedResource(GROUP if is_group else USER, name, resource.external_id, active, stored)
 
@@ -129,7 +124,7 @@ async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> 
     members = {str(member.value): member for member in group.members or ()}
     if len(members) > MAX_GROUP_MEMBERS:
         message = f"A group may have at most {MAX_GROUP_MEMBERS:,} members."
-        raise ServiceError(INVALID, message, field="members", reason="tooMany")
+        raise ServiceError(INVALID_REQUEST, message, field="members", reason="tooMany")
     existing = await directory.find_member_ids(request.services.db, scope, list(members))
     group.members = [scim.GroupMember(value=value) for value in members if value in existing]
 
@@ -137,11 +132,11 @@ async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> 
 def show_resource(
     request: ApiRequest, resource_type: str, stored: DirectoryResource, params: wire.ScimAttributes | None = None
 ) -> dict[str, Any]:
-    """Return a resource as a response shows it."""
+    """Return the resource for a response."""
     attributes = dict(stored.resource)
     if params is not None and "members" in (params.excluded_attributes or "").split(","):
         attributes.pop("members", None)
-    resource = MODELS[resource_type].model_validate(attributes, scim_policy=TOLERANT)
+    resource = RESOURCE_MODELS[resource_type].model_validate(attributes, scim_policy=TOLERANT_POLICY)
     settings = request.services.settings
     url = f"{settings.base_url}{request.url.path}" if settings.public_url else str(request.url)
     address, _, _ = url.partition(f"/{resource_type}")
@@ -157,21 +152,21 @@ def show_resource(
             attributes=params.attributes, excluded_attributes=params.excluded_attributes
         )
         representation: dict[str, Any] = resource.model_dump(
-            scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE, response_parameters=parameters, scim_policy=TOLERANT
+            scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE, response_parameters=parameters, scim_policy=TOLERANT_POLICY
         )
     return representation
 
 
 def is_storable(value: Any) -> bool:
-    """Tell whether a value is a text that PostgreSQL takes."""
+    """Return whether a value is text that PostgreSQL can store."""
     return isinstance(value, str) and "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def encode_resource(
     request: ApiRequest, resource_type: str, stored: DirectoryResource, params: wire.ScimAttributes | None = None
 ) -> msgspec.Raw:
-    """Encode a resource. A group of 10,000 members takes half a second."""
-    return encode(show_resource(request, resource_type, stored, params))
+    """Encode a resource; a group of 10,000 members takes half a second."""
+    return encode_answer(show_resource(request, resource_type, stored, params))
 
 
 def encode_page(
@@ -182,12 +177,11 @@ def encode_page(
     start_index: int,
     params: wire.ScimAttributes,
 ) -> msgspec.Raw:
-    """Encode a page of resources."""
     page = [show_resource(request, resource_type, resource, params) for resource in resources]
-    return encode({**build_page(page, total), "startIndex": start_index})
+    return encode_answer({**build_page(page, total), "startIndex": start_index})
 
 
-def encode(answer: Any) -> msgspec.Raw:
+def encode_answer(answer: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(answer))
 
 
@@ -195,7 +189,7 @@ def _describe_service() -> dict[str, Any]:
     service = scim.ServiceProviderConfig(
         patch=scim.Patch(supported=True),
         bulk=scim.Bulk(supported=False, max_operations=0, max_payload_size=0),
-        filter=scim.Filter(supported=True, max_results=MOST),
+        filter=scim.Filter(supported=True, max_results=MAX_PAGE_SIZE),
         change_password=scim.ChangePassword(supported=False),
         sort=scim.Sort(supported=False),
         etag=scim.ETag(supported=False),
@@ -212,14 +206,14 @@ def _describe_service() -> dict[str, Any]:
 
 
 def _describe_types() -> dict[str, Any]:
-    return _list_of([scim.ResourceType.from_resource(model) for model in MODELS.values()])
+    return _build_list([scim.ResourceType.from_resource(model) for model in RESOURCE_MODELS.values()])
 
 
 def _describe_schemas() -> dict[str, Any]:
-    return _list_of([model.to_schema() for model in (scim.User, scim.EnterpriseUser, scim.Group)])
+    return _build_list([model.to_schema() for model in (scim.User, scim.EnterpriseUser, scim.Group)])
 
 
-def _list_of(resources: list[Any]) -> dict[str, Any]:
+def _build_list(resources: list[Any]) -> dict[str, Any]:
     representations = [resource.model_dump(scim_ctx=scim.Context.RESOURCE_QUERY_RESPONSE) for resource in resources]
     return build_page(representations, len(representations))
 
@@ -234,7 +228,7 @@ def build_page(representations: list[dict[str, Any]], total: int) -> dict[str, A
     }
 
 
-DESCRIPTIONS = {
+SERVICE_DESCRIPTIONS = {
     "ServiceProviderConfig": _describe_service,
     "ResourceTypes": _describe_types,
     "Schemas": _describe_schemas,

@@ -1,7 +1,5 @@
-"""The HTTP/1.1 protocol of the server, and its behaviour on SIGTERM.
-
-Limits on idle connections, slow clients and connections per address are those of the proxy before the API.
-"""
+"""HTTP/1.1 protocol and shutdown of the server."""
+# The proxy in front of the API limits idle connections, slow clients and connections per address.
 
 from __future__ import annotations
 
@@ -16,20 +14,20 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.errors import render_error
-from api.middleware import ALWAYS
+from api.middleware import DEFAULT_HEADERS
 from retrieval.errors import ErrorCode, ServiceError
 
 log = structlog.get_logger()
 
-HEAD_BYTES = 64 * 1024
-"""Target and header fields of one request, trailers included."""
+# Target and header fields of one request, with trailers.
+MAX_HEAD_BYTES = 64 * 1024
 
-FRAMING_BYTES = 64 * 1024
-"""Bytes received without any content, such as the extension of a chunk."""
+# Bytes received without content, such as chunk extensions.
+MAX_FRAMING_BYTES = 64 * 1024
 
 
 class StrictProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with limits on heads and framing. Trailers are no headers; errors are JSON."""
+    """Uvicorn's protocol with limits on heads and framing, ignored trailers and JSON errors."""
 
     def __init__(self, *args: Any, **values: Any) -> None:
         super().__init__(*args, **values)
@@ -40,7 +38,7 @@ class StrictProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._quiet_bytes += len(data)
         super().data_received(data)
-        if self._quiet_bytes > FRAMING_BYTES and not self.transport.is_closing():
+        if self._quiet_bytes > MAX_FRAMING_BYTES and not self.transport.is_closing():
             self.send_400_response("A chunk's extension is too long.")
 
     def on_message_begin(self) -> None:
@@ -49,12 +47,12 @@ class StrictProtocol(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        self._count(url)
+        self._count_head_bytes(url)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(name, value)
-        if self._in_head:  # a trailer comes after all was decided
+        self._count_head_bytes(name, value)
+        if self._in_head:  # trailers are ignored
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -81,24 +79,21 @@ class StrictProtocol(HttpToolsProtocol):
             b"content-length": str(len(rendered.body)).encode(),
             b"connection": b"close",
             b"x-request-id": f"req_{secrets.token_hex(12)}".encode(),
-            **dict(ALWAYS),
+            **dict(DEFAULT_HEADERS),
         }
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers.items())
         self.transport.write(STATUS_LINE[rendered.status] + lines + b"\r\n" + rendered.body)
         self.transport.close()
 
-    def _count(self, *parts: bytes) -> None:
+    def _count_head_bytes(self, *parts: bytes) -> None:
         self._head_bytes += sum(map(len, parts))
-        if self._head_bytes > HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             raise ValueError("The head of the request is too long.")
 
 
 def announce_on_sigterm(ending: threading.Event, seconds: float) -> None:
-    """Make SIGTERM set `ending` and reach the server after `seconds`. A second SIGTERM reaches it at once.
-
-    Call it on the event loop once the server has installed its own handler. Does nothing in a thread, which gets no
-    signals.
-    """
+    """Make SIGTERM set `ending`, and reach the server after `seconds`; a second SIGTERM reaches it at once."""
+    # Call after the server installed its own handler. Threads get no signals.
     if threading.current_thread() is not threading.main_thread():
         return
     loop, server = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
@@ -106,9 +101,9 @@ def announce_on_sigterm(ending: threading.Event, seconds: float) -> None:
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         pause = 0.0 if ending.is_set() else seconds
         ending.set()
-        loop.call_soon_threadsafe(loop.call_later, pause, end, number, frame)
+        loop.call_soon_threadsafe(loop.call_later, pause, pass_signal, number, frame)
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def pass_signal(number: int, frame: FrameType | None) -> None:
         if callable(server):
             server(number, frame)
         else:

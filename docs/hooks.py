@@ -24,16 +24,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "generators")]
 
 import api_reference  # noqa: E402
 import settings_reference  # noqa: E402
-from api.app import HANDLERS  # noqa: E402
+from api.app import ROUTE_HANDLERS  # noqa: E402
 from api.oidc.roles import ROLE_SCOPES  # noqa: E402
 from api.openapi import describe_handlers  # noqa: E402
-from api.permissions import PERMISSIONS  # noqa: E402
+from api.permissions import OPERATION_PERMISSIONS  # noqa: E402
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the reference and the root's pages; links of the latter begin at the root, those of the site in docs/."""
-    pages = api_reference.render_pages(describe_handlers(HANDLERS))
-    pages["reference/permissions.md"] = api_reference.render_permissions(PERMISSIONS, ROLE_SCOPES)
+    pages = api_reference.render_pages(describe_handlers(ROUTE_HANDLERS))
+    pages["reference/permissions.md"] = api_reference.render_permissions(OPERATION_PERMISSIONS, ROLE_SCOPES)
     pages["reference/settings.md"] = settings_reference.render_settings()
     pages["reference/cli.md"] = settings_reference.render_commands()
     for name, page in ROOT_PAGES.items():

@@ -94,7 +94,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
     async def make_batch(job_run_id: str) -> None:
         await requested_batches.make_batch(db, job_run_id, key, size=size, seconds=CLAIM_TIMEOUT_SECONDS)
 
-    job_run_id = await acceptance.accept(
+    job_run_id = await acceptance.accept_submission(
         options,
         db,
         context.load_keys(),

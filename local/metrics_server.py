@@ -1,8 +1,5 @@
-"""`retrieval metrics`: the figures for Prometheus, on a port of their own.
-
-Loopback alone needs no token; then a request that names another host is refused, so that no web page reads the figures
-through a name that it has led here.
-"""
+"""Prometheus metrics on their own port: `retrieval metrics`."""
+# Without a token only loopback is served, and another Host header is refused against DNS rebinding.
 
 from __future__ import annotations
 
@@ -28,16 +25,15 @@ from retrieval.settings import Settings
 
 log = structlog.get_logger()
 
-AT_ONCE: Final = 16
-"""Connections that are held at a time; others are closed at once."""
-SECONDS: Final = 5.0
-"""For which a client may keep the server waiting."""
-_PATHS: Final = frozenset(("/", "/metrics"))
+# Further connections are closed.
+MAX_CONNECTIONS: Final = 16
+CLIENT_TIMEOUT_SECONDS: Final = 5.0
+_METRICS_PATHS: Final = frozenset(("/", "/metrics"))
 _LOOPBACK_NAMES: Final = frozenset(("localhost", "ip6-localhost"))
 
 
-def require_a_token(configured: Settings) -> None:
-    """LocalError if others could reach the figures without a token."""
+def require_token(configured: Settings) -> None:
+    """Raise LocalError if other machines could read metrics without a token."""
     if not is_loopback(configured.metrics_host) and not configured.metrics_token:
         raise LocalError(
             f"RETRIEVAL_METRICS_HOST is {configured.metrics_host}, which other machines may reach, and "
@@ -46,7 +42,7 @@ def require_a_token(configured: Settings) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or address leads to this machine alone."""
+    """Return whether a name or address is this machine's loopback."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -54,32 +50,32 @@ def is_loopback(host: str) -> bool:
 
 
 def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
-    """A server that is bound and not yet running."""
+    """Return a bound server, not yet running."""
     figures, token = Figures(db), configured.metrics_token
     secret = token.get_secret_value() if token else None
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = SECONDS
+        timeout = CLIENT_TIMEOUT_SECONDS
         server_version = "retrieval"
         sys_version = ""
 
         def do_GET(self) -> None:
             if secret is None and not is_loopback(urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""):
                 self._answer(403, b"This address is for this machine alone.\n")
-            elif secret is not None and not _is_right(self.headers.get("Authorization", ""), secret):
+            elif secret is not None and not _is_authorized(self.headers.get("Authorization", ""), secret):
                 self._answer(401, b"A bearer token is needed.\n", {"WWW-Authenticate": "Bearer"})
-            elif self.path.partition("?")[0] not in _PATHS:
+            elif self.path.partition("?")[0] not in _METRICS_PATHS:
                 self._answer(404, b"Only /metrics is here.\n")
             else:
-                text = exposition.render_text(figures.read(), roles=_roles(configured))
+                text = exposition.render_text(figures.read(), roles=_read_role_metrics(configured))
                 self._answer(200, text, media_type=exposition.MEDIA_TYPE)
 
         def _answer(
-            self, status: int, body: bytes, more: dict[str, str] | None = None, media_type: str = "text/plain"
+            self, status: int, body: bytes, extra_headers: dict[str, str] | None = None, media_type: str = "text/plain"
         ) -> None:
             self.send_response(status)
             headers = {"Content-Type": media_type, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-            for name, value in {**headers, **(more or {})}.items():
+            for name, value in {**headers, **(extra_headers or {})}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
@@ -93,7 +89,7 @@ def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
 class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(address, handler)
 
     def process_request(self, request: object, client_address: object) -> None:
@@ -115,13 +111,13 @@ class _Server(ThreadingHTTPServer):
         log.error("metrics.failed", reason=type(error).__name__)
 
 
-def _is_right(header: str, secret: str) -> bool:
+def _is_authorized(header: str, secret: str) -> bool:
     scheme, _, credentials = header.partition(" ")
     return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), secret.encode())
 
 
-def _roles(configured: Settings) -> dict[str, Values]:
-    """Roles of this machine's supervisor; empty without one."""
+def _read_role_metrics(configured: Settings) -> dict[str, Values]:
+    """Return metrics of this machine's roles; empty without a supervisor."""
     record = instance.find_running(configured.home)
     roles = [role for role in record.roles if role.name in catalog.ROLES] if record else []
     up: Values = {(role.name,): float(role.state == "up") for role in roles}
@@ -138,18 +134,18 @@ def main() -> None:
     if configured.database_url is None:
         sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
     try:
-        require_a_token(configured)
+        require_token(configured)
         server = build_server(configured, Database(configured.database_url.get_secret_value(), size=2, role="metrics"))
     except LocalError as error:
         sys.exit(str(error))
     except OSError as error:
         sys.exit(f"RETRIEVAL_METRICS_PORT {configured.metrics_port} cannot be opened ({error.strerror}).")
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def shut_down(_number: int, _frame: FrameType | None) -> None:
         threading.Thread(target=server.shutdown).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, shut_down)
     log.info("metrics.started", port=server.server_address[1])
     server.serve_forever()
 

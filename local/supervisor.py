@@ -1,7 +1,5 @@
-"""Supervisor: starts each role once those before it are ready, restarts a role that dies, and ends all in order.
-
-One thread, one loop, and child processes that the kernel ends with this one.
-"""
+"""Supervisor: starts roles in dependency order, restarts dead ones, ends all in order."""
+# One thread, one loop; the kernel ends the children with this process.
 
 from __future__ import annotations
 
@@ -15,76 +13,76 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from local import REFUSED, LocalError, instance, logs, processes
-from local.instance import Record, RoleRecord, RoleState
-from local.logs import Watch
+from local import REFUSED_EXIT_CODE, LocalError, instance, logs, processes
+from local.instance import InstanceRecord, RoleRecord, RoleState
+from local.logs import LogWatch
 from local.processes import Identity, Process
 
-_TICK = 0.1
-_READY = ("up", "done")
-_DEATHS_WINDOW = 60.0
-_DEATHS = 6
-_DEATHS_BEFORE_READY = 3
-_LONGEST_PAUSE = 8.0
-_LOOK_AGAIN = 1.0
-_BOUND_LOGS_EVERY = 30.0
-_READ_LOGS_EVERY = 2.0
-_ASK_EVERY = 5.0
-"""Seconds between two questions to a role that is up whether it still answers."""
+_TICK_SECONDS = 0.1
+_READY_STATES = ("up", "done")
+_DEATHS_WINDOW_SECONDS = 60.0
+_MAX_DEATHS = 6
+_MAX_DEATHS_BEFORE_READY = 3
+_MAX_PAUSE_SECONDS = 8.0
+_DEPENDENCY_CHECK_SECONDS = 1.0
+_BOUND_LOGS_SECONDS = 30.0
+_READ_LOGS_SECONDS = 2.0
+# Interval of probes of a running role.
+_PROBE_SECONDS = 5.0
 
 
-class Stopped(Exception):
-    """Request to stop the instance."""
+class StopRequested(Exception):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Program of a role. `ready` is called until True; `grace`: seconds it may take to end before it is killed."""
+    """Program of a role with its dependencies and probes."""
 
     name: str
     command: list[str]
     environment: dict[str, str]
     folder: Path
     ready: Callable[[], bool] = lambda: True
+    # Roles that must be up or done first.
     after: tuple[str, ...] = ()
-    """Roles that must be up, or done, before it is started for the first time."""
+    # Setup steps that must be done first.
     after_end: tuple[str, ...] = ()
-    """Errands that must be done before that."""
+    # Ends by itself and is not restarted; another exit code than 0 stops everything.
     is_setup_step: bool = False
-    """It ends by itself, such as the migrations, and is not restarted; any exit code but 0 stops everything."""
     address: str | None = None
     stop_signal: int = signal.SIGTERM
     grace: float = 4.0
+    # Seconds of life before it counts as ready.
     settle: float = 0.0
-    """Seconds it must have lived to count as ready."""
     identity: Identity = field(default_factory=Identity)
+    # Runs before each restart.
     prepare: Callable[[], object] | None = None
-    """Runs before each restart."""
+    # Missing condition that a person must fix, as a sentence; the role restarts afterwards.
     lacks: Callable[[], str | None] | None = None
-    """What it cannot run without and a person has to see to, as a sentence; it is restarted once that is there."""
+    # Seconds without readiness after which a running role is killed; None: never.
     silent_for: float | None = None
-    """Seconds without a yes from `ready` after which a role that was up is killed and restarted; None: never."""
 
 
 @dataclass(slots=True)
 class _Child:
     role: Role
     record: RoleRecord
-    watch: Watch
+    watch: LogWatch
     process: subprocess.Popen[bytes] | None = None
     log_offset: int = 0
     was_ready: bool = False
     deaths: deque[float] = field(default_factory=deque)
+    # Time of the next restart or probe.
     due: float = 0.0
-    """When to restart it, or to ask it again."""
     lacked: str | None = None
     silent_since: float | None = None
 
 
 class Supervisor:
-    """Holds the children of one home. Only the main thread may call it: the children end with that thread."""
+    """Children of a home; only the main thread may call, because children end with their thread."""
 
-    def __init__(self, home: Path, record: Record, say: Callable[[str], None]) -> None:
+    def __init__(self, home: Path, record: InstanceRecord, say: Callable[[str], None]) -> None:
         self._home = home
         self._record = record
         self._say = say
@@ -95,66 +93,62 @@ class Supervisor:
         self._is_saved = True
 
     def handle_signals(self) -> None:
-        """Handle SIGINT and SIGTERM: the first asks for an orderly end, a second one for a quick one."""
+        """Handle signals: the first requests an orderly end, the second a quick one."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
-    def add(self, role: Role) -> None:
-        """Start a role as soon as those it comes after are ready. Roles end in the reverse order of their addition."""
+    def add_role(self, role: Role) -> None:
+        """Add a role, to start when its dependencies are ready."""
         record = RoleRecord(role.name, address=role.address)
         self._record.roles.append(record)
-        self._children[role.name] = _Child(role, record, Watch(logs.log_path(self._home, role.name), record.errors))
+        self._children[role.name] = _Child(role, record, LogWatch(logs.log_path(self._home, role.name), record.errors))
 
     def wait_ready(self, seconds: float, report: Callable[[Sequence[RoleRecord]], None] = lambda _: None) -> None:
-        """Wait until every role is up, or done; LocalError names one that is not in time.
-
-        `report` is called with all roles after each look at them.
-        """
+        """Wait until every role is up or done; raise LocalError for a late role."""
+        # `report` receives all roles after each check.
         deadline = time.monotonic() + seconds
-        while late := [child for child in self._children.values() if not _is_started(child)]:
+        while pending := [child for child in self._children.values() if not _is_started(child)]:
             if time.monotonic() > deadline:
-                name = next((child for child in late if child.process), late[0]).role.name
-                raise LocalError(f"{name} was not ready within {seconds:.0f} s.\n{self._last_words(name)}")
-            self.tick()
+                name = next((child for child in pending if child.process), pending[0]).role.name
+                raise LocalError(f"{name} was not ready within {seconds:.0f} s.\n{self._describe_end(name)}")
+            self.check_roles()
             report(self._record.roles)
 
-    def watch(self) -> None:
-        """Watch the roles until a stop is requested (Stopped) or a role cannot be kept alive (LocalError)."""
+    def watch_roles(self) -> None:
+        """Watch the roles; raise StopRequested or, for a dying role, LocalError."""
         while True:
-            self.tick()
+            self.check_roles()
 
-    def tick(self) -> None:
-        """Look at every child once; start and restart what is due."""
-        time.sleep(_TICK)
+    def check_roles(self) -> None:
+        """Check every child once; start and restart due ones."""
+        time.sleep(_TICK_SECONDS)
         if self._stop_requests:
-            raise Stopped
+            raise StopRequested
         for child in self._children.values():
-            self._look_at(child)
+            self._check_child(child)
         clock = time.monotonic()
         if clock > self._next_read:
-            self._next_read = clock + _READ_LOGS_EVERY
+            self._next_read = clock + _READ_LOGS_SECONDS
             changes = [child.watch.read_errors(time.time()) for child in self._children.values()]
             if any(changes):
-                self._save()
+                self._save_record()
         if clock > self._next_bound:
-            self._next_bound = clock + _BOUND_LOGS_EVERY
+            self._next_bound = clock + _BOUND_LOGS_SECONDS
             if not self._is_saved:
-                self._save()
+                self._save_record()
             logs.bound_logs(self._home)
 
-    def stop(self, report: Callable[[str], None] = lambda _: None) -> None:
-        """End the roles, each in its grace, then whatever they left; a second signal shortens it.
-
-        `report` is called with the name of the role that is waited for.
-        """
+    def stop_roles(self, report: Callable[[str], None] = lambda _: None) -> None:
+        """End the roles within their grace, then remaining processes; a second signal ends at once."""
+        # `report` receives the name of the ending role.
         self._record.phase = "stopping"
-        self._save()
+        self._save_record()
         for child in reversed(self._children.values()):
             if child.process is not None:
-                self._end(child, child.process, report)
+                self._end_child(child, child.process, report)
         processes.end_processes(processes.list_carrying(self._record.token), grace=1)
 
-    def _end(self, child: _Child, process: subprocess.Popen[bytes], report: Callable[[str], None]) -> None:
+    def _end_child(self, child: _Child, process: subprocess.Popen[bytes], report: Callable[[str], None]) -> None:
         stop_requests = max(self._stop_requests, 1)
         if process.poll() is None and not child.role.is_setup_step:
             process.send_signal(child.role.stop_signal)
@@ -166,9 +160,9 @@ class Supervisor:
         process.wait()
         child.record.pid = None
         if child.record.state != "done":
-            self._mark(child, "stopped")
+            self._set_state(child, "stopped")
 
-    def _look_at(self, child: _Child) -> None:
+    def _check_child(self, child: _Child) -> None:
         role, clock = child.role, time.monotonic()
         if child.process is None:
             if child.record.state == "waiting" and self._may_start(role):
@@ -180,42 +174,42 @@ class Supervisor:
         elif child.record.state == "starting":
             if time.time() - (child.record.since or 0) >= role.settle and role.ready():
                 child.was_ready = True
-                self._mark(child, "up")
+                self._set_state(child, "up")
                 if child.record.restarts:
                     self._say(f"{role.name} is up again.")
         elif role.silent_for and clock >= child.due:
-            child.due = clock + _ASK_EVERY
-            self._ask(child, child.process, role.silent_for)
+            child.due = clock + _PROBE_SECONDS
+            self._probe_child(child, child.process, role.silent_for)
 
     def _may_start(self, role: Role) -> bool:
-        is_after = all(self._children[name].record.state in _READY for name in role.after)
+        is_after = all(self._children[name].record.state in _READY_STATES for name in role.after)
         return is_after and all(self._children[name].record.state == "done" for name in role.after_end)
 
-    def _ask(self, child: _Child, process: subprocess.Popen[bytes], silent_for: float) -> None:
-        """Kill a role that has not answered for `silent_for` seconds; its death is then handled as any other."""
+    def _probe_child(self, child: _Child, process: subprocess.Popen[bytes], silent_for: float) -> None:
+        """Kill a role without an answer for `silent_for` seconds; its death is handled as any other."""
         if child.role.ready():
             child.silent_since = None
-            self._mark(child, "up")
+            self._set_state(child, "up")
             return
         clock = time.monotonic()
         if child.silent_since is None:
             child.silent_since = clock
         elif clock - child.silent_since < silent_for:
-            self._mark(child, "stalled")
+            self._set_state(child, "stalled")
         else:
             child.silent_since = None
             self._say(f"{child.role.name} has not answered for {silent_for:.0f} s: it is ended and started again.")
             _kill_group(process)
 
     def _restart(self, child: _Child) -> None:
-        """Restart a role. If a dependency is missing, look again soon: it would die of the same, and then everything
-        would be stopped."""
+        """Restart a role; with a missing dependency, check again soon."""
+        # It would die repeatedly, which stops everything.
         lacks = child.role.lacks() if child.role.lacks else None
         if lacks and lacks != child.lacked:
             self._say(f"{child.role.name} is not started: {lacks}")
         child.lacked = lacks
         if lacks:
-            child.due = time.monotonic() + _LOOK_AGAIN
+            child.due = time.monotonic() + _DEPENDENCY_CHECK_SECONDS
             child.deaths.clear()
             return
         if child.role.prepare:
@@ -228,25 +222,27 @@ class Supervisor:
         _kill_group(process)
         child.process = child.record.pid = None
         if child.role.is_setup_step:
-            self._mark(child, "stopped" if code else "done")
-            if code == REFUSED:
+            self._set_state(child, "stopped" if code else "done")
+            if code == REFUSED_EXIT_CODE:
                 raise LocalError(logs.read_tail(self._home, name, since=child.log_offset, lines=1).strip())
             if code:
-                raise LocalError(f"{name} failed ({_reason(code)}).\n{self._last_words(name, child.log_offset)}")
+                raise LocalError(
+                    f"{name} failed ({_describe_exit(code)}).\n{self._describe_end(name, child.log_offset)}"
+                )
             return
         child.deaths.append(clock)
-        while child.deaths[0] < clock - _DEATHS_WINDOW:
+        while child.deaths[0] < clock - _DEATHS_WINDOW_SECONDS:
             child.deaths.popleft()
-        story = f"{name} died ({_reason(code)}).\n{logs.read_tail(self._home, name, since=child.log_offset)}"
-        limit = _DEATHS if child.was_ready else _DEATHS_BEFORE_READY
+        story = f"{name} died ({_describe_exit(code)}).\n{logs.read_tail(self._home, name, since=child.log_offset)}"
+        limit = _MAX_DEATHS if child.was_ready else _MAX_DEATHS_BEFORE_READY
         if len(child.deaths) >= limit and not (child.role.lacks and child.role.lacks()):
             raise LocalError(
                 f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
                 f"Its log: {logs.log_path(self._home, name)}"
             )
-        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (len(child.deaths) - 1))
+        pause = min(_MAX_PAUSE_SECONDS, 0.5 * 2 ** (len(child.deaths) - 1))
         child.due = clock + pause
-        self._mark(child, "restarting")
+        self._set_state(child, "restarting")
         self._say(f"{story}\n  It is started again in {pause:g} s.")
 
     def _spawn(self, child: _Child) -> None:
@@ -265,21 +261,21 @@ class Supervisor:
                 # Safe here: this program has one thread, and its children do nothing else before exec.
                 preexec_fn=processes.end_with_parent(role.stop_signal),  # noqa: PLW1509
             )
-        started = Process.of(child.process.pid)
+        started = Process.from_pid(child.process.pid)
         record.pid, record.started = child.process.pid, started.started if started else None
         record.since = time.time()
-        self._mark(child, "starting")
+        self._set_state(child, "starting")
 
-    def _last_words(self, name: str, since: int = 0) -> str:
+    def _describe_end(self, name: str, since: int = 0) -> str:
         return f"{logs.read_tail(self._home, name, since=since)}\n  Its log: {logs.log_path(self._home, name)}"
 
-    def _mark(self, child: _Child, state: RoleState) -> None:
+    def _set_state(self, child: _Child, state: RoleState) -> None:
         if child.record.state != state:
             child.record.state = state
-            self._save()
+            self._save_record()
 
-    def _save(self) -> None:
-        """On a full disk the last state stays; what happens next is written when there is room again."""
+    def _save_record(self) -> None:
+        """Save the record; a full disk keeps the last state until there is room."""
         try:
             instance.save_record(self._home, self._record)
             self._is_saved = True
@@ -299,8 +295,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _reason(code: int) -> str:
-    """A return code in words: a signal by its name."""
+def _describe_exit(code: int) -> str:
+    """Describe a return code, a signal by its name."""
     if code >= 0:
         return f"exit code {code}"
     try:

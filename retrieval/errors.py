@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ErrorCode(StrEnum):
-    """Every code an answer can carry. `api.errors.STATUS` gives each its HTTP status."""
+    """Every code an answer can carry. `api.errors.STATUS_BY_CODE` gives each its HTTP status."""
 
     # Any route
     UNAUTHORIZED = "UNAUTHORIZED"

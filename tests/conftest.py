@@ -137,7 +137,7 @@ def postgres_home():
     try:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in HASTE.items():
-                patch.setitem(postgres._SETTINGS, name, value)
+                patch.setitem(postgres._SERVER_SETTINGS, name, value)
             postgres.start(home)
         yield home
     finally:

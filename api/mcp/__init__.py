@@ -1,9 +1,10 @@
-"""The Model Context Protocol: the API's operations as tools for language models."""
+"""Model Context Protocol: operations of the API as tools for language models."""
 
 from importlib import metadata
 from typing import Any
 
-IDENTITY: dict[str, Any] = {
+# Shown to clients over HTTP and over stdin and stdout.
+SERVER_IDENTITY: dict[str, Any] = {
     "title": "Retrieval Service",
     "version": metadata.version("retrieval-service"),
     "instructions": (
@@ -12,4 +13,3 @@ IDENTITY: dict[str, Any] = {
         " COMPLETED."
     ),
 }
-"""The server as clients see it, over HTTP and over stdin and stdout."""

@@ -1,4 +1,4 @@
-"""Conversion of tool arguments that agents send as strings, by the schema of the tool."""
+"""Conversion of string arguments of agents by a tool's schema."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from api.mcp.calls import WrongArgument
 
 Schema = dict[str, Any]
 
-_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,17})?([eE][+-]?\d{1,2})?")
-_BOOLEANS = {"true": True, "false": False}
-_EXPECTED = {
+_NUMBER_PATTERN = re.compile(r"-?\d{1,15}(\.\d{1,17})?([eE][+-]?\d{1,2})?")
+_BOOLEAN_WORDS = {"true": True, "false": False}
+_EXPECTED_VALUES = {
     "integer": "a whole number, such as 10",
     "number": "a number, such as 0.5",
     "boolean": "true or false",
@@ -22,7 +22,7 @@ _EXPECTED = {
 
 
 def convert_arguments(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Convert strings to the types of the schema; raise WrongArgument for a string without one meaning."""
+    """Convert strings to the types of the schema; raise WrongArgument for ambiguous strings."""
     return _convert_properties(arguments, schema, "")
 
 
@@ -51,12 +51,12 @@ def _convert_value(value: Any, schema: Schema, path: str) -> Any:
 def _convert_string(text: str, schema: Schema, path: str) -> Any:
     kind, content = schema.get("type"), text.strip()
     # Text stays text even if it looks like JSON: a query may be "5", a document "{}".
-    if kind not in _EXPECTED:
+    if kind not in _EXPECTED_VALUES:
         return text
     converted: Any = None
     if kind == "boolean":
-        converted = _BOOLEANS.get(content.lower())
-    elif kind in {"integer", "number"} and _NUMBER.fullmatch(content):
+        converted = _BOOLEAN_WORDS.get(content.lower())
+    elif kind in {"integer", "number"} and _NUMBER_PATTERN.fullmatch(content):
         number = float(content)
         converted = int(content) if content.lstrip("-").isdecimal() else number
         if kind == "integer" and not number.is_integer():
@@ -69,12 +69,12 @@ def _convert_string(text: str, schema: Schema, path: str) -> Any:
         if converted is None and is_single and schema.get("items", {}).get("type") == "string":
             converted = [text]
     if converted is None:
-        raise WrongArgument(f"{path} must be {_EXPECTED[kind]}; {_quote(text)} is not.")
+        raise WrongArgument(f"{path} must be {_EXPECTED_VALUES[kind]}; {_quote(text)} is not.")
     return converted
 
 
 def _parse_json(text: str, kind: type) -> Any:
-    """Return the JSON value if it is of the kind, else None."""
+    """Return the JSON value of the type, else None."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

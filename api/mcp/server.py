@@ -1,7 +1,5 @@
-"""The Model Context Protocol by the official SDK: one request is served at a time, without sessions.
-
-Importing the SDK takes a second of processor time, so `api.routes.mcp` imports this module on the first request.
-"""
+"""Model Context Protocol by the official SDK, stateless requests, one by one."""
+# Importing the SDK takes a second of processor time, so `api.routes.mcp` imports this module on the first request.
 
 from __future__ import annotations
 
@@ -28,87 +26,88 @@ from mcp.types import (
 )
 
 from api import request_context
-from api.mcp import IDENTITY, tools
+from api.mcp import SERVER_IDENTITY, tools
 from api.mcp.arguments import convert_arguments
 from api.mcp.calls import WrongArgument
-from api.mcp.inner import Inner, Refused
+from api.mcp.inner import OperationCaller, RefusedOperation
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
 log = structlog.get_logger()
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
-LISTING = CacheHint(ttl_ms=60_000, scope="private")
-"""For so long a client may keep the list of tools: it depends on the key and changes with its scopes."""
+# The list of tools depends on the key's scopes.
+TOOLS_CACHE_HINT = CacheHint(ttl_ms=60_000, scope="private")
 
 
 async def serve_request(scope: Scope, receive: Receive, send: Send, settings: Settings) -> None:
-    """Answer one request in any revision of the protocol. The caller has read the body within the API's limits."""
+    """Answer a request in any revision of the protocol; its body is limited already."""
     manager = StreamableHTTPSessionManager(
-        SERVER, json_response=True, stateless=True, max_request_body_size=settings.max_body_bytes
+        MCP_SERVER, json_response=True, stateless=True, max_request_body_size=settings.max_body_bytes
     )
     async with manager.run():
         await manager.handle_request(cast("Any", scope), cast("Any", receive), cast("Any", send))
 
 
 def find_refusal(scope: HTTPScope, content: bytes) -> ServiceError | None:
-    """Return the refusal of a tool that a person's role does not allow; OAuth clients learn it by the status 403."""
-    caller = _inner(scope)
+    """Return the refusal of a tool outside a person's role."""
+    # OAuth clients need the status 403.
+    caller = _make_caller(scope)
     if caller.caller.signed_in is None:
         return None
     try:
-        message = msgspec.json.decode(content, type=_Call)
+        message = msgspec.json.decode(content, type=_RpcMessage)
     except msgspec.DecodeError:
         return None
-    tool = next((tool for tool in tools.TOOLS if tool.name == message.params.get("name")), None)
-    if message.method != "tools/call" or tool is None or caller.may(tool.operation):
+    tool = next((tool for tool in tools.MCP_TOOLS if tool.name == message.params.get("name")), None)
+    if message.method != "tools/call" or tool is None or caller.is_allowed(tool.operation):
         return None
     return ServiceError(ErrorCode.FORBIDDEN, f"Your role does not allow the tool {tool.name}.", reason="missing_scope")
 
 
-class _Call(msgspec.Struct):
-    """A message of JSON-RPC, as far as it names a tool."""
+class _RpcMessage(msgspec.Struct):
+    """JSON-RPC message with the name of a tool."""
 
     method: str = ""
     params: dict[str, Any] = {}
 
 
 async def _list_tools(context: ServerRequestContext[Any, Any], _: PaginatedRequestParams | None) -> ListToolsResult:
-    return ListToolsResult(tools=[tool.listed() for tool in tools.tools_of_caller(_caller(context)).values()])
+    return ListToolsResult(tools=[tool.to_mcp() for tool in tools.tools_of_caller(_find_caller(context)).values()])
 
 
 async def _call_tool(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
-    """Run a tool. What an operation refuses is a result with `is_error`, so that the model may correct itself."""
-    caller = _caller(context)
+    """Run a tool; a refused operation is a result with `is_error`, so that the model can correct itself."""
+    caller = _find_caller(context)
     tool = tools.tools_of_caller(caller).get(params.name)
     if tool is None:
         raise MCPError(INVALID_PARAMS, "There is no such tool for this key.")
     try:
-        done = await tool.act(caller, convert_arguments(params.arguments or {}, tool.accepted()))
-    except (Refused, WrongArgument) as error:
-        words = error.words if isinstance(error, Refused) else str(error)
-        return CallToolResult(content=[TextContent(text=words)], is_error=True)
+        result = await tool.act(caller, convert_arguments(params.arguments or {}, tool.full_schema()))
+    except (RefusedOperation, WrongArgument) as error:
+        message = error.display_text if isinstance(error, RefusedOperation) else str(error)
+        return CallToolResult(content=[TextContent(text=message)], is_error=True)
     except Exception as error:
         log.exception("mcp.failed")
         raise MCPError(INTERNAL_ERROR, "An internal error occurred. Try again.") from error
-    return CallToolResult(content=[TextContent(text=done.words)], structured_content=done.structured)
+    return CallToolResult(content=[TextContent(text=result.display_text)], structured_content=result.structured)
 
 
-def _caller(context: ServerRequestContext[Any, Any]) -> Inner:
-    return _inner(cast("HTTPScope", cast("Any", context.request).scope))
+def _find_caller(context: ServerRequestContext[Any, Any]) -> OperationCaller:
+    return _make_caller(cast("HTTPScope", cast("Any", context.request).scope))
 
 
-def _inner(scope: HTTPScope) -> Inner:
+def _make_caller(scope: HTTPScope) -> OperationCaller:
     app: Litestar = scope["litestar_app"]
-    return Inner(app, app.state.services, scope, request_context.get_context(scope))
+    return OperationCaller(app, app.state.services, scope, request_context.get_context(scope))
 
 
-SERVER: Server[Any] = Server(
+# No tool takes arguments by headers, so no schema is looked up.
+MCP_SERVER: Server[Any] = Server(
     "retrieval",
-    **IDENTITY,
-    cache_hints={"tools/list": LISTING},
+    **SERVER_IDENTITY,
+    cache_hints={"tools/list": TOOLS_CACHE_HINT},
     get_tool_input_schema=lambda _: None,
     on_list_tools=_list_tools,
     on_call_tool=_call_tool,
 )
-"""No tool takes an argument by a header, so there is no schema to look up for one."""

@@ -1,4 +1,4 @@
-"""The tools: name, description, JSON schemas of arguments and results, and the operation that grants each."""
+"""MCP tools: names, descriptions, schemas and operations."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from mcp import types
 
 from api.mcp import calls
-from api.mcp.calls import Done
-from api.mcp.inner import Inner
+from api.mcp.calls import ToolResult
+from api.mcp.inner import OperationCaller
 
 Schema = dict[str, Any]
 
 
-def text_schema(description: str, **more: Any) -> Schema:
-    return {"type": "string", "description": description, **more}
+def text_schema(description: str, **keywords: Any) -> Schema:
+    return {"type": "string", "description": description, **keywords}
 
 
-def number_schema(description: str, **more: Any) -> Schema:
-    return {"type": "integer", "description": description, **more}
+def number_schema(description: str, **keywords: Any) -> Schema:
+    return {"type": "integer", "description": description, **keywords}
 
 
-def strings_schema(description: str, **more: Any) -> Schema:
-    return {"type": "array", "items": {"type": "string"}, "description": description, **more}
+def strings_schema(description: str, **keywords: Any) -> Schema:
+    return {"type": "array", "items": {"type": "string"}, "description": description, **keywords}
 
 
 def open_object(description: str, **properties: Schema) -> Schema:
@@ -32,35 +32,35 @@ def open_object(description: str, **properties: Schema) -> Schema:
 
 
 def arguments_schema(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """Return the JSON schema of a tool's arguments. Unknown arguments are ignored, as they are over HTTP."""
+    """Return the JSON schema of a tool's arguments; unknown arguments are ignored, as over HTTP."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def result_schema(**properties: Schema) -> Schema:
-    """Return the JSON schema of a tool's structured result."""
+    """Return the JSON schema of a tool's result."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-NAMESPACE = text_schema(
+NAMESPACE_SCHEMA = text_schema(
     "The namespace's id (`ns_…`), as list_namespaces tells it. Where there is one namespace only, it may be left out."
 )
-METADATA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
-OBJECT = {"type": "object"}
-FILTER = open_object(
+METADATA_SCHEMA = open_object('Free-form metadata to find the document by later, such as {"topic": "seals"}.')
+OBJECT_SCHEMA = {"type": "object"}
+FILTER_SCHEMA = open_object(
     'Only documents that match: {"metadata": {key: value}}, {"documents": {"documentIds": [...]}} or {"where":'
     ' {"field": "document.createdAt", "op": "gte", "value": "2026-01-01"}}, where conditions nest by'
     ' {"all": [...]}, {"any": [...]} and {"not": ...}.',
-    metadata=OBJECT,
-    documents=OBJECT,
-    where=OBJECT,
+    metadata=OBJECT_SCHEMA,
+    documents=OBJECT_SCHEMA,
+    where=OBJECT_SCHEMA,
 )
-DOCUMENT_FILTER = open_object(
+DOCUMENT_FILTER_SCHEMA = open_object(
     'Only those that match, such as {"documentIngestionStatuses": ["FAILED"]}, {"documentTypes": ["FILE"]},'
     ' {"metadata": {key: value}} or {"where": {"field": "document.name", "op": "contains", "value": "a"}}.',
-    metadata=OBJECT,
-    where=OBJECT,
+    metadata=OBJECT_SCHEMA,
+    where=OBJECT_SCHEMA,
 )
-HYBRID = {
+HYBRID_SCHEMA = {
     "type": "object",
     "description": "Search by words, too: two weights that sum to 1. Half and half suits names, codes and exact terms;"
     " without it the search is by meaning alone.",
@@ -70,7 +70,7 @@ HYBRID = {
     },
     "required": ["semanticWeight", "keywordWeight"],
 }
-EXPAND = {
+EXPAND_SCHEMA = {
     "type": "object",
     "description": "Also answer what surrounds each passage, in `context`: its chunk, section, page or document, cut to"
     " maxTokens.",
@@ -80,7 +80,7 @@ EXPAND = {
     },
     "required": ["unit"],
 }
-HIT = {
+HIT_SCHEMA = {
     "type": "object",
     "properties": {
         "content": {"type": "string"},
@@ -97,33 +97,33 @@ HIT = {
     },
     "required": ["content", "score", "document", "chunk"],
 }
-OBJECTS = {"type": "array", "items": {"type": "object"}}
+OBJECTS_SCHEMA = {"type": "array", "items": {"type": "object"}}
 
-Act = Callable[[Inner, dict[str, Any]], Awaitable[Done]]
+Act = Callable[[OperationCaller, dict[str, Any]], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`operation`: whose scope and bounds decide who has it. `destroys`: it takes something away."""
+    """MCP tool for an operation."""
 
     name: str
     title: str
     description: str
-    operation: str
+    operation: str  # its scope and bounds decide who has the tool
     takes: Schema
     answers: Schema
     act: Act
     writes: bool = False
     destroys: bool = False
+    # Schemas of accepted arguments that `tools/list` omits.
     unlisted: Schema = field(default_factory=dict)
-    """Schemas of arguments that the call reads and `tools/list` omits."""
 
-    def accepted(self) -> Schema:
-        """Return the JSON schema of all arguments, with those that are not listed."""
+    def full_schema(self) -> Schema:
+        """Return the JSON schema of all accepted arguments."""
         return {**self.takes, "properties": {**self.takes["properties"], **self.unlisted}}
 
-    def listed(self) -> types.Tool:
-        """Return the tool as `tools/list` shows it."""
+    def to_mcp(self) -> types.Tool:
+        """Return the tool for `tools/list`."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -140,7 +140,7 @@ class Tool:
         )
 
 
-TOOLS = (
+MCP_TOOLS = (
     Tool(
         name="search",
         title="Search documents",
@@ -151,7 +151,7 @@ TOOLS = (
         takes=arguments_schema(
             ("query",),
             query=text_schema("What to look for, in the words of the question."),
-            namespaceId=NAMESPACE,
+            namespaceId=NAMESPACE_SCHEMA,
             namespaceIds=strings_schema("Instead of namespaceId: up to ten namespaces of one model.", maxItems=10),
             topK=number_schema("Passages at most.", minimum=1, maximum=100, default=10),
             scoreThreshold={"type": "number", "minimum": 0, "maximum": 1, "description": "The least score."},
@@ -161,17 +161,17 @@ TOOLS = (
                 "maximum": 1,
                 "description": "Answer nothing if the passages answer the query with less than this probability.",
             },
-            filter=FILTER,
-            hybridConfig=HYBRID,
-            expand=EXPAND,
+            filter=FILTER_SCHEMA,
+            hybridConfig=HYBRID_SCHEMA,
+            expand=EXPAND_SCHEMA,
             perDocument=number_schema("Passages of one document at most.", minimum=1, maximum=100),
         ),
         answers=result_schema(
-            results={"type": "array", "items": HIT},
+            results={"type": "array", "items": HIT_SCHEMA},
             answerable={"type": "object", "description": "probability that the passages answer, and its basis"},
         ),
         act=calls.run_search,
-        unlisted={"recency": OBJECT, "rerank": {"type": "boolean"}, "rerankConfig": OBJECT},
+        unlisted={"recency": OBJECT_SCHEMA, "rerank": {"type": "boolean"}, "rerankConfig": OBJECT_SCHEMA},
     ),
     Tool(
         name="read_document",
@@ -182,7 +182,7 @@ TOOLS = (
         takes=arguments_schema(
             ("documentId",),
             documentId=text_schema("The document's id (`doc_…`)."),
-            namespaceId=NAMESPACE,
+            namespaceId=NAMESPACE_SCHEMA,
             start=number_schema("First character of the passage, counted from 0.", minimum=0, default=0),
             end=number_schema("The character after its last; without it, as much as one answer holds.", minimum=0),
             around=number_schema(
@@ -206,16 +206,16 @@ TOOLS = (
         description="List the documents of a namespace, newest first, with status and metadata, a page at a time.",
         operation="POST /v1/documents",
         takes=arguments_schema(
-            namespaceId=NAMESPACE,
-            filterConfig=DOCUMENT_FILTER,
+            namespaceId=NAMESPACE_SCHEMA,
+            filterConfig=DOCUMENT_FILTER_SCHEMA,
             cursor=text_schema("The nextCursor of the page before."),
             pageSize=number_schema("Documents at most.", minimum=1, maximum=100, default=20),
         ),
         answers=result_schema(
-            documents=OBJECTS, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}
+            documents=OBJECTS_SCHEMA, hasNextPage={"type": "boolean"}, nextCursor={"type": ["string", "null"]}
         ),
         act=calls.list_documents,
-        unlisted={"filter": DOCUMENT_FILTER},
+        unlisted={"filter": DOCUMENT_FILTER_SCHEMA},
     ),
     Tool(
         name="get_job_run",
@@ -226,7 +226,7 @@ TOOLS = (
         takes=arguments_schema(
             ("ingestJobRunId",),
             ingestJobRunId=text_schema("The job run's id (`ijr_…`), as an ingestion answers it."),
-            namespaceId=NAMESPACE,
+            namespaceId=NAMESPACE_SCHEMA,
             waitSeconds=number_schema("Seconds to wait for a change.", minimum=0, maximum=30, default=0),
         ),
         answers=result_schema(jobRun={"type": "object"}),
@@ -238,7 +238,7 @@ TOOLS = (
         description="The namespaces that this key may use: ids and names. Content of one is not found in another.",
         operation="GET /v1/namespaces",
         takes=arguments_schema(),
-        answers=result_schema(namespaces=OBJECTS),
+        answers=result_schema(namespaces=OBJECTS_SCHEMA),
         act=calls.list_namespaces,
     ),
     Tool(
@@ -252,10 +252,10 @@ TOOLS = (
             text=text_schema("The text itself; Markdown is fine."),
             name=text_schema("What it is called."),
             externalId=text_schema("Its identity elsewhere, instead of the name."),
-            metadata=METADATA,
-            namespaceId=NAMESPACE,
+            metadata=METADATA_SCHEMA,
+            namespaceId=NAMESPACE_SCHEMA,
         ),
-        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS),
+        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS_SCHEMA),
         act=calls.ingest_text,
         writes=True,
     ),
@@ -265,9 +265,12 @@ TOOLS = (
         description="Fetch web pages and add their text to a namespace. Answers a job run: get_job_run tells failures.",
         operation="POST /v1/ingest/urls",
         takes=arguments_schema(
-            ("urls",), urls=strings_schema("Addresses of the pages."), metadata=METADATA, namespaceId=NAMESPACE
+            ("urls",),
+            urls=strings_schema("Addresses of the pages."),
+            metadata=METADATA_SCHEMA,
+            namespaceId=NAMESPACE_SCHEMA,
         ),
-        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS),
+        answers=result_schema(ingestJobRunId={"type": "string"}, documents=OBJECTS_SCHEMA),
         act=calls.ingest_urls,
         writes=True,
     ),
@@ -279,7 +282,7 @@ TOOLS = (
         takes=arguments_schema(
             ("documentIds",),
             documentIds=strings_schema("Ids of the documents (`doc_…`).", minItems=1),
-            namespaceId=NAMESPACE,
+            namespaceId=NAMESPACE_SCHEMA,
         ),
         answers=result_schema(message={"type": "string"}, deletionId={"type": "string"}),
         act=calls.delete_documents,
@@ -289,6 +292,6 @@ TOOLS = (
 )
 
 
-def tools_of_caller(inner: Inner) -> dict[str, Tool]:
-    """The tools that the caller's key may use, by name: others are absent."""
-    return {tool.name: tool for tool in TOOLS if inner.may(tool.operation)}
+def tools_of_caller(inner: OperationCaller) -> dict[str, Tool]:
+    """Return the tools that the caller may use, by name."""
+    return {tool.name: tool for tool in MCP_TOOLS if inner.is_allowed(tool.operation)}

@@ -1,1 +1,1 @@
-"""Bearer tokens of an OpenID Connect issuer, as an alternative to API keys."""
+"""Bearer tokens of an OpenID Connect issuer."""

@@ -1,4 +1,4 @@
-"""Roles of people by the groups in their token, from RETRIEVAL_OIDC_ROLES."""
+"""Roles of people by the groups of their token, from RETRIEVAL_OIDC_ROLES."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.setting_values import OidcRole
 
-EVERYONE = "*"
-_VIEWER = frozenset({"namespaces:read", "documents:read", "search"})
-_EDITOR = frozenset({"ingest:read", "ingest:write", "documents:write", "connections:read", "connections:write"})
+ANY_GROUP = "*"
+_VIEWER_SCOPES = frozenset({"namespaces:read", "documents:read", "search"})
+_EDITOR_SCOPES = frozenset({"ingest:read", "ingest:write", "documents:write", "connections:read", "connections:write"})
 ROLE_SCOPES: Mapping[str, frozenset[str]] = {
-    "viewer": _VIEWER,
-    "editor": _VIEWER | _EDITOR,
+    "viewer": _VIEWER_SCOPES,
+    "editor": _VIEWER_SCOPES | _EDITOR_SCOPES,
     "admin": frozenset(SCOPES),
 }
-"""The scopes of a role."""
+# A viewer reads as the person; an admin may act on behalf of others and change groups. Editors and admins act as the
+# application within their tenant and namespace.
 VIEWER, ADMIN = "viewer", "admin"
-"""Who reads as the person alone, and who may ask on behalf of another person and change groups. Editors and admins act
-as the application within their tenant and namespace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A role and where it holds. `organization`: None is the first organization of the installation."""
+class RoleAssignment:
+    """Role with the organization (None: the first one), tenant and namespace."""
 
     role: str
     organization: str | None
@@ -34,16 +33,17 @@ class Place:
 
 
 class Roles:
-    """The setting, read once."""
+    """Role assignments of the setting."""
 
     def __init__(self, entries: Sequence[OidcRole]) -> None:
         self._entries = [
-            (entry.group, Place(entry.role, entry.organization, entry.tenant, entry.namespace)) for entry in entries
+            (entry.group, RoleAssignment(entry.role, entry.organization, entry.tenant, entry.namespace))
+            for entry in entries
         ]
 
-    def of(self, groups: Sequence[str]) -> Place:
-        """Return the first entry that names one of these groups. Raises FORBIDDEN if none does."""
-        group_names = {*groups, EVERYONE}
+    def find_assignment(self, groups: Sequence[str]) -> RoleAssignment:
+        """Return the first assignment for one of these groups; raise FORBIDDEN without a match."""
+        group_names = {*groups, ANY_GROUP}
         for group, assignment in self._entries:
             if group in group_names:
                 return assignment

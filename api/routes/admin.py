@@ -1,4 +1,4 @@
-"""Administration of an organization: keys, tenants, usage. For organization-wide keys of the scope `admin`."""
+"""Administration by organization-wide keys with the scope `admin`: keys, tenants, usage, quotas, audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.wire import admin
 from api.wire import admin as wire
-from api.wire.admin import OrganizationAnswer, OrganizationData, OrganizationDetails, Quotas, UsageQuery, usage_group
+from api.wire.admin import (
+    OrganizationAnswer,
+    OrganizationData,
+    OrganizationDetails,
+    Quotas,
+    UsageQuery,
+    build_usage_group,
+)
 from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
 from api.wire.common import PartQuery, Timestamp
 from retrieval import principals
@@ -27,19 +34,18 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.security import secrets
 
-LONGEST = timedelta(days=400)
-"""The longest time that usage is answered for."""
+MAX_USAGE_PERIOD = timedelta(days=400)
 
-_INVALID = ErrorCode.INVALID_REQUEST
-_operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID)
+_INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID_REQUEST)
 
 
 @_operation("GET", "/v1/keys")
 async def list_keys(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.KeysAnswer:
     """List API keys. Newest first, revoked keys included. The keys themselves are not stored."""
-    part = await request.read_page(params.part())
+    part = await request.read_page(params.to_page())
     page = await api_keys.list_key_page(request.services.db, request.caller.organization, part)
-    data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(
+    data = wire.KeysData(keys=[wire.Key.from_key(key) for key in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
@@ -53,12 +59,12 @@ async def current_key(request: ApiRequest) -> wire.KeyAnswer:
     with a token of the identity provider gets their own scopes, with `role` and `expiresAt`.
     """
     if request.caller.signed_in is not None:
-        person = wire.KeyData(_of_person(request.caller, request.caller.signed_in))
+        person = wire.KeyData(_describe_person(request.caller, request.caller.signed_in))
         return wire.KeyAnswer(message="API key fetched successfully", data=person)
     key = await api_keys.find_key(request.services.db, request.caller.organization, request.caller.key_id)
     if key is None:
         raise RuntimeError("the key that was let in is gone")
-    return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.of(key)))
+    return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.from_key(key)))
 
 
 @_operation(
@@ -75,13 +81,13 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
     chosen = usual if data.scopes is None else data.scopes
     if set(chosen) - set(api_keys.SCOPES):
         message = f"Each entry of scopes must be one of {', '.join(api_keys.SCOPES)}."
-        raise ServiceError(_INVALID, message, field="scopes", reason="not_allowed")
+        raise ServiceError(_INVALID_REQUEST, message, field="scopes", reason="not_allowed")
     _require_name(data.tenant_id, "tenantId")
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
         await namespaces.require_namespace(services.db, organization, data.namespace_id)
-    principal = None if data.principal is None else principals.user_name(data.principal, _INVALID, "principal")
-    pepper = await services.in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
+    principal = None if data.principal is None else principals.user_name(data.principal, _INVALID_REQUEST, "principal")
+    pepper = await services.run_in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER)
     created, key = await api_keys.async_create_key(
         services.db,
         pepper,
@@ -94,7 +100,7 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
         principal_required=bool(data.principal_required),
     )
     return wire.KeyMadeAnswer(
-        message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), created.api_key)
+        message="API key created successfully", data=wire.MadeKeyData(wire.Key.from_key(key), created.api_key)
     )
 
 
@@ -104,15 +110,15 @@ async def revoke_key(request: ApiRequest, key_id: FromPath[str]) -> wire.KeyAnsw
     key = await api_keys.async_revoke_key(request.services.db, request.caller.organization, key_id)
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
-    return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
+    return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.from_key(key)))
 
 
 @_operation("GET", "/v1/tenants")
 async def list_tenants(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.TenantsAnswer:
     """List tenants. Oldest first."""
-    part = await request.read_page(params.part())
+    part = await request.read_page(params.to_page())
     page = await tenants.list_tenant_page(request.services.db, request.caller.organization, part)
-    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
+    data = wire.TenantsData(tenants=[wire.Tenant.from_tenant(tenant) for tenant in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
@@ -125,7 +131,9 @@ async def create_tenant(request: ApiRequest, data: JSONBody[wire.CreateTenant]) 
     db, organization, name = request.services.db, request.caller.organization, data.id
     _require_name(name, "id")
     tenant = await tenants.add_tenant(db, organization, name)
-    return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(tenant)))
+    return wire.TenantAnswer(
+        message="Tenant created successfully", data=wire.TenantData(wire.Tenant.from_tenant(tenant))
+    )
 
 
 @_operation("DELETE", "/v1/tenants/{tenant_id:str}", raises=(ErrorCode.NOT_FOUND,))
@@ -156,39 +164,39 @@ async def read_usage(request: ApiRequest, params: NamedDependency[UsageQuery]) -
         requests=wire.Allowance(limit - remaining, limit),
         namespaces=wire.Allowance(totals.namespaces, allowed),
     )
-    await _report(request, params, data)
+    await _add_usage_groups(request, params, data)
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
-async def _report(request: ApiRequest, params: UsageQuery, data: wire.UsageData) -> None:
-    """Add the usage by day, namespace or tenant, if the query requests it."""
+async def _add_usage_groups(request: ApiRequest, params: UsageQuery, data: wire.UsageData) -> None:
+    """Add the usage by day, namespace or tenant, if requested."""
     services, organization = request.services, request.caller.organization
     if params.start is None and params.end is None and params.by is None:
         return
     today = datetime.now(UTC).date()
     end = params.end or max(today, params.start or today)
     start = params.start or end.replace(day=1)
-    if not timedelta(0) <= end - start <= LONGEST:
-        message = f"from must not be after to, nor more than {LONGEST.days} days before it."
-        raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
+    if not timedelta(0) <= end - start <= MAX_USAGE_PERIOD:
+        message = f"from must not be after to, nor more than {MAX_USAGE_PERIOD.days} days before it."
+        raise ServiceError(_INVALID_REQUEST, message, field="from", reason="out_of_bounds")
     by = usage.By(params.by or "day")
     groups = await usage.report_usage(services.db, organization, by, start, end)
     uses = await quotas.uses_by_tenant(
         services.db, organization, [entry.key for entry in groups] if by is usage.By.TENANT else []
     )
     data.start, data.end, data.by, data.currency = str(start), str(end), str(by), services.settings.price_currency
-    data.used, data.limit = Quotas.of(uses[None].used), Quotas.of(uses[None].limits)
-    usage_groups = [usage_group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
+    data.used, data.limit = Quotas.from_numbers(uses[None].used), Quotas.from_numbers(uses[None].limits)
+    usage_groups = [build_usage_group(entry, by, services.settings.prices, uses.get(entry.key)) for entry in groups]
     data.usage = usage_groups
 
 
 def _require_name(tenant: str | None, field: str) -> None:
     if tenant is not None and not tenants.is_tenant_id(tenant):
         message = f"{field} has up to 64 letters, digits, hyphens and underscores."
-        raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
+        raise ServiceError(_INVALID_REQUEST, message, field=field, reason="not_allowed")
 
 
-def _of_person(caller: Caller, signed_in: SignedIn) -> wire.Key:
+def _describe_person(caller: Caller, signed_in: SignedIn) -> wire.Key:
     """Return a person's scopes and bounds in the form of a key."""
     issued, expires = (datetime.fromtimestamp(at, UTC) for at in (signed_in.person.issued, signed_in.person.expires))
     return wire.Key(
@@ -198,11 +206,11 @@ def _of_person(caller: Caller, signed_in: SignedIn) -> wire.Key:
         scopes=[scope for scope in api_keys.SCOPES if scope in caller.scopes],
         namespace_id=caller.namespace,
         tenant_id=caller.bound_tenant,
-        created_at=Timestamp.of(issued),
+        created_at=Timestamp.from_datetime(issued),
         revoked_at=None,
         principal=signed_in.person.principal,
         role=signed_in.role,
-        expires_at=Timestamp.of(expires),
+        expires_at=Timestamp.from_datetime(expires),
     )
 
 
@@ -211,8 +219,8 @@ _quota_operation = partial(operation, tag="Administration", tenant=TenantUse.IGN
 
 @_quota_operation("GET", "/v1/organization")
 async def get_organization(request: ApiRequest) -> OrganizationAnswer:
-    """Get the organization. The key's organization with its quotas; null means no limit."""
-    return await _organization(request, "Organization fetched successfully")
+    """Get the organization. The key's organization with quotas; null means no limit."""
+    return await _answer_organization(request, "Organization fetched successfully")
 
 
 @_quota_operation("PATCH", "/v1/organization", example={"quotas": {"documents": 100000, "tokensPerMonth": None}})
@@ -223,10 +231,10 @@ async def update_organization(request: ApiRequest, data: JSONBody[admin.UpdateOr
     """
     changes = data.quotas
     if changes is not UNSET:
-        await request.services.in_thread(
-            limits.set_organization, request.services.db, request.caller.organization, changes.values()
+        await request.services.run_in_thread(
+            limits.set_organization, request.services.db, request.caller.organization, changes.to_values()
         )
-    return await _organization(request, "Organization updated successfully")
+    return await _answer_organization(request, "Organization updated successfully")
 
 
 @_quota_operation(
@@ -239,20 +247,24 @@ async def update_tenant(
     db, organization, tenant = request.services.db, request.caller.organization, tenant_id
     changes = data.quotas
     if changes is not UNSET:
-        await request.services.in_thread(limits.set_tenant, db, organization, tenant, changes.values())
+        await request.services.run_in_thread(limits.set_tenant, db, organization, tenant, changes.to_values())
     updated = await tenants.find_tenant(db, organization, tenant)
     if updated is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
-    return admin.TenantAnswer(message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.of(updated)))
+    return admin.TenantAnswer(
+        message="Tenant updated successfully", data=admin.TenantData(admin.Tenant.from_tenant(updated))
+    )
 
 
-async def _organization(request: ApiRequest, message: str) -> OrganizationAnswer:
-    organization = await request.services.in_thread(
+async def _answer_organization(request: ApiRequest, message: str) -> OrganizationAnswer:
+    organization = await request.services.run_in_thread(
         organizations.get_organization, request.services.db, request.caller.organization
     )
     if organization is None:
         raise RuntimeError("the organization of a key is gone")
-    return OrganizationAnswer(message=message, data=OrganizationData(OrganizationDetails.of(organization)))
+    return OrganizationAnswer(
+        message=message, data=OrganizationData(OrganizationDetails.from_organization(organization))
+    )
 
 
 @operation("GET", "/v1/audit", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
@@ -262,17 +274,17 @@ async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQ
     One entry for each write, refused writes included. In the order of `sort`, newest first by default;
     50 per page. An entry must match all filters.
     """
-    db, organization, wanted = request.services.db, request.caller.organization, params.wanted()
+    db, organization, audit_filter = request.services.db, request.caller.organization, params.to_filter()
     part = PageRequest(params.page_size or PAGE_SIZE, await request.read_cursor(params.cursor))
-    page = await audit.list_part(db, organization, part, wanted, oldest_first=params.sort == "oldest")
-    total = await audit.count_entries(db, organization, wanted)
-    entries = [AuditEntry.of(entry) for entry in page.items]
+    page = await audit.list_part(db, organization, part, audit_filter, oldest_first=params.sort == "oldest")
+    total = await audit.count_entries(db, organization, audit_filter)
+    entries = [AuditEntry.from_entry(entry) for entry in page.items]
     cursor = await request.write_cursor(page.cursor)
     data = AuditData(entries, len(entries), page.cursor is not None, cursor, UNSET if total is None else total)
     return AuditAnswer(message="Audit entries fetched successfully", data=data)
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     list_keys,
     current_key,
     create_key,

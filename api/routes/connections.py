@@ -1,4 +1,4 @@
-"""Connections: create, list, read, change and re-authorize, revoke."""
+"""Operations on connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from api.openapi import EXAMPLE
+from api.openapi import CONNECTOR_EXAMPLE
 from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
@@ -35,29 +35,29 @@ from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
+# Longest wait for the vendor to revoke an authorization.
 REVOKE_SECONDS = 5.0
-"""How long the vendor is given to hear that an authorization has ended."""
+# Longest wait for a content service to list a folder.
 BROWSE_SECONDS = 20.0
-"""How long a content service is given to show a folder."""
+# The sweep releases the documents that remain after this time.
 RELEASE_SECONDS = 10.0
-"""How long a revocation is waited for to let go of documents; the sweep does what is left."""
 
 _operation = partial(operation, tag="Connections", invalid=ErrorCode.INVALID_REQUEST)
-_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND)
-_ONE = "/v1/connections/{connection_id:str}"
-_NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND)
+_CONNECTION_PATH = "/v1/connections/{connection_id:str}"
+_NAMESPACE_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 
 
 async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateConnection]) -> Start | Tokens:
-    """Return the authorization to send the person to, or what is stored of a `config`. Raises INVALID_REQUEST for a
-    redirect that is not allowed, or a config that cannot be used."""
+    """Return the authorization to visit, or the tokens of a `config`; raise INVALID_REQUEST for an invalid redirect or
+    config."""
     scope = request.scope_of(data.namespace_id)
     if (tokens := await _read_config(request, data.connector, data.config)) is not None:
         _check_permissions(data.connector, data.permissions)
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
         return tokens
     _check_redirect(request.services, data.client_redirect_url or None)
-    return await _start(request.services, scope, data.connector, data.permissions)
+    return await _begin_authorization(request.services, scope, data.connector, data.permissions)
 
 
 @_operation(
@@ -68,9 +68,9 @@ async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateCon
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     dependencies={"start": begin_authorization},
     example={
-        **_NAMESPACE,
+        **_NAMESPACE_EXAMPLE,
         "name": "Team drive",
-        "connector": EXAMPLE,
+        "connector": CONNECTOR_EXAMPLE,
         "clientRedirectUrl": "https://app.example.com/connected",
     },
 )
@@ -110,17 +110,22 @@ async def list_connections(
     """List connections. Newest first. With `pageSize` the list is paginated."""
     services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
-    part = await request.read_page(params.part(), scope.namespace)
+    part = await request.read_page(params.to_page(), scope.namespace)
     page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
     health = await connections.read_health(services.db, page.items)
-    listed = [wire.Connection.of(connection, ObservedHealth.of(health[connection.id])) for connection in page.items]
-    data = wire.ConnectionsData(connections=listed).lead_on(
+    items = [
+        wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id]))
+        for connection in page.items
+    ]
+    data = wire.ConnectionsData(connections=items).set_page(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 
-@_operation("GET", _ONE, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,))
+@_operation(
+    "GET", _CONNECTION_PATH, failed=ErrorCode.FETCH_CONNECTIONS_FAILED, raises=(ErrorCode.CONNECTION_NOT_FOUND,)
+)
 async def get_connection(
     request: ApiRequest, connection_id: FromPath[str], params: NamedDependency[wire.ConnectionQuery]
 ) -> wire.ConnectionAnswer:
@@ -138,17 +143,19 @@ async def get_connection(
     )
     count = await connection_documents.count_held(services.db, connection.id)
     newest = await browsing.newest_request(services.db, connection)
-    chosen = wire.Chosen.of(newest, named="documents:read" in request.caller.scopes)
+    chosen = wire.Chosen.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
     health = await connections.read_health(services.db, [connection])
     data = wire.ConnectionData(
-        wire.Connection.of(connection, ObservedHealth.of(health[connection.id])),
+        wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id])),
         wire.ConnectionDocuments(count.own, count.shared),
         chosen,
     )
     return wire.ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
-@_operation("PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "name": "Team drive, finance"})
+@_operation(
+    "PATCH", _CONNECTION_PATH, raises=_NOT_FOUND_CODES, example={**_NAMESPACE_EXAMPLE, "name": "Team drive, finance"}
+)
 async def update_connection(
     request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.UpdateConnection]
 ) -> wire.ConnectionUpdatedAnswer:
@@ -167,15 +174,19 @@ async def update_connection(
     if stored.connector in ENGINES:
         _check_permissions(stored.connector, change.permissions or stored.permissions)
     else:
-        start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
+        start = await _begin_authorization(services, scope, stored.connector, change.permissions or stored.permissions)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
     return wire.ConnectionUpdatedAnswer(
         message="Connection updated successfully",
-        data=wire.UpdatedConnectionData(start.url if isinstance(start, Start) else None, wire.Connection.of(changed)),
+        data=wire.UpdatedConnectionData(
+            start.url if isinstance(start, Start) else None, wire.Connection.from_connection(changed)
+        ),
     )
 
 
-@_operation("POST", _ONE + "/revoke", raises=_MISSING, example={**_NAMESPACE, "documents": "KEEP"})
+@_operation(
+    "POST", _CONNECTION_PATH + "/revoke", raises=_NOT_FOUND_CODES, example={**_NAMESPACE_EXAMPLE, "documents": "KEEP"}
+)
 async def revoke_connection(
     request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.RevokeConnection]
 ) -> wire.ConnectionRevokedAnswer:
@@ -187,23 +198,25 @@ async def revoke_connection(
     scope = await _require_scope(request, data.namespace_id)
     revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
     if revoked.tokens is not None:
-        await tell_vendor(services, scope, revoked.connection.connector, revoked.tokens)
+        await revoke_at_vendor(services, scope, revoked.connection.connector, revoked.tokens)
     if revoked.documents.own or revoked.documents.shared:
         release = partial(
             connection_documents.release_documents, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS
         )
-        await services.in_thread(release)
+        await services.run_in_thread(release)
     own_count = revoked.documents.own
     counts = wire.RevokedDocuments(
         kept=own_count if keep else 0, deleted=0 if keep else own_count, shared=revoked.documents.shared
     )
     return wire.ConnectionRevokedAnswer(
         message="Connection revoked successfully",
-        data=wire.RevokedConnectionData(wire.Connection.of(revoked.connection), counts),
+        data=wire.RevokedConnectionData(wire.Connection.from_connection(revoked.connection), counts),
     )
 
 
-@_operation("POST", _ONE + "/browse", raises=(*_MISSING, ErrorCode.NOT_FOUND), example=_NAMESPACE)
+@_operation(
+    "POST", _CONNECTION_PATH + "/browse", raises=(*_NOT_FOUND_CODES, ErrorCode.NOT_FOUND), example=_NAMESPACE_EXAMPLE
+)
 async def browse_connection(
     request: ApiRequest, connection_id: FromPath[str], data: JSONBody[wire.BrowseConnection]
 ) -> wire.BrowsedAnswer:
@@ -222,27 +235,27 @@ async def browse_connection(
     chosen = None if newest is None else newest.choice
     pages: list[tuple[list[Shown], str | None]] = []
 
-    def ask() -> None:
+    def list_folder() -> None:
         connector = registry.make_connector(stored.connector, app, services.settings)
         tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
         pages.append(browsing.list_folder(tokens, connector, parent, position, chosen))
 
     try:
         async with asyncio.timeout(BROWSE_SECONDS):
-            await services.browsing.run(ask)
+            await services.browsing.run_call(list_folder)
     except TimeoutError as error:
         message = f"{registry.load_source_infos()[stored.connector].title} has not answered in time: try again."
         late = {"Retry-After": "5"}
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
     entries_shown, following = pages[0]
-    entries = [wire.BrowsedEntry.of(entry) for entry in entries_shown]
+    entries = [wire.BrowsedEntry.from_browsed(entry) for entry in entries_shown]
     cursor = await request.write_cursor(following, scope.namespace)
     return wire.BrowsedAnswer(
         message="Folder listed successfully", data=wire.BrowsedData(entries, cursor is not None, cursor)
     )
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     create_connection,
     list_connections,
     get_connection,
@@ -252,29 +265,29 @@ HANDLERS = (
 )
 
 
-async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:
-    """Revoke the authorization at the vendor too. Errors are logged and do not stop the revocation."""
+async def revoke_at_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:
+    """Revoke the authorization at the vendor; log errors."""
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )
         async with asyncio.timeout(REVOKE_SECONDS):
-            await services.in_thread(authorizer.revoke, tokens)
+            await services.run_in_thread(authorizer.revoke, tokens)
     except (StepError, ServiceError, TimeoutError) as error:
         log.warning("connection.not_revoked_at_vendor", connector=connector, error=str(error) or "timeout")
 
 
 def redirect_uri(services: Services, connector: str) -> str:
-    """Return the URL that the vendor redirects the browser to; apps are registered with it. Microsoft refuses
-    127.0.0.1."""
+    """Return the URL registered for the vendor's redirect."""
+    # Microsoft refuses 127.0.0.1.
     base = services.settings.base_url
     if registry.load_connector_infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
     return f"{base}/v1/oauth/callback/{source_slug(connector)}"
 
 
-async def _start(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
+async def _begin_authorization(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     app, sharing = connections.app_of_namespace(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
@@ -284,15 +297,14 @@ async def _start(services: Services, scope: Scope, connector: str, permissions: 
 async def _read_config(
     request: ApiRequest, connector: str, config: SourceAddress | None, *, stored: bool = False
 ) -> Tokens | None:
-    """Return what is stored of a config; None for a connector with an app, and where the stored one stays. Raises
-    INVALID_REQUEST."""
+    """Return the tokens of a config; None for a connector with an app or an unchanged config. Raise INVALID_REQUEST."""
     if config is None and (connector not in ENGINES or stored):
         return None
     if config is None or connector not in ENGINES:
         problem = f"is needed by {connector}" if config is None else f"is not for {connector}: authorize it instead"
         raise _config_error("config", problem)
     try:
-        return await request.services.in_thread(
+        return await request.services.run_in_thread(
             registry.read_config, connector, msgspec.to_builtins(config), request.services.settings
         )
     except ValueError as error:
@@ -311,7 +323,7 @@ def _check_permissions(connector: str, permissions: str) -> None:
 
 
 async def _require_scope(request: ApiRequest, namespace_id: str) -> Scope:
-    """Return the scope in a namespace. Raises NAMESPACE_NOT_FOUND if the namespace does not exist."""
+    """Return the scope in a namespace; raise NAMESPACE_NOT_FOUND."""
     scope = request.scope_of(namespace_id)
     await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
     return scope

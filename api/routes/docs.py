@@ -1,4 +1,4 @@
-"""The OpenAPI document and Swagger UI, served without any foreign host."""
+"""OpenAPI document and Swagger UI, without external hosts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from openapi_ui_bundles import swagger_ui
 from api import openapi
 from retrieval.namespaces import validation
 
-_ASSETS = Path(__file__).resolve().parent.parent / "assets"
-_FILES = {
-    "viewer.js": _ASSETS / "viewer.js",
+_ASSET_FOLDER = Path(__file__).resolve().parent.parent / "assets"
+_VIEWER_FILES = {
+    "viewer.js": _ASSET_FOLDER / "viewer.js",
     "swagger-ui.css": swagger_ui.static_path / "swagger-ui.css",
     "swagger-ui-bundle.js": swagger_ui.static_path / "swagger-ui-bundle.js",
 }
-_POLICY = (
+_CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+_SECURITY_HEADERS = {"Content-Security-Policy": _CONTENT_POLICY, "X-Content-Type-Options": "nosniff"}
 
 
-class Description(JsonRenderPlugin):
-    """The description as JSON, made on first request and kept."""
+class DescriptionPlugin(JsonRenderPlugin):
+    """OpenAPI document as JSON, built on the first request."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
         state = request.app.state
@@ -44,11 +44,11 @@ class Description(JsonRenderPlugin):
         return bytes(state.openapi)
 
 
-class SwaggerUI(SwaggerRenderPlugin):
-    """Swagger UI with a search field; its page loads the description from `/openapi.json`."""
+class SwaggerPlugin(SwaggerRenderPlugin):
+    """Swagger UI with a search field; loads `/openapi.json`."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
-        page = (_ASSETS / "docs.html").read_bytes()
+        page = (_ASSET_FOLDER / "docs.html").read_bytes()
         # Addresses in the page are relative, so that it works below a path of a proxy.
         return page.replace(b'="docs/', b'="').replace(b'"openapi', b'"../openapi') if _is_folder(request) else page
 
@@ -57,7 +57,7 @@ def _is_folder(request: Request[Any, Any, Any]) -> bool:
     return bytes(request.scope.get("raw_path", b"")).endswith(b"/docs/")
 
 
-_description, _viewer = Description(media_type=MediaType.JSON), SwaggerUI(path="/")
+_description, _viewer = DescriptionPlugin(media_type=MediaType.JSON), SwaggerPlugin(path="/")
 
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
@@ -67,30 +67,31 @@ def read_description(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 @get("/", include_in_schema=False, sync_to_thread=False)
 def show_viewer(request: Request[Any, Any, Any]) -> Response[bytes]:
-    return Response(_viewer.render(request, {}), media_type=MediaType.HTML, headers=_HEADERS)
+    return Response(_viewer.render(request, {}), media_type=MediaType.HTML, headers=_SECURITY_HEADERS)
 
 
 @get("/assets/{name:str}", sync_to_thread=False)
 def read_asset(name: FromPath[str]) -> Response[bytes]:
-    """Read a file of the viewer."""
-    if name not in _FILES:
+    if name not in _VIEWER_FILES:
         raise NotFoundException
-    return Response(_FILES[name].read_bytes(), media_type="text/css" if name.endswith(".css") else "text/javascript")
+    return Response(
+        _VIEWER_FILES[name].read_bytes(), media_type="text/css" if name.endswith(".css") else "text/javascript"
+    )
 
 
 async def refuse_unknown(response: Response[Any]) -> Response[Any]:
-    """Let what is unknown below `/docs` be an error in the service's own words."""
+    """Answer unknown paths below `/docs` with an API error."""
     if response.status_code == 404:
         raise NotFoundException
     return response
 
 
-HANDLERS = (read_description, show_viewer)
+ROUTE_HANDLERS = (read_description, show_viewer)
 
 
 def openapi_config() -> OpenAPIConfig:
-    """The description as it is served: below `/docs`, with the files of the viewer beside it."""
-    headers = [ResponseHeader(name=name, value=value) for name, value in _HEADERS.items()]
+    """Return the configuration of `/docs`, with the viewer's files."""
+    headers = [ResponseHeader(name=name, value=value) for name, value in _SECURITY_HEADERS.items()]
     router = Router(
         "/docs",
         route_handlers=[read_asset],

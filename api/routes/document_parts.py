@@ -1,4 +1,4 @@
-"""Parts of a document: its chunks, history and pages, and signed links to its files."""
+"""Parts of a document: chunks, history, pages and files by signed link."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from api.links import PREFIX, Kind, groups_of
-from api.openapi import BINARY, BYTES, describe_response, documented_open, error_responses, text_parameter
+from api.links import FILES_PATH, FileKind, decode_groups
+from api.openapi import (
+    BINARY_SCHEMA,
+    BYTES_MEDIA_TYPE,
+    describe_response,
+    error_responses,
+    public_operation_class,
+    text_parameter,
+)
 from api.operation import operation
 from api.request import ApiRequest
 from api.services import Services
@@ -58,7 +65,7 @@ async def list_chunks(
         size=params.page_size or listing.CHUNKS_PAGE,
         viewer=await request.find_viewer(scope),
     )
-    items = [wire.Chunk.of(row) for row in page.items]
+    items = [wire.Chunk.from_row(row) for row in page.items]
     data = wire.ChunksData(
         items, len(items), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
@@ -87,17 +94,17 @@ async def list_history(
         cursor=await request.read_cursor(params.cursor, params.namespace_id),
         size=params.page_size or receipts.PAGE,
     )
-    entries = [wire.HistoryEntry.of(entry) for entry in page.items]
+    entries = [wire.HistoryEntry.from_run(entry) for entry in page.items]
     data = wire.HistoryData(
         entries, len(entries), page.cursor is not None, await request.write_cursor(page.cursor, params.namespace_id)
     )
     return wire.HistoryAnswer(message="History fetched successfully", data=data)
 
 
-_NUMBER = re.compile(r"[0-9]{1,6}")
-_MOST_TEXT = 200_000
-"""Characters of one page beside which a mark is looked for."""
-_PDF = "application/pdf"
+_PAGE_NUMBER = re.compile(r"[0-9]{1,6}")
+# A mark is searched in a page of at most this many characters.
+_MAX_MARKED_CHARACTERS = 200_000
+_PDF_MEDIA_TYPE = "application/pdf"
 
 
 @operation(
@@ -121,17 +128,17 @@ async def draw_document_page(
     services = request.services
     viewer = await request.find_viewer(scope)
     document = await stored_files.find_pages(services.db, scope, document_id, params.chunk, viewer)
-    number = int(page) if _NUMBER.fullmatch(page) else 0
+    number = int(page) if _PAGE_NUMBER.fullmatch(page) else 0
     if number < 1:
-        raise _refused("The pages of a document count from 1.", "no_such_page")
-    if document.media_type != _PDF or document.raw_key is None:
-        raise _refused("Only pages of PDFs can be drawn.", "not_drawable")
+        raise _not_drawable("The pages of a document count from 1.", "no_such_page")
+    if document.media_type != _PDF_MEDIA_TYPE or document.raw_key is None:
+        raise _not_drawable("Only pages of PDFs can be drawn.", "not_drawable")
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return await services.drawings.run(scope.organization, lambda: _drawn(config, document, number))
+    return await services.drawings.run(scope.organization, lambda: _draw_page(config, document, number))
 
 
-def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes:
-    """Draw the page. Raises NOT_FOUND if it cannot be drawn, SERVICE_UNAVAILABLE while the files cannot be read."""
+def _draw_page(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes:
+    """Draw the page as PNG; raise NOT_FOUND if impossible, SERVICE_UNAVAILABLE while files cannot be read."""
     files = registry.make_file_store(config)
     try:
         with tempfile.TemporaryDirectory(prefix="page-") as folder:
@@ -141,38 +148,42 @@ def _drawn(config: NamespaceConfig, document: PagedDocument, page: int) -> bytes
             mark = PageMark()
             if document.start is not None and document.parsed_key is not None and 1 <= page <= len(document.pages):
                 with files.open(document.parsed_key) as stream:
-                    mark = _mark(stream.read().decode(), document, page)
+                    mark = _find_mark(stream.read().decode(), document, page)
             return registry.make_page_renderer().draw(path, page, mark)
     except Skippable as error:
-        raise _refused(str(error), "not_drawable") from error
+        raise _not_drawable(str(error), "not_drawable") from error
     except (Retryable, Fatal, OSError) as error:
         message = "The page cannot be drawn now. Try again later."
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-def _mark(text: str, document: PagedDocument, page: int) -> PageMark:
-    """Return the text of the page, and the chunk's part of it."""
+def _find_mark(text: str, document: PagedDocument, page: int) -> PageMark:
+    """Return the page's text with the span of the chunk."""
     first, last = [*document.pages, len(text)][page - 1 : page + 1]
     start, end = max(first, document.start or 0), min(last, document.end or 0)
-    return PageMark(text[first:last], start - first, end - first) if last - first <= _MOST_TEXT else PageMark()
+    return (
+        PageMark(text[first:last], start - first, end - first) if last - first <= _MAX_MARKED_CHARACTERS else PageMark()
+    )
 
 
-def _refused(message: str, reason: str) -> ServiceError:
+def _not_drawable(message: str, reason: str) -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, message, reason=reason)
 
 
-PIECE = 256 * 1024
-TEXT = "text/plain"
-"""The framework adds charset=utf-8."""
-HARMLESS = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp"})
-"""Served as what they are; text as plain text, everything else as bytes."""
+DOWNLOAD_CHUNK_BYTES = 256 * 1024
+# Litestar adds charset=utf-8.
+TEXT_MEDIA_TYPE = "text/plain"
+# Served under their own media type; others as bytes.
+SAFE_MEDIA_TYPES = frozenset({"application/pdf", "image/gif", "image/jpeg", "image/png", "image/webp"})
 
 
 @get(
-    PREFIX + "{document_id:str}/{kind:str}",
-    operation_class=documented_open(
+    FILES_PATH + "{document_id:str}/{kind:str}",
+    operation_class=public_operation_class(
         {
-            "200": describe_response("The file, under its own media type; texts as plain text", [BYTES], BINARY),
+            "200": describe_response(
+                "The file, under its own media type; texts as plain text", [BYTES_MEDIA_TYPE], BINARY_SCHEMA
+            ),
             **error_responses(
                 (
                     ErrorCode.NOT_FOUND,
@@ -205,32 +216,32 @@ async def read_file(request: ApiRequest, document_id: FromPath[str], kind: FromP
     The link expires, and ends when its key is revoked.
     """
     services = request.services
-    signer = await services.links.signer()
+    signer = await services.links.make_signer()
     parameters = request.query_params
-    if not signer.opens(document_id, kind, parameters):
+    if not signer.is_valid(document_id, kind, parameters):
         raise _not_found()
     principal, groups = parameters.get("principal"), parameters.get("groups")
     viewer = (
         None
         if principal is None
-        else await memberships.find_document_viewer(services.db, document_id, principal, groups_of(groups))
+        else await memberships.find_document_viewer(services.db, document_id, principal, decode_groups(groups))
     )
     files = await stored_files.find_files(services.db, document_id, viewer, key=parameters.get("key"))
     if files is None:
         raise _not_found()
-    key = files.raw_key if kind == Kind.RAW else files.parsed_key
+    key = files.raw_key if kind == FileKind.RAW else files.parsed_key
     if key is None:
         raise _not_found()
     opened, file = await open_file(services, files, key)
-    media_type, name = _presented(files, Kind(kind))
-    headers = download_headers(name, inline=kind == Kind.PARSED)
-    return Stream(read_pieces(services, opened, file), media_type=media_type, headers=headers)
+    media_type, name = _describe_download(files, FileKind(kind))
+    headers = download_headers(name, inline=kind == FileKind.PARSED)
+    return Stream(read_chunks(services, opened, file), media_type=media_type, headers=headers)
 
 
 def download_headers(name: str, *, inline: bool = False) -> dict[str, str]:
-    """Return the headers of a file's content, which no browser runs."""
+    """Return headers with which no browser runs the content."""
     return {
-        "Content-Disposition": _disposition(name, inline=inline),
+        "Content-Disposition": _content_disposition(name, inline=inline),
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-store",
@@ -239,20 +250,20 @@ def download_headers(name: str, *, inline: bool = False) -> dict[str, str]:
 
 
 async def read_parsed_text(services: Services, config: NamespaceConfig, key: str) -> str:
-    """Return the parsed text of a document. Raises NOT_FOUND, SERVICE_UNAVAILABLE."""
-    files = StoredFiles(config.organization_id, config.id, "", TEXT, None, key)
+    """Return a document's parsed text; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
+    files = StoredFiles(config.organization_id, config.id, "", TEXT_MEDIA_TYPE, None, key)
     opened, file = await open_file(services, files, key)
-    return b"".join([piece async for piece in read_pieces(services, opened, file)]).decode()
+    return b"".join([chunk async for chunk in read_chunks(services, opened, file)]).decode()
 
 
 async def open_file(
     services: Services, files: StoredFiles, key: str
 ) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
-    """Open a file of a document. Raises NOT_FOUND, SERVICE_UNAVAILABLE."""
+    """Open a document's file; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
     config = await namespaces.get(services.db, services.ring, files.organization_id, files.namespace_id)
     try:
-        opened = await services.in_thread(lambda: registry.make_file_store(config).open(key))
-        return opened, await services.in_thread(opened.__enter__)
+        opened = await services.run_in_thread(lambda: registry.make_file_store(config).open(key))
+        return opened, await services.run_in_thread(opened.__enter__)
     except Skippable as error:
         raise _not_found() from error
     except (Retryable, Fatal) as error:
@@ -260,29 +271,29 @@ async def open_file(
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-async def read_pieces(
+async def read_chunks(
     services: Services, opened: AbstractContextManager[BinaryIO], file: BinaryIO
 ) -> AsyncIterator[bytes]:
-    """Yield the content of an opened file, and close it."""
+    """Yield an opened file's content, and close the file."""
     try:
-        while piece := await services.in_thread(file.read, PIECE):
-            yield piece
+        while chunk := await services.run_in_thread(file.read, DOWNLOAD_CHUNK_BYTES):
+            yield chunk
     finally:
         opened.__exit__(None, None, None)
 
 
-def _presented(files: StoredFiles, kind: Kind) -> tuple[str, str]:
-    """Return the media type to serve, and the name to save it under."""
-    if kind is Kind.PARSED:
-        return TEXT, files.name + ".md"
-    bare = files.media_type.partition(";")[0].strip().lower()
-    if bare.startswith("text/"):
-        return TEXT, files.name
-    return bare if bare in HARMLESS else "application/octet-stream", files.name
+def _describe_download(files: StoredFiles, kind: FileKind) -> tuple[str, str]:
+    """Return the media type and file name of a download."""
+    if kind is FileKind.PARSED:
+        return TEXT_MEDIA_TYPE, files.name + ".md"
+    media_type = files.media_type.partition(";")[0].strip().lower()
+    if media_type.startswith("text/"):
+        return TEXT_MEDIA_TYPE, files.name
+    return media_type if media_type in SAFE_MEDIA_TYPES else "application/octet-stream", files.name
 
 
-def _disposition(name: str, *, inline: bool) -> str:
-    """Return a Content-Disposition that is safe for any name: an ASCII fallback, and the name percent-encoded."""
+def _content_disposition(name: str, *, inline: bool) -> str:
+    """Return a Content-Disposition with an ASCII fallback and the percent-encoded name."""
     base = name.replace("\\", "/").rpartition("/")[2] or "file"
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._- ") else "_" for c in base)[:150]
     whole = quote(base[:150], safe="", errors="replace")
@@ -294,7 +305,7 @@ def _not_found() -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, message, reason="no_such_file")
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     list_chunks,
     list_history,
     draw_document_page,

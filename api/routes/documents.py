@@ -1,4 +1,4 @@
-"""Documents: list, change their metadata, delete, each by a filter."""
+"""Operations on documents by a filter, and receipts of deletions."""
 
 from __future__ import annotations
 
@@ -32,24 +32,29 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
 _operation = partial(operation, path="/v1/documents", tag="Documents", invalid=ErrorCode.INVALID_FILTER_CONFIG)
-_NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
-_FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT"], "metadata": {"manual": "A-7"}}
+_NAMESPACE_EXAMPLE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+_FILTER_EXAMPLE = {
+    "documentIds": [],
+    "documentExternalIds": [],
+    "documentTypes": ["TEXT"],
+    "metadata": {"manual": "A-7"},
+}
 
 
 @_operation(
     method="POST",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
+    example={"namespaceId": _NAMESPACE_EXAMPLE, "filterConfig": _FILTER_EXAMPLE, "pagination": {"pageSize": 20}},
 )
 async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocuments]) -> wire.DocumentsAnswer:
     """List documents. Newest first. An empty filter lists all documents of the namespace and tenant."""
     scope = request.scope_of(data.namespace_id)
     condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
-    counted = facets.parse_fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
-    around = await _surroundings(request, scope)
+    facet_fields = facets.parse_fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
+    presenter = await _load_presenter(request, scope)
     page, include = data.pagination or wire.Pagination(), data.include_config or wire.IncludeConfig()
     cursor = await request.read_cursor(page.cursor or None, scope.namespace, field="pagination.cursor")
-    async with query_limits.limit_listing(request.services, condition, facets=len(counted)):
+    async with query_limits.limit_listing(request.services, condition, facets=len(facet_fields)):
         size = page.page_size or documents.MOST
         listing = await documents.list_page(request.services.db, scope, condition, size, cursor, viewer=viewer)
         answer = wire.DocumentsData(
@@ -58,24 +63,24 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
             next_cursor=await request.write_cursor(listing.cursor, scope.namespace),
         )
         if include.documents is not False:
-            answer.documents = [around.show(row) for row in listing.items]
+            answer.documents = [presenter.present(row) for row in listing.items]
             if include.raw_file_url or include.parsed_text_file_url:
-                signer = await request.services.links.signer()
-                bearer = request_context.make_bearer(request.caller, request.principal, request.context.groups)
+                signer = await request.services.links.make_signer()
+                holder = request_context.make_link_holder(request.caller, request.principal, request.context.groups)
                 for document, row in zip(answer.documents, listing.items, strict=True):
-                    document.add_links(row, include, signer, bearer)
+                    document.add_links(row, include, signer, holder)
         if include.stats_by_source or include.stats_by_status:
             stats = await documents.count_documents(request.services.db, scope, condition, viewer=viewer)
             synced = await documents.sync_times(request.services.db, scope) if include.stats_by_source else {}
-            answer.count(stats, include, synced)
+            answer.add_statistics(stats, include, synced)
         if include.stats_by_site:
             counts = await documents.count_sites(request.services.db, scope, condition, viewer=viewer)
             answer.stats_by_site = [wire.SiteCount(site, number) for site, number in counts.items()]
         if data.facets is not None:
-            found_counts = await facets.count_values(request.services.db, scope, condition, counted, viewer=viewer)
+            facet_counts = await facets.count_values(request.services.db, scope, condition, facet_fields, viewer=viewer)
             answer.facets = {
                 name: [wire.FacetCount(facet.value, facet.documents) for facet in counts]
-                for name, counts in found_counts.items()
+                for name, counts in facet_counts.items()
             }
     return wire.DocumentsAnswer(message="Documents fetched successfully", data=answer)
 
@@ -84,7 +89,11 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
     method="PATCH",
     failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
-    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
+    example={
+        "namespaceId": _NAMESPACE_EXAMPLE,
+        "filterConfig": _FILTER_EXAMPLE,
+        "data": {"metadata": {"reviewed": True}},
+    },
 )
 async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocuments]) -> wire.DocumentsUpdatedAnswer:
     """Change metadata or access of documents. All matching documents are changed, or none."""
@@ -93,16 +102,16 @@ async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocume
     if change.metadata is None and change.operators is None and change.access is UNSET:
         message = "data.metadata is required, unless there is data.$metadata or data.access."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata", reason="missing")
-    around = await _surroundings(request, scope)
+    presenter = await _load_presenter(request, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
     appends, removes = (operators and operators.append) or {}, (operators and operators.remove) or {}
-    access = _access(change)
+    access = _new_access(change)
     rows = await documents.patch_metadata(request.services.db, scope, condition, sets, appends, removes, access=access)
     changed = len(rows) if sets or appends or removes or access is not None else 0
     message = "Documents updated successfully" if changed else "There was nothing to change"
     return wire.DocumentsUpdatedAnswer(
-        message=message, data=wire.UpdatedDocumentsData([around.show(row) for row in rows], changed)
+        message=message, data=wire.UpdatedDocumentsData([presenter.present(row) for row in rows], changed)
     )
 
 
@@ -110,11 +119,11 @@ async def update_documents(request: ApiRequest, data: JSONBody[wire.UpdateDocume
     method="DELETE",
     failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
-    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
+    example={"namespaceId": _NAMESPACE_EXAMPLE, "filterConfig": _FILTER_EXAMPLE},
 )
 async def delete_documents(request: ApiRequest, data: JSONBody[wire.DeleteDocuments]) -> wire.DocumentsDeletedAnswer:
     """Delete documents. They disappear at once. Files and vectors are removed in the background."""
-    answer = await _delete(request, data)
+    answer = await _delete_matching(request, data)
     request.services.notices.send()
     return answer
 
@@ -127,20 +136,20 @@ async def delete_documents(request: ApiRequest, data: JSONBody[wire.DeleteDocume
     failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     notifies=True,
-    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
+    example={"namespaceId": _NAMESPACE_EXAMPLE, "filterConfig": _FILTER_EXAMPLE},
 )
 @idempotent
 async def delete_documents_by_post(
     request: ApiRequest, data: JSONBody[wire.DeleteDocuments]
 ) -> wire.DocumentsDeletedAnswer:
     """Delete documents by POST. As `DELETE /v1/documents`, for clients and proxies that send no body with DELETE."""
-    return await _delete(request, data)
+    return await _delete_matching(request, data)
 
 
-async def _delete(request: ApiRequest, data: wire.DeleteDocuments) -> wire.DocumentsDeletedAnswer:
+async def _delete_matching(request: ApiRequest, data: wire.DeleteDocuments) -> wire.DocumentsDeletedAnswer:
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
-    await _surroundings(request, scope)
+    await _load_presenter(request, scope)
     deletion = await documents.delete(request.services.db, scope, condition)
     counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
     return wire.DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
@@ -154,7 +163,7 @@ async def _delete(request: ApiRequest, data: wire.DeleteDocuments) -> wire.Docum
     failed=ErrorCode.INGESTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
     notifies=True,
-    example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
+    example={"namespaceId": _NAMESPACE_EXAMPLE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
 @idempotent
 async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments]) -> ResyncAnswer:
@@ -180,21 +189,23 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
     number = started.queued
     queued = "document" if number == 1 else "documents"
     if started.size is None:
-        return ResyncAnswer(message=f"{number} {queued} queued for resync", data=ResyncData.of(started))
+        return ResyncAnswer(message=f"{number} {queued} queued for resync", data=ResyncData.from_result(started))
     write_details.omit_entry()
     model, prices = config.embedding_model, services.settings.prices
     cost = dry_run_report.estimate_cost(model["provider"], model["model"], started.size.tokens, prices)
-    report = ResyncReport.of(started.size, cost, services.settings.price_currency)
-    return ResyncAnswer(message=f"{number} {queued} would be queued for resync", data=ResyncData.of(started, report))
+    report = ResyncReport.from_size(started.size, cost, services.settings.price_currency)
+    return ResyncAnswer(
+        message=f"{number} {queued} would be queued for resync", data=ResyncData.from_result(started, report)
+    )
 
 
-async def _surroundings(request: ApiRequest, scope: Scope) -> wire.Surroundings:
+async def _load_presenter(request: ApiRequest, scope: Scope) -> wire.DocumentPresenter:
     services = request.services
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    return wire.Surroundings.of(scope, config, principal=request.principal)
+    return wire.DocumentPresenter.from_namespace(scope, config, principal=request.principal)
 
 
-def _access(change: wire.DocumentChange) -> NewAccess | None:
+def _new_access(change: wire.DocumentChange) -> NewAccess | None:
     access = change.access
     if access is UNSET:
         return None
@@ -203,7 +214,7 @@ def _access(change: wire.DocumentChange) -> NewAccess | None:
     return NewAccess(None if access is None else access.to_values(ErrorCode.INVALID_FILTER_CONFIG, "data.access"))
 
 
-_EXAMPLE = {
+_RECEIPT_EXAMPLE = {
     "deletion": {
         "id": "del_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
         "status": "CONFIRMED",
@@ -241,11 +252,11 @@ async def get_deletion(request: ApiRequest, deletion_id: FromPath[str]) -> Delet
         tenant=request.tenant,
         all_tenants=caller.bound_tenant is None,
     )
-    deletion = Deletion.of(receipt, await request.services.receipt_secret.read(), caller.organization)
+    deletion = Deletion.from_receipt(receipt, await request.services.receipt_secret.load(), caller.organization)
     return DeletionAnswer(message="Deletion fetched successfully", data=DeletionData(deletion))
 
 
-@operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_EXAMPLE)
+@operation("POST", "/v1/deletions/verify", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, example=_RECEIPT_EXAMPLE)
 async def verify_deletion(request: ApiRequest, data: JSONBody[VerifyDeletion]) -> DeletionVerifiedAnswer:
     """Verify the receipt of a deletion.
 
@@ -257,12 +268,12 @@ async def verify_deletion(request: ApiRequest, data: JSONBody[VerifyDeletion]) -
     if "signature" not in receipt:
         message = "Send the receipt as GET /v1/deletions/{deletion_id} answered it, with its signature."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="deletion.signature", reason="missing_field")
-    valid = receipts.is_valid(await request.services.receipt_secret.read(), request.caller.organization, receipt)
+    valid = receipts.is_valid(await request.services.receipt_secret.load(), request.caller.organization, receipt)
     message = "The receipt is genuine" if valid else "The receipt was not signed here, or it was changed"
     return DeletionVerifiedAnswer(message=message, data=VerifiedDeletion(valid))
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     fetch_documents,
     update_documents,
     delete_documents,

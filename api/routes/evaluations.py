@@ -1,4 +1,4 @@
-"""Evaluations: judged questions, and runs that compare settings of the search over them."""
+"""Operations on evaluations and their runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from retrieval.evaluations import evaluations, runs
 from retrieval.namespaces import namespaces, validation
 
 _operation = partial(operation, tag="Evaluations", invalid=ErrorCode.INVALID_REQUEST)
-_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND)
-_ONE = "/v1/evaluations/{evaluation_id:str}"
-_NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
-_QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "manual-a7", "grade": 2}]}
+_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND)
+_EVALUATION_PATH = "/v1/evaluations/{evaluation_id:str}"
+_NAMESPACE_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+_QUESTION_EXAMPLE = {"query": "How do I open the cover?", "relevant": [{"externalId": "manual-a7", "grade": 2}]}
 
 
 @_operation(
     "POST",
     "/v1/evaluations",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
-    example={**_NAMESPACE, "name": "Support questions", "questions": [_QUESTION]},
+    example={**_NAMESPACE_EXAMPLE, "name": "Support questions", "questions": [_QUESTION_EXAMPLE]},
 )
 @idempotent
 async def create_evaluation(request: ApiRequest, data: JSONBody[wire.CreateEvaluation]) -> wire.EvaluationAnswer:
@@ -37,7 +37,7 @@ async def create_evaluation(request: ApiRequest, data: JSONBody[wire.CreateEvalu
     questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(data.questions)]
     created = await evaluations.create(request.services.db, scope, data.name, questions)
     return wire.EvaluationAnswer(
-        message="Evaluation created successfully", data=wire.EvaluationData(wire.Evaluation.of(created))
+        message="Evaluation created successfully", data=wire.EvaluationData(wire.Evaluation.from_evaluation(created))
     )
 
 
@@ -48,15 +48,15 @@ async def list_evaluations(
     """List evaluations. Newest first. With `pageSize` the list is paginated."""
     db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(db, scope.organization, scope.namespace)
-    part = await request.read_page(params.part(), scope.namespace)
+    part = await request.read_page(params.to_page(), scope.namespace)
     page = await evaluations.list_part(db, scope, part)
-    data = wire.EvaluationsData(evaluations=[wire.Evaluation.of(evaluation) for evaluation in page.items]).lead_on(
-        part, await request.write_cursor(page.cursor, scope.namespace)
-    )
+    data = wire.EvaluationsData(
+        evaluations=[wire.Evaluation.from_evaluation(evaluation) for evaluation in page.items]
+    ).set_page(part, await request.write_cursor(page.cursor, scope.namespace))
     return wire.EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
 
 
-@_operation("GET", _ONE, raises=_MISSING)
+@_operation("GET", _EVALUATION_PATH, raises=_NOT_FOUND_CODES)
 async def get_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationQuery]
 ) -> wire.EvaluationAnswer:
@@ -64,12 +64,15 @@ async def get_evaluation(
     scope = request.scope_of(params.namespace_id)
     evaluation = await evaluations.get(request.services.db, scope, evaluation_id)
     return wire.EvaluationAnswer(
-        message="Evaluation fetched successfully", data=wire.EvaluationData(wire.Evaluation.of(evaluation))
+        message="Evaluation fetched successfully", data=wire.EvaluationData(wire.Evaluation.from_evaluation(evaluation))
     )
 
 
 @_operation(
-    "PATCH", _ONE, raises=_MISSING, example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]}
+    "PATCH",
+    _EVALUATION_PATH,
+    raises=_NOT_FOUND_CODES,
+    example={**_NAMESPACE_EXAMPLE, "add": [_QUESTION_EXAMPLE], "remove": ["How do I close it?"]},
 )
 async def update_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], data: JSONBody[wire.UpdateEvaluation]
@@ -89,11 +92,11 @@ async def update_evaluation(
         verdicts=[entry.to_values(f"judge[{number}]") for number, entry in enumerate(data.judge)],
     )
     return wire.EvaluationAnswer(
-        message="Evaluation updated successfully", data=wire.EvaluationData(wire.Evaluation.of(changed))
+        message="Evaluation updated successfully", data=wire.EvaluationData(wire.Evaluation.from_evaluation(changed))
     )
 
 
-@_operation("GET", f"{_ONE}/questions", raises=_MISSING)
+@_operation("GET", f"{_EVALUATION_PATH}/questions", raises=_NOT_FOUND_CODES)
 async def list_questions(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.QuestionsQuery]
 ) -> wire.QuestionsAnswer:
@@ -102,16 +105,16 @@ async def list_questions(
     50 per page by default. With `query`, only questions with exactly this query.
     """
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.part() or PageRequest(), scope.namespace) or PageRequest()
+    part = await request.read_page(params.to_page() or PageRequest(), scope.namespace) or PageRequest()
     evaluation = evaluation_id
     page = await evaluations.list_questions(request.services.db, scope, evaluation, part, params.query)
-    data = wire.QuestionsData(questions=msgspec.convert(page.items, list[wire.Question], from_attributes=True)).lead_on(
-        part, await request.write_cursor(page.cursor, scope.namespace)
-    )
+    data = wire.QuestionsData(
+        questions=msgspec.convert(page.items, list[wire.Question], from_attributes=True)
+    ).set_page(part, await request.write_cursor(page.cursor, scope.namespace))
     return wire.QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
-@_operation("DELETE", _ONE, raises=_MISSING)
+@_operation("DELETE", _EVALUATION_PATH, raises=_NOT_FOUND_CODES)
 async def delete_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationQuery]
 ) -> wire.EvaluationDeletedAnswer:
@@ -122,11 +125,11 @@ async def delete_evaluation(
 
 @_operation(
     "POST",
-    f"{_ONE}/runs",
-    raises=_MISSING,
+    f"{_EVALUATION_PATH}/runs",
+    raises=_NOT_FOUND_CODES,
     notifies=True,
     example={
-        **_NAMESPACE,
+        **_NAMESPACE_EXAMPLE,
         "settings": [
             {"name": "meaning", "semanticWeight": 1, "keywordWeight": 0},
             {"name": "hybrid", "semanticWeight": 0.5, "keywordWeight": 0.5},
@@ -142,24 +145,24 @@ async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSO
             field = f"settings[{number}].rerankConfig"
             validation.require_local_reranker(request.services.settings, ErrorCode.INVALID_REQUEST, field)
     run = await runs.create(request.services.db, scope, evaluation_id, settings)
-    return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.of(run)))
+    return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.from_run(run)))
 
 
-@_operation("GET", f"{_ONE}/runs", raises=_MISSING)
+@_operation("GET", f"{_EVALUATION_PATH}/runs", raises=_NOT_FOUND_CODES)
 async def list_runs(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationsQuery]
 ) -> wire.RunsAnswer:
     """List runs. Newest first, without their questions."""
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.part(), scope.namespace)
+    part = await request.read_page(params.to_page(), scope.namespace)
     page = await runs.list_part(request.services.db, scope, evaluation_id, part)
-    data = wire.RunsData(runs=[wire.EvaluationRun.of(run, whole=False) for run in page.items]).lead_on(
+    data = wire.RunsData(runs=[wire.EvaluationRun.from_run(run, whole=False) for run in page.items]).set_page(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.RunsAnswer(message="Runs fetched successfully", data=data)
 
 
-@_operation("GET", f"{_ONE}/runs/{{run_id:str}}", raises=_MISSING)
+@_operation("GET", f"{_EVALUATION_PATH}/runs/{{run_id:str}}", raises=_NOT_FOUND_CODES)
 async def get_run(
     request: ApiRequest,
     evaluation_id: FromPath[str],
@@ -174,10 +177,10 @@ async def get_run(
     """
     scope = request.scope_of(params.namespace_id)
     run = await runs.get(request.services.db, scope, evaluation_id, run_id)
-    return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.comparison_of_run(run, params)))
+    return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.compare_settings(run, params)))
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     create_evaluation,
     list_evaluations,
     get_evaluation,

@@ -1,4 +1,4 @@
-"""Files as OpenAI's clients upload them, before they name the vector store that a file goes into."""
+"""Uploads of OpenAI's clients, before they are added to a vector store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from litestar.response import Stream
 from api import decode, uploads
 from api.operation import operation
 from api.request import ApiRequest, TenantUse
-from api.routes.document_parts import download_headers, open_file, read_pieces
-from api.routes.vector_store_files import file_not_found, owner_of
+from api.routes.document_parts import download_headers, open_file, read_chunks
+from api.routes.vector_store_files import file_not_found, find_owner
 from api.services import Services
 from api.uploads import Form
 from api.wire import files
@@ -27,10 +27,10 @@ from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 
-_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
-_FILE = "/v1/files/{file_id:str}"
-_PIECES = 16
-"""Pieces of a form that are stored at once."""
+_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
+_FILE_PATH = "/v1/files/{file_id:str}"
+# Chunks of a form per statement.
+_CHUNKS_PER_WRITE = 16
 
 
 @operation(
@@ -52,15 +52,15 @@ async def create_file(request: ApiRequest) -> files.File | bytes:
         fields = decode.convert_members(members, files.UploadForm, ErrorCode.INVALID_INGEST_CONFIG)
         seconds = files.expiry_seconds(form.fields.get("expires_after[seconds]", b""))
         form.require_file()
-        if (previous := await request.recall(form.content())) is not None:
+        if (previous := await request.find_stored_answer(form.canonical_content())) is not None:
             return previous
 
-        async def store() -> files.File:
-            uploaded = await _store(request, form, fields.purpose, seconds)
+        async def store_form() -> files.File:
+            uploaded = await _store_upload(request, form, fields.purpose, seconds)
             await request.save_tenant()
             return files.File.of_upload(uploaded)
 
-        return await request.once(store, form.content())
+        return await request.run_once(store_form, form.canonical_content())
 
 
 @_operation("GET", "/v1/files")
@@ -70,55 +70,55 @@ async def list_files(request: ApiRequest, params: NamedDependency[files.FileList
         raise wire.unknown_entry("after")
     rows = await file_uploads.list_uploads(
         request.services.db,
-        owner_of(request),
+        find_owner(request),
         params.limit + 1,
         params.after,
         purpose=params.purpose,
         oldest_first=params.order == "asc",
     )
     entries = [files.File.of_upload(row) for row in rows[: params.limit]]
-    return files.FilePage.of(entries, has_more=len(rows) > params.limit)
+    return files.FilePage.from_entries(entries, has_more=len(rows) > params.limit)
 
 
-async def _store(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
+async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
     services = request.services
     async with services.db.async_transaction() as connection:
         uploaded = await file_uploads.begin(
             connection,
-            owner_of(request),
-            name=form.name or uploads.FILE,
+            find_owner(request),
+            name=form.name or uploads.FILE_FIELD,
             media_type=form.media_type,
             purpose=purpose or "assistants",
             size=form.size,
             sha256=form.sha256,
             seconds=seconds,
         )
-        pieces, position = form.pieces(), 0
-        while several := await services.in_thread(_take, pieces):
-            await file_uploads.add_pieces(connection, uploaded.id, position, several)
-            position += len(several)
+        chunks, position = form.iterate_chunks(), 0
+        while batch := await services.run_in_thread(_take_chunks, chunks):
+            await file_uploads.add_pieces(connection, uploaded.id, position, batch)
+            position += len(batch)
         await file_uploads.require_room(connection, request.caller.organization)
     return uploaded
 
 
-def _take(pieces: Iterator[bytes]) -> list[bytes]:
-    return list(islice(pieces, _PIECES))
+def _take_chunks(chunks: Iterator[bytes]) -> list[bytes]:
+    return list(islice(chunks, _CHUNKS_PER_WRITE))
 
 
-@_operation("GET", _FILE, raises=(ErrorCode.NOT_FOUND,))
+@_operation("GET", _FILE_PATH, raises=(ErrorCode.NOT_FOUND,))
 async def get_file(request: ApiRequest, file_id: FromPath[str]) -> files.File:
     """Get an uploaded file, or the document under its id."""
-    upload, file_documents = await _find(request, file_id)
+    upload, file_documents = await _find_file(request, file_id)
     return files.File.of_upload(upload) if upload else files.File.of_document(file_documents[0])
 
 
-@_operation("GET", _FILE + "/content", media_type="application/octet-stream", raises=(ErrorCode.NOT_FOUND,))
+@_operation("GET", _FILE_PATH + "/content", media_type="application/octet-stream", raises=(ErrorCode.NOT_FOUND,))
 async def read_file_content(request: ApiRequest, file_id: FromPath[str]) -> Stream:
     """Read a file as it was uploaded, or the raw file of the document under its id."""
     services = request.services
-    upload, file_documents = await _find(request, file_id)
+    upload, file_documents = await _find_file(request, file_id)
     if upload is not None:
-        pieces, name = _read_upload(services, upload), upload.name
+        chunks, name = _read_upload(services, upload), upload.name
     else:
         document = next((document for document in file_documents if document.raw_key is not None), None)
         if document is None or document.raw_key is None:
@@ -132,16 +132,16 @@ async def read_file_content(request: ApiRequest, file_id: FromPath[str]) -> Stre
             None,
         )
         opened, file = await open_file(services, stored, document.raw_key)
-        pieces, name = read_pieces(services, opened, file), document.name
-    return Stream(pieces, media_type="application/octet-stream", headers=download_headers(name))
+        chunks, name = read_chunks(services, opened, file), document.name
+    return Stream(chunks, media_type="application/octet-stream", headers=download_headers(name))
 
 
-@_operation("DELETE", _FILE, raises=(ErrorCode.NOT_FOUND,), failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
+@_operation("DELETE", _FILE_PATH, raises=(ErrorCode.NOT_FOUND,), failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
 async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Removed:
     """Delete a file: the upload, and the documents under its id in all vector stores."""
     services, caller = request.services, request.caller
-    _, file_documents = await _find(request, file_id)
-    await file_uploads.delete_upload(services.db, owner_of(request), file_id)
+    _, file_documents = await _find_file(request, file_id)
+    await file_uploads.delete_upload(services.db, find_owner(request), file_id)
     for document in file_documents:
         scope = Scope(caller.organization, document.namespace_id, request.tenant)
         await documents.delete(services.db, scope, DocumentFilter(document_ids=(document.id,)))
@@ -149,9 +149,9 @@ async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Remov
     return wire.Removed(id=file_id, object="file")
 
 
-async def _find(request: ApiRequest, name: str) -> tuple[UploadedFile | None, list[FileDocument]]:
-    """Return the upload with this id, and the documents under it. Raises NOT_FOUND for neither."""
-    services, owner = request.services, owner_of(request)
+async def _find_file(request: ApiRequest, name: str) -> tuple[UploadedFile | None, list[FileDocument]]:
+    """Return the upload with this id, and the documents; raise NOT_FOUND for neither."""
+    services, owner = request.services, find_owner(request)
     upload = (await file_uploads.find_uploads(services.db, owner, [name])).get(name)
     file_documents = await file_uploads.find_documents(services.db, owner, name)
     if upload is None and not file_documents:
@@ -160,14 +160,14 @@ async def _find(request: ApiRequest, name: str) -> tuple[UploadedFile | None, li
 
 
 async def _read_upload(services: Services, upload: UploadedFile) -> AsyncIterator[bytes]:
-    """Yield an upload's content. An upload deleted meanwhile breaks the answer off instead of ending it short."""
-    pieces, size = file_uploads.read_pieces(services.db, upload.id), 0
-    while several := await services.in_thread(_take, pieces):
-        for piece in several:
-            size += len(piece)
-            yield piece
+    """Yield an upload's content; fail if the upload is deleted during the download."""
+    chunks, size = file_uploads.read_pieces(services.db, upload.id), 0
+    while batch := await services.run_in_thread(_take_chunks, chunks):
+        for chunk in batch:
+            size += len(chunk)
+            yield chunk
     if size != upload.size:
         raise file_not_found()
 
 
-HANDLERS = (create_file, list_files, get_file, read_file_content, delete_file)
+ROUTE_HANDLERS = (create_file, list_files, get_file, read_file_content, delete_file)

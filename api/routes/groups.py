@@ -1,4 +1,4 @@
-"""Groups of users, which access lists of documents may name."""
+"""Operations on groups of users, for access lists of documents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-_INVALID = ErrorCode.INVALID_REQUEST
-_operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", invalid=_INVALID)
+_INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", invalid=_INVALID_REQUEST)
 
 
 @_operation(
@@ -34,15 +34,15 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[wire.PutGroup]) -> wire.GroupAnswer:
     """Create or replace a group. It applies from the next request on. Documents are not changed."""
     members = data.members
-    users = _names(members.users, "members.users", principals.user_name)
-    group_members = _names(members.groups, "members.groups", principals.group_name)
+    users = _normalize_names(members.users, "members.users", principals.user_name)
+    group_members = _normalize_names(members.groups, "members.groups", principals.group_name)
     if len(users) + len(group_members) > MAX_GROUP_MEMBERS:
         message = f"A group may have at most {MAX_GROUP_MEMBERS:,} members."
-        raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
+        raise ServiceError(_INVALID_REQUEST, message, field="members", reason="out_of_bounds")
     group = await groups.put_group(
         request.services.db, request.scope_of(data.namespace_id), _check_name(group_id), users, group_members
     )
-    return wire.GroupAnswer(message="Group saved successfully", data=wire.GroupData(wire.Group.of(group)))
+    return wire.GroupAnswer(message="Group saved successfully", data=wire.GroupData(wire.Group.from_group(group)))
 
 
 @_operation(method="GET", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
@@ -53,8 +53,8 @@ async def get_group(
     scope = request.scope_of(params.namespace_id)
     group = await groups.get_group(request.services.db, scope, _check_name(group_id))
     if group is None:
-        raise await _not_found(request, scope)
-    return wire.GroupAnswer(message="Group fetched successfully", data=wire.GroupData(wire.Group.of(group)))
+        raise await _not_found_error(request, scope)
+    return wire.GroupAnswer(message="Group fetched successfully", data=wire.GroupData(wire.Group.from_group(group)))
 
 
 @_operation(method="DELETE", raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND))
@@ -70,28 +70,28 @@ async def delete_group(
     scope = request.scope_of(await _read_namespace(request) if namespace_id is None else namespace_id)
     name = _check_name(group_id)
     if not await groups.delete_group(request.services.db, scope, name):
-        raise await _not_found(request, scope)
+        raise await _not_found_error(request, scope)
     return wire.GroupDeletedAnswer(message="Group deleted successfully", data=wire.DeletedGroup(name))
 
 
-HANDLERS = (put_group, get_group, delete_group)
+ROUTE_HANDLERS = (put_group, get_group, delete_group)
 
 
 async def _read_namespace(request: ApiRequest) -> str:
-    return _body(await read_json(request, _INVALID)).namespace_id
+    return _read_query(await read_json(request, _INVALID_REQUEST)).namespace_id
 
 
-_body = decode.json_reader(wire.GroupQuery, _INVALID)
+_read_query = decode.make_json_reader(wire.GroupQuery, _INVALID_REQUEST)
 
 
 def _check_name(group_id: str) -> str:
-    return principals.group_name(group_id, _INVALID, "id")
+    return principals.group_name(group_id, _INVALID_REQUEST, "id")
 
 
-def _names(names: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
-    return list(dict.fromkeys(check(name, _INVALID, where) for name in names or ()))
+def _normalize_names(names: list[str] | None, field: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
+    return list(dict.fromkeys(check(name, _INVALID_REQUEST, field) for name in names or ()))
 
 
-async def _not_found(request: ApiRequest, scope: Scope) -> ServiceError:
+async def _not_found_error(request: ApiRequest, scope: Scope) -> ServiceError:
     await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such group in this namespace.")

@@ -1,4 +1,4 @@
-"""Hidden passages: staff take an outdated passage, or a whole document, out of all searches."""
+"""Operations on passages and documents hidden from search."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from api.wire.common import Identified
 from retrieval.documents import hidden_passages
 from retrieval.errors import ErrorCode
 
-_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND)
-_OF_DOCUMENT = "/v1/documents/{document_id:str}/hidden-passages"
+_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.NOT_FOUND)
+_DOCUMENT_PATH = "/v1/documents/{document_id:str}/hidden-passages"
 
 
 @operation(
     "POST",
-    _OF_DOCUMENT,
+    _DOCUMENT_PATH,
     tag="Documents",
     invalid=ErrorCode.INVALID_REQUEST,
-    raises=_MISSING,
+    raises=_NOT_FOUND_CODES,
     example={
         "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
         "chunkIndex": 3,
@@ -40,7 +40,7 @@ async def hide_passage(
     """
     scope = request.scope_of(data.namespace_id)
     passage = await hidden_passages.hide_passage(request.services.db, scope, document_id, data.chunk_index, data.reason)
-    data_of_answer = wire.HiddenPassageData(wire.HiddenPassage.of(passage))
+    data_of_answer = wire.HiddenPassageData(wire.HiddenPassage.from_passage(passage))
     return wire.HiddenPassageAnswer(message="Passage hidden successfully", data=data_of_answer)
 
 
@@ -56,19 +56,25 @@ async def list_hidden_passages(
 ) -> wire.HiddenPassagesAnswer:
     """List hidden passages. Those of the newest document first, with the reason of each."""
     scope = request.scope_of(params.namespace_id)
-    part = await request.read_page(params.part(), scope.namespace)
+    part = await request.read_page(params.to_page(), scope.namespace)
     page = await hidden_passages.list_hidden(request.services.db, scope, part)
     passages = [
-        wire.HiddenPassage.of(passage) for document in page.items for passage in hidden_passages.entries_of(document)
+        wire.HiddenPassage.from_passage(passage)
+        for document in page.items
+        for passage in hidden_passages.entries_of(document)
     ]
-    data = wire.HiddenPassagesData(hidden_passages=passages).lead_on(
+    data = wire.HiddenPassagesData(hidden_passages=passages).set_page(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
     return wire.HiddenPassagesAnswer(message="Hidden passages fetched successfully", data=data)
 
 
 @operation(
-    "DELETE", _OF_DOCUMENT + "/{passage_id:str}", tag="Documents", invalid=ErrorCode.INVALID_REQUEST, raises=_MISSING
+    "DELETE",
+    _DOCUMENT_PATH + "/{passage_id:str}",
+    tag="Documents",
+    invalid=ErrorCode.INVALID_REQUEST,
+    raises=_NOT_FOUND_CODES,
 )
 async def show_passage(
     request: ApiRequest,
@@ -82,4 +88,4 @@ async def show_passage(
     return wire.PassageShownAnswer(message="Passage shown successfully", data=Identified(passage_id))
 
 
-HANDLERS = (hide_passage, list_hidden_passages, show_passage)
+ROUTE_HANDLERS = (hide_passage, list_hidden_passages, show_passage)

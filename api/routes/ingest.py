@@ -1,4 +1,4 @@
-"""Ingestion: every request is checked, recorded durably and answered; a flow does the work."""
+"""Ingestion of texts and files: requests are checked and stored; a flow does the work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from api import decode, request_limits, uploads
 from api.operation import idempotent, operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
-from api.uploads import ABSENT, Form
+from api.uploads import UNSET_VALUES, Form
 from api.wire import ingest as wire
 from api.wire import ingest_files as files_wire
 from api.wire.access import Access
@@ -35,60 +35,60 @@ from retrieval.jobs.uploads import StoredUpload, Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import OcrStrategy, RawContent, Scope
 
-F = TypeVar("F", bound=msgspec.Struct)
-INVALID = ErrorCode.INVALID_INGEST_CONFIG
+FormT = TypeVar("FormT", bound=msgspec.Struct)
+INVALID_CONFIG = ErrorCode.INVALID_INGEST_CONFIG
 
-JSON_FIELDS: Mapping[str, Callable[[bytes], Any]] = {
-    "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
-    "chunkConfig": decode.json_reader(wire.ChunkConfig, INVALID, at="chunkConfig"),
-    "ocrConfig": decode.json_reader(wire.OcrConfig, INVALID, at="ocrConfig"),
-    "access": decode.json_reader(Access, INVALID, at="access"),
+# Form fields with JSON text.
+JSON_FIELD_READERS: Mapping[str, Callable[[bytes], Any]] = {
+    "metadata": decode.make_json_reader(dict[str, Any], INVALID_CONFIG, at="metadata"),
+    "chunkConfig": decode.make_json_reader(wire.ChunkConfig, INVALID_CONFIG, at="chunkConfig"),
+    "ocrConfig": decode.make_json_reader(wire.OcrConfig, INVALID_CONFIG, at="ocrConfig"),
+    "access": decode.make_json_reader(Access, INVALID_CONFIG, at="access"),
 }
-"""Form fields that hold JSON as text."""
-_FILE_OPTIONS = frozenset({*JSON_FIELDS, "externalId", "modifiedAt", "dryRun"})
-"""Form fields of a file that is ingested at once."""
+# Form fields of direct ingestion, refused for uploads.
+_FILE_OPTIONS = frozenset({*JSON_FIELD_READERS, "externalId", "modifiedAt", "dryRun"})
 
 
 def ingestion_operation(
-    path: str, *, raises: tuple[ErrorCode, ...] = (), **stated: Any
+    path: str, *, raises: tuple[ErrorCode, ...] = (), **declared: Any
 ) -> Callable[[Callable[..., Awaitable[Answer | bytes]]], HTTPRouteHandler]:
-    """An operation that accepts an ingestion; `raises` beyond what all of them may."""
+    """Declare an operation that accepts an ingestion; `raises` are additional error codes."""
     return operation(
         "POST",
         path,
         tag="Ingestion",
         tenant=TenantUse.MADE,
-        invalid=INVALID,
+        invalid=INVALID_CONFIG,
         failed=ErrorCode.INGESTION_FAILED,
         raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG, *raises),
         notifies=True,
-        **stated,
+        **declared,
     )
 
 
-async def dry_run(
+async def accept_dry_run(
     request: ApiRequest,
     scope: Scope,
-    what: str,
+    noun: str,
     *,
     source: str,
-    how: Ingestion,
+    ingestion: Ingestion,
     config: Mapping[str, Any],
     connection_id: str | None = None,
     text: str | None = None,
 ) -> wire.IngestAnswer:
-    """Record that it is to be found out what this ingestion would do."""
+    """Queue a dry run."""
     receipt = await dry_runs.accept_dry_run(
         request.services.db,
         scope,
         source=source,
         request=config,
-        ingestion=how,
+        ingestion=ingestion,
         connection_id=connection_id,
         content=text,
     )
     await request.save_tenant()
-    return wire.IngestAnswer.of_dry_run(receipt, what)
+    return wire.IngestAnswer.of_dry_run(receipt, noun)
 
 
 @ingestion_operation(
@@ -112,22 +112,24 @@ async def ingest_text(request: ApiRequest, data: JSONBody[wire.IngestText]) -> w
     chunks = config_sent.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
-    how = wire.as_ingestion(
+    ingestion = wire.build_ingestion(
         config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access
     )
 
     if data.dry_run:
-        return await dry_run(request, scope, "text", source="TEXT", how=how, config=_text(config), text=config.text)
+        return await accept_dry_run(
+            request, scope, "text", source="TEXT", ingestion=ingestion, config=_text_identity(config), text=config.text
+        )
     accepted = await runs.accept_text(
         request.services.db,
         scope,
         text=config.text,
-        ingestion=how,
+        ingestion=ingestion,
         name=config.name,
         external_id=config.external_id,
     )
     await request.save_tenant()
-    return wire.IngestAnswer.of(accepted, "text")
+    return wire.IngestAnswer.for_document(accepted, "text")
 
 
 @ingestion_operation("/v1/ingest/file", form=wire.FileForm, creates=True)
@@ -135,12 +137,12 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     """Ingest a file. Send a multipart form with fields in any order. The limit is 50 MiB."""
     services = request.services
     async with uploads.read_form(request, services) as form:
-        fields = _fields(form, wire.FileForm)
+        fields = _read_fields(form, wire.FileForm)
         scope = request.scope_of(fields.namespace_id)
         external_ids.check_external_id(fields.external_id or "", "externalId")
         if fields.metadata is not None:
-            fields.metadata = metadata.accept_metadata(fields.metadata, services.settings, INVALID, "metadata")
-        options = wire.as_ingestion(
+            fields.metadata = metadata.accept_metadata(fields.metadata, services.settings, INVALID_CONFIG, "metadata")
+        options = wire.build_ingestion(
             fields.metadata,
             fields.chunk_config,
             chunks_at="chunkConfig",
@@ -148,16 +150,16 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
             modified=("modifiedAt", fields.modified_at),
             access=("access", fields.access),
         )
-        if (previous := await request.recall(form.content())) is not None:
+        if (previous := await request.find_stored_answer(form.canonical_content())) is not None:
             return previous
-        upload = await _store(services, scope, form)
+        upload = await _store_file(services, scope, form)
 
-    async def accept() -> wire.IngestAnswer:
-        external_id = fields.external_id or form.identity()
-        name = form.name or fields.external_id or f"{uploads.FILE} {external_id[:12]}"
+    async def accept_file() -> wire.IngestAnswer:
+        external_id = fields.external_id or form.find_identity()
+        name = form.name or fields.external_id or f"{uploads.FILE_FIELD} {external_id[:12]}"
         if fields.dry_run:
-            job = _describe(NewFile(external_id, name, form.media_type, form.size, form.sha256, {}, upload))
-            return await dry_run(request, scope, "file", source="LOCAL_FILE", how=options, config=job)
+            job = _describe_file(NewFile(external_id, name, form.media_type, form.size, form.sha256, {}, upload))
+            return await accept_dry_run(request, scope, "file", source="LOCAL_FILE", ingestion=options, config=job)
         accepted = await runs.accept_file(
             services.db,
             scope,
@@ -170,9 +172,9 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
             external_id=external_id,
         )
         await request.save_tenant()
-        return wire.IngestAnswer.of(accepted, "file")
+        return wire.IngestAnswer.for_document(accepted, "file")
 
-    return await request.once(accept, form.content())
+    return await request.run_once(accept_file, form.canonical_content())
 
 
 @operation(
@@ -181,7 +183,7 @@ async def ingest_file(request: ApiRequest) -> wire.IngestAnswer | bytes:
     tag="Ingestion",
     form=files_wire.FileUploadForm,
     tenant=TenantUse.MADE,
-    invalid=INVALID,
+    invalid=INVALID_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     creates=True,
@@ -192,14 +194,14 @@ async def create_upload(request: ApiRequest) -> files_wire.FileUploadAnswer | by
     async with uploads.read_form(request, services) as form:
         for name in sorted(_FILE_OPTIONS.intersection(form.fields)):
             message = f"{name} is not a field of an upload: send it with POST /v1/ingest/files."
-            raise ServiceError(INVALID, message, field=name, reason="not_allowed")
-        fields = _fields(form, files_wire.FileUploadForm)
+            raise ServiceError(INVALID_CONFIG, message, field=name, reason="not_allowed")
+        fields = _read_fields(form, files_wire.FileUploadForm)
         scope = request.scope_of(fields.namespace_id)
-        if (previous := await request.recall(form.content())) is not None:
+        if (previous := await request.find_stored_answer(form.canonical_content())) is not None:
             return previous
-        upload = await _store(services, scope, form)
+        upload = await _store_file(services, scope, form)
 
-    async def keep() -> files_wire.FileUploadAnswer:
+    async def keep_upload() -> files_wire.FileUploadAnswer:
         await job_uploads.keep_upload(
             services.db, StoredUpload(upload, form.name, form.media_type, form.size, form.sha256)
         )
@@ -208,7 +210,7 @@ async def create_upload(request: ApiRequest) -> files_wire.FileUploadAnswer | by
             message="File stored", data=files_wire.FileUploadData(upload.id, form.name, form.size)
         )
 
-    return await request.once(keep, form.content())
+    return await request.run_once(keep_upload, form.canonical_content())
 
 
 @ingestion_operation(
@@ -229,13 +231,13 @@ async def create_upload(request: ApiRequest) -> files_wire.FileUploadAnswer | by
 )
 @idempotent
 async def ingest_files(request: ApiRequest, data: JSONBody[files_wire.IngestFiles]) -> wire.IngestAnswer:
-    """Ingest several uploaded files by one job run. `POST /v1/ingest/uploads` stores each of them first."""
+    """Ingest several uploaded files by a single job run. `POST /v1/ingest/uploads` stores each of them first."""
     services, scope = request.services, request.scope_of(data.namespace_id)
     config, at = data.ingest_config.config, "ingestConfig.config"
     if config.metadata is not None:
-        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{at}.metadata")
+        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID_CONFIG, f"{at}.metadata")
     chunks = data.ingest_config.chunk_config or config.chunk_config
-    options = wire.as_ingestion(
+    options = wire.build_ingestion(
         config.metadata,
         chunks,
         chunks_at="ingestConfig.chunkConfig",
@@ -245,16 +247,16 @@ async def ingest_files(request: ApiRequest, data: JSONBody[files_wire.IngestFile
     async with services.db.async_together():
         files = await _take_uploads(services, scope, config)
         if data.dry_run:
-            request_files = [_describe(file) for file in files]
+            request_files = [_describe_file(file) for file in files]
             job = {"name": config.name or f"{len(files)} files", "files": request_files}
-            return await dry_run(request, scope, "files", source="LOCAL_FILE", how=options, config=job)
+            return await accept_dry_run(request, scope, "files", source="LOCAL_FILE", ingestion=options, config=job)
         receipt, _ = await runs.accept_files(services.db, scope, files, options, config.name)
         await request.save_tenant()
     return wire.IngestAnswer.of_several(receipt, "files")
 
 
 async def _take_uploads(services: Services, scope: Scope, config: files_wire.FilesConfig) -> list[NewFile]:
-    """Return the files of the request. Raises INVALID_INGEST_CONFIG for one that is not there, or is named twice."""
+    """Return the request's files; raise INVALID_INGEST_CONFIG for a missing or repeated file."""
     stored = await job_uploads.take_uploads(services.db, scope, [file.upload_id for file in config.files])
     files: list[NewFile] = []
     upload_ids: set[str] = set()
@@ -263,27 +265,27 @@ async def _take_uploads(services: Services, scope: Scope, config: files_wire.Fil
         field = f"ingestConfig.config.files[{index}]"
         if file.upload_id in upload_ids:
             message = f"The request names the upload {file.upload_id} twice: upload the file again for each document."
-            raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="repeated")
+            raise ServiceError(INVALID_CONFIG, message, field=f"{field}.uploadId", reason="repeated")
         upload_ids.add(file.upload_id)
         upload = stored.get(file.upload_id)
         if upload is None:
             cause = "it was ingested, is older than a day, or is in another namespace or tenant"
             message = f"There is no upload {file.upload_id} to ingest: {cause}. Upload the file again."
-            raise ServiceError(INVALID, message, field=f"{field}.uploadId", reason="no_such_upload")
+            raise ServiceError(INVALID_CONFIG, message, field=f"{field}.uploadId", reason="no_such_upload")
         external_id = file.external_id or upload.name or upload.sha256.hex()
         external_ids.check_external_id(external_id, f"{field}.externalId")
         if external_id in identities:
             message = f"{external_id} is the identity of two files: give each an externalId of its own."
-            raise ServiceError(INVALID, message, field=f"{field}.externalId", reason="repeated")
+            raise ServiceError(INVALID_CONFIG, message, field=f"{field}.externalId", reason="repeated")
         identities.add(external_id)
-        name = upload.name or file.external_id or f"{uploads.FILE} {external_id[:12]}"
+        name = upload.name or file.external_id or f"{uploads.FILE_FIELD} {external_id[:12]}"
         content = upload.media_type, upload.size, upload.sha256
         files.append(NewFile(external_id, name, *content, config.metadata or {}, upload.upload))
     return files
 
 
-def _describe(file: NewFile) -> dict[str, Any]:
-    """Return what a dry run needs to know of a file."""
+def _describe_file(file: NewFile) -> dict[str, Any]:
+    """Return the fields of a file that a dry run needs."""
     upload_fields = {"rawKey": file.upload.key, "mediaType": file.media_type, "size": file.size}
     return {"externalId": file.external_id, "name": file.name, **upload_fields}
 
@@ -293,7 +295,7 @@ def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
     identity = "externalId" if config.external_id else "name"
     external_ids.check_external_id(config.external_id or config.name or "", f"{field}.{identity}")
     if not config.text.strip():
-        raise ServiceError(INVALID, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
+        raise ServiceError(INVALID_CONFIG, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
     allowed = services.settings.max_text_bytes
     if len(config.text) > allowed or len(config.text.encode()) > allowed:
         raise ServiceError(
@@ -303,45 +305,47 @@ def _check_text(ingest_config: wire.TextIngestion, services: Services) -> None:
             reason="text_too_large",
         )
     if config.metadata is not None:
-        config.metadata = metadata.accept_metadata(config.metadata, services.settings, INVALID, f"{field}.metadata")
+        config.metadata = metadata.accept_metadata(
+            config.metadata, services.settings, INVALID_CONFIG, f"{field}.metadata"
+        )
 
 
-def _fields(form: Form, form_type: type[F]) -> F:
-    """Return the form's fields as if sent as one JSON object. An empty optional field counts as absent."""
+def _read_fields(form: Form, form_type: type[FormT]) -> FormT:
+    """Convert the form to its struct; an empty optional field counts as absent."""
     members: dict[str, Any] = {}
     form.require_single({member.encode_name for member in msgspec.structs.fields(form_type)})
     for name, content in form.fields.items():
         value = content.removeprefix(codecs.BOM_UTF8)
-        if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
-            request_limits.check_json(value, INVALID, name)
-            members[name] = JSON_FIELDS[name](value)
-        elif name == "dryRun" and value.strip() not in uploads.ABSENT:
-            members[name] = _flag(value)
+        if name in JSON_FIELD_READERS and value.strip() not in uploads.UNSET_VALUES:
+            request_limits.check_json(value, INVALID_CONFIG, name)
+            members[name] = JSON_FIELD_READERS[name](value)
+        elif name == "dryRun" and value.strip() not in uploads.UNSET_VALUES:
+            members[name] = _read_flag(value)
         elif name == "namespaceId" or (name in {"source", "externalId", "modifiedAt"} and value):
-            request_limits.check_json(value, INVALID, name)
+            request_limits.check_json(value, INVALID_CONFIG, name)
             members[name] = value.decode()
     form.require_file()
-    return decode.convert_members(members, form_type, INVALID)
+    return decode.convert_members(members, form_type, INVALID_CONFIG)
 
 
-def _flag(value: bytes) -> bool:
+def _read_flag(value: bytes) -> bool:
     if value.strip() not in {b"true", b"false"}:
-        raise ServiceError(INVALID, "dryRun must be true or false.", field="dryRun", reason="wrong_type")
+        raise ServiceError(INVALID_CONFIG, "dryRun must be true or false.", field="dryRun", reason="wrong_type")
     return value.strip() == b"true"
 
 
-def _text(config: wire.TextConfig) -> dict[str, str]:
-    """Return the identity of a text, as its ingestion stores it."""
+def _text_identity(config: wire.TextConfig) -> dict[str, str]:
+    """Return the external id and name of a text."""
     digest = hashlib.sha256(config.text.encode()).hexdigest()
     external = config.external_id or config.name or digest
     return {"externalId": external, "name": config.name or config.external_id or f"text {digest[:12]}"}
 
 
-async def _store(services: Services, scope: Scope, form: Form) -> Upload:
-    """Store the file in the namespace's file store before anything is recorded: an accepted file is a stored one."""
+async def _store_file(services: Services, scope: Scope, form: Form) -> Upload:
+    """Store the file before the request is recorded, so that an accepted file exists."""
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     upload = await job_uploads.begin_upload(services.db, scope)
-    await services.in_thread(lambda: registry.make_file_store(config).put(upload.key, form.pieces()))
+    await services.run_in_thread(lambda: registry.make_file_store(config).put(upload.key, form.iterate_chunks()))
     return upload
 
 
@@ -350,7 +354,7 @@ async def _store(services: Services, scope: Scope, form: Form) -> Upload:
     "/v1/convert/file",
     tag="Ingestion",
     form=wire.ConvertForm,
-    invalid=INVALID,
+    invalid=INVALID_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
     stores=False,
 )
@@ -366,35 +370,35 @@ async def convert_file(request: ApiRequest) -> wire.ConvertAnswer:
         form.require_single({"ocrConfig"})
         ocr_config = form.fields.get("ocrConfig", b"").removeprefix(codecs.BOM_UTF8).strip()
         strategy = wire.OcrConfig().strategy
-        if ocr_config not in ABSENT:
-            request_limits.check_json(ocr_config, INVALID, "ocrConfig")
-            strategy = JSON_FIELDS["ocrConfig"](ocr_config).strategy
+        if ocr_config not in UNSET_VALUES:
+            request_limits.check_json(ocr_config, INVALID_CONFIG, "ocrConfig")
+            strategy = JSON_FIELD_READERS["ocrConfig"](ocr_config).strategy
         converted = await services.conversions.run(
-            request.caller.organization, lambda: _converted(services, form, strategy)
+            request.caller.organization, lambda: _convert_form(services, form, strategy)
         )
-    documents = [wire.ConvertedDocument.of(document) for document in converted]
+    documents = [wire.ConvertedDocument.from_converted(document) for document in converted]
     return wire.ConvertAnswer(message="File converted successfully", data=wire.ConvertData(documents))
 
 
-def _converted(services: Services, form: Form, strategy: OcrStrategy) -> list[ConversionResult]:
-    """Convert the file; runs in a thread. Raises INVALID_INGEST_CONFIG if it cannot be read, SERVICE_UNAVAILABLE if not
+def _convert_form(services: Services, form: Form, strategy: OcrStrategy) -> list[ConversionResult]:
+    """Convert the file in a thread; raise INVALID_INGEST_CONFIG if unreadable, SERVICE_UNAVAILABLE if not possible
     now."""
-    settings, name = services.settings, form.name or uploads.FILE
+    settings, name = services.settings, form.name or uploads.FILE_FIELD
     try:
         with tempfile.TemporaryDirectory(prefix="convert-") as folder:
             path = Path(folder) / "raw"
             with path.open("wb") as file:
-                file.writelines(form.pieces())
+                file.writelines(form.iterate_chunks())
             raw = RawContent(path, name, form.media_type, form.size)
             size_limit, members = settings.max_file_bytes, settings.archive_members
             return convert.convert_file(
                 registry.make_parser(), raw, strategy, max_characters=size_limit, max_files=members
             )
     except Skippable as error:
-        raise ServiceError(INVALID, str(error), field=uploads.FILE, reason="unreadable") from error
+        raise ServiceError(INVALID_CONFIG, str(error), field=uploads.FILE_FIELD, reason="unreadable") from error
     except (Retryable, OSError) as error:
         message = "The file cannot be converted now. Try again later."
         raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, headers={"Retry-After": "5"}) from error
 
 
-HANDLERS = (ingest_text, ingest_file, create_upload, ingest_files, convert_file)
+ROUTE_HANDLERS = (ingest_text, ingest_file, create_upload, ingest_files, convert_file)

@@ -1,4 +1,4 @@
-"""The Model Context Protocol at `/mcp`: streamable HTTP without sessions, by the keys of the API."""
+"""Model Context Protocol at `/mcp`: stateless streamable HTTP with API keys."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from litestar import Response, get, post
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from api import auth, request_context, request_limits
-from api.mcp_hosts import METADATA, PATH, Hosts
+from api.mcp_hosts import MCP_PATH, METADATA_PATH, McpHosts
 from api.request import ApiRequest
 from retrieval.errors import ErrorCode, ServiceError
 
 
-@post(PATH, status_code=200, include_in_schema=False)
+@post(MCP_PATH, status_code=200, include_in_schema=False)
 async def serve_mcp(request: ApiRequest) -> ASGIApp:
-    """One message of JSON-RPC, which the SDK answers."""
+    """Answer a JSON-RPC message through the MCP SDK."""
     settings = request.services.settings
     if request_context.get_context(request.scope).caller is None:
         raise auth.unauthorized_error()
@@ -30,29 +30,29 @@ async def serve_mcp(request: ApiRequest) -> ASGIApp:
     )
     server = await asyncio.to_thread(_load_server)
     if refusal := server.find_refusal(request.scope, content):
-        raise Hosts.of(settings).challenge(refusal)
+        raise McpHosts.from_settings(settings).add_challenge(refusal)
     body = [{"type": "http.request", "body": content, "more_body": False}]
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        async def replay() -> Any:
+    async def answer_message(scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_body() -> Any:
             return body.pop() if body else await receive()
 
-        await server.serve_request(scope, replay, send, settings)
+        await server.serve_request(scope, receive_body, send, settings)
 
-    return answer
+    return answer_message
 
 
-@get([METADATA, METADATA + PATH], include_in_schema=False)
+@get([METADATA_PATH, METADATA_PATH + MCP_PATH], include_in_schema=False)
 async def describe_resource(request: ApiRequest) -> Response[dict[str, Any]]:
-    """Describe `/mcp` as a resource that tokens of the identity provider open, by RFC 9728."""
-    metadata = Hosts.of(request.services.settings).describe_resource()
+    """Describe `/mcp` as a protected resource (RFC 9728)."""
+    metadata = McpHosts.from_settings(request.services.settings).describe_resource()
     if metadata is None:
         message = "No identity provider is configured: send an API key as `Authorization: Bearer <API_KEY>`."
         raise ServiceError(ErrorCode.NOT_FOUND, message, reason="no_identity_provider")
     return Response(metadata, headers={"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"})
 
 
-HANDLERS = (serve_mcp, describe_resource)
+ROUTE_HANDLERS = (serve_mcp, describe_resource)
 
 
 def _load_server() -> ModuleType:

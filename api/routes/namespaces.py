@@ -1,4 +1,4 @@
-"""Namespaces: create, list, read, change, delete. The tenant header plays no part here."""
+"""Operations on namespaces."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _PROBE_CODES = (
 
 
 async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace]) -> NamespaceConfig:
-    """Return the namespace to create, once its storage, index and models have been tried."""
+    """Return the namespace to create after checks of its storage, index and models."""
     services = request.services
-    name, configs_sent = _parts(data)
+    name, configs_sent = _split_request(data)
     configs = {
         key: validation.unmask_secrets(value, {}, key) for key, value in configs_sent.items() if value is not None
     }
@@ -86,30 +86,30 @@ async def create_namespace(request: ApiRequest, draft: NamedDependency[Namespace
     """Create a namespace. Storage, index and models are checked first, each within 5 seconds."""
     services = request.services
     created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
-    message = "Namespace created successfully" + _learned(created) + await _left_out(request)
-    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(created)))
+    message = "Namespace created successfully" + _note_learned(created) + await _note_ignored(request)
+    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(created)))
 
 
 @_operation("GET", "/v1/namespaces", invalid=ErrorCode.INVALID_REQUEST)
 async def list_namespaces(request: ApiRequest, params: NamedDependency[wire.NamespacesQuery]) -> wire.NamespacesAnswer:
     """List namespaces. Newest first. With `pageSize` the list is paginated."""
     services, caller = request.services, request.caller
-    listing = params.listing(caller.namespace, caller.bound_tenant, may_count=request.principal is None)
-    part = await request.read_page(params.part(), listing.order)
+    listing = params.to_listing(caller.namespace, caller.bound_tenant, may_count=request.principal is None)
+    part = await request.read_page(params.to_page(), listing.order)
     page = await namespaces.list_part(services.db, services.ring, caller.organization, part, listing)
-    answers = [_shown(request, namespace).count(namespace) for namespace in page.items]
+    answers = [_present_namespace(request, namespace).add_usage(namespace) for namespace in page.items]
     total = await queries.count_namespaces(services.db, caller.organization, listing) if part else UNSET
     cursor = await request.write_cursor(page.cursor, listing.order)
-    data = wire.NamespacesData(namespaces=answers).lead_on(part, cursor, total)
+    data = wire.NamespacesData(namespaces=answers).set_page(part, cursor, total)
     return wire.NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
 @_operation("GET", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def get_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> wire.NamespaceAnswer:
     """Get a namespace. Secrets are absent or masked."""
-    namespace = await _find(request, namespace_id)
+    namespace = await _find_namespace(request, namespace_id)
     return wire.NamespaceAnswer(
-        message="Namespace fetched successfully", data=wire.NamespaceData(_shown(request, namespace))
+        message="Namespace fetched successfully", data=wire.NamespaceData(_present_namespace(request, namespace))
     )
 
 
@@ -124,10 +124,10 @@ async def update_namespace(
 ) -> wire.NamespaceAnswer:
     """Change a namespace. A config that is sent replaces the stored one; fields that are not sent stay."""
     services = request.services
-    stored = await _find(request, namespace_id)
-    name, configs_sent = _parts(data)
+    stored = await _find_namespace(request, namespace_id)
+    name, configs_sent = _split_request(data)
     stored_configs = stored.configs()
-    changes = {key: value and _unmasked(services, stored, key, value) for key, value in configs_sent.items()}
+    changes = {key: value and _unmask_config(services, stored, key, value) for key, value in configs_sent.items()}
     validation.check_allowed(services.settings, changes)
     if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_model_open(model):
         changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, force=data.reembed)
@@ -138,8 +138,8 @@ async def update_namespace(
         sent_to={**stored.sent_to, **destinations.destinations_of(services.settings, changes)},
         **namespaces.split_configs({**stored_configs, **changes}),
     )
-    gate = await _gate(request, data, stored)
-    moved = await _moved(request, data, stored, changed)
+    gate = await _read_gate(request, data, stored)
+    moved = await _needs_reembedding(request, data, stored, changed)
     changed = await config_check.check_configs(
         services, changed, [key for key in changes if changes[key] != stored_configs.get(key)]
     )
@@ -153,10 +153,12 @@ async def update_namespace(
         searched, job_run = await reembedding.begin_reembedding(services.db, services.ring, serving, changed, gate)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
-        return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(searched), job_run))
+        return wire.NamespaceAnswer(
+            message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(searched), job_run)
+        )
     saved = await namespaces.update(services.db, services.ring, changed)
-    message = "Namespace updated successfully" + await _left_out(request)
-    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.of(saved)))
+    message = "Namespace updated successfully" + await _note_ignored(request)
+    return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(saved)))
 
 
 @_operation("DELETE", "/v1/namespaces/{namespace_id:str}", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
@@ -171,22 +173,22 @@ async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> 
     )
 
 
-HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
+ROUTE_HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
 
 
-def _shown(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
-    """Return the namespace as this key, or the user that it acts for, may see it."""
+def _present_namespace(request: ApiRequest, namespace: NamespaceConfig) -> wire.Namespace:
+    """Return the namespace as visible to the key or user."""
     name_only = request.reach is Reach.NAMES or request.principal is not None
-    return wire.Namespace.name_of(namespace) if name_only else wire.Namespace.of(namespace)
+    return wire.Namespace.name_of(namespace) if name_only else wire.Namespace.from_namespace(namespace)
 
 
-async def _find(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
+async def _find_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
     request.require_namespace(namespace_id)
     return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
 
 
-def _learned(namespace: NamespaceConfig) -> str:
-    """Return a note on what the check of a model server has found."""
+def _note_learned(namespace: NamespaceConfig) -> str:
+    """Return a note on the learned properties of a model server."""
     limits = msgspec.convert(namespace.embedding_model.get(LEARNED) or {}, LearnedLimits)
     figures = (
         (limits.texts_per_request, "texts per request"),
@@ -197,22 +199,22 @@ def _learned(namespace: NamespaceConfig) -> str:
     return f"; learned: {words}" if words else ""
 
 
-async def _left_out(request: ApiRequest) -> str:
-    """Return a note that names the unknown configs of the request, which are ignored."""
+async def _note_ignored(request: ApiRequest) -> str:
+    """Return a note on unknown, ignored configs of the request."""
     members = msgspec.json.decode(await request.body(), type=dict[str, msgspec.Raw])
     unknown = [key for key in members if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
     return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
 
-def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
-    """Return a config with the stored secrets in place of masked ones."""
+def _unmask_config(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
+    """Return a config with stored secrets in place of masked values."""
     stored_config = stored.configs().get(area) or {}
     moved = bool(stored_config) and destinations.has_moved(services.settings, area, stored_config, stored.sent_to)
     return validation.unmask_secrets(config, stored_config, area, moved=moved)
 
 
-def _parts(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
-    """Return the name, "" if it was not sent, and the configs that were sent; None is an explicit null."""
+def _split_request(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
+    """Return the name, "" if absent, and the sent configs; None for null."""
     members = msgspec.to_builtins(body)
     return members.get("name", ""), {key: members[key] for key in CONFIGS if key in members}
 
@@ -229,27 +231,27 @@ def _keyword_language(language: str | UnsetType | None, stored: str | None = Non
     return language.strip().lower()
 
 
-async def _gate(request: ApiRequest, data: wire.UpdateNamespace, stored: NamespaceConfig) -> dict[str, Any] | None:
-    """Return the conditions for a new generation, as stored."""
+async def _read_gate(request: ApiRequest, data: wire.UpdateNamespace, stored: NamespaceConfig) -> dict[str, Any] | None:
+    """Return the stored form of the conditions for a new generation."""
     if data.gate is UNSET:
         return None
-    conditions = data.gate.asked()
+    conditions = data.gate.to_values()
     if not data.reembed:
         raise validation.invalid_field("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
     await gates.require_gate(request.services.db, stored.organization_id, stored.id, conditions)
     return gates.dump_gate(conditions)
 
 
-async def _moved(
+async def _needs_reembedding(
     request: ApiRequest, data: wire.UpdateNamespace, stored: NamespaceConfig, changed: NamespaceConfig
 ) -> bool:
-    """Tell whether vectors must be computed again for another model or store. The client must request that."""
+    """Return whether vectors must be computed again; raise unless the client requests this."""
     moved = [
         name
         for name, old, new in (
-            (FILE_STORAGE, _files(stored.file_storage), _files(changed.file_storage)),
-            (EMBEDDING_MODEL, _identity(stored.embedding_model), _identity(changed.embedding_model)),
-            (VECTOR_STORAGE, _identity(stored.vector_storage), _identity(changed.vector_storage)),
+            (FILE_STORAGE, _storage_identity(stored.file_storage), _storage_identity(changed.file_storage)),
+            (EMBEDDING_MODEL, _provider_identity(stored.embedding_model), _provider_identity(changed.embedding_model)),
+            (VECTOR_STORAGE, _provider_identity(stored.vector_storage), _provider_identity(changed.vector_storage)),
         )
         if old != new
     ]
@@ -272,11 +274,11 @@ async def _moved(
     return True
 
 
-def _files(config: Any) -> dict[str, Any]:
-    """Return the members that identify a file storage: all but its keys and region."""
+def _storage_identity(config: Any) -> dict[str, Any]:
+    """Return the config without keys and region."""
     return {key: value for key, value in config.items() if key not in {"credentials", "region"}}
 
 
-def _identity(config: Any) -> dict[str, Any]:
-    """Return the members that identify a model or an index: all but its key and what its check has found."""
+def _provider_identity(config: Any) -> dict[str, Any]:
+    """Return the config without key and learned properties."""
     return {key: value for key, value in config.items() if key not in {"apiKey", LEARNED}}

@@ -1,4 +1,4 @@
-"""The OAuth callback. No API key: the `state` parameter authenticates it."""
+"""OAuth callback, authorized by its `state` parameter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from litestar.openapi.spec import OpenAPIHeader
 from litestar.params import FromPath
 
 from api import request_context
-from api.errors import STATUS
-from api.openapi import TEXT, describe_response, documented_open, error_responses, text_parameter
+from api.errors import STATUS_BY_CODE
+from api.openapi import TEXT_SCHEMA, describe_response, error_responses, public_operation_class, text_parameter
 from api.request import ApiRequest
-from api.routes.connections import redirect_uri, tell_vendor
+from api.routes.connections import redirect_uri, revoke_at_vendor
 from api.services import Services
 from connectors import registry
 from retrieval import sources
@@ -31,13 +31,15 @@ from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
-DECLINED = "The access was declined at the content service."
-REFUSED = "The content service did not grant the access. Authorize the connection again."
+DECLINED_REASON = "The access was declined at the content service."
+REFUSED_REASON = "The content service did not grant the access. Authorize the connection again."
 
 
-_RESPONSES = {
+_CALLBACK_RESPONSES = {
     "200": describe_response("A page that says what became of it", ["text/html"]),
-    "302": describe_response("To the application", Location=OpenAPIHeader(schema=TEXT, description="Where to go on.")),
+    "302": describe_response(
+        "To the application", Location=OpenAPIHeader(schema=TEXT_SCHEMA, description="Where to go on.")
+    ),
     **error_responses(
         (
             ErrorCode.INVALID_REQUEST,
@@ -53,8 +55,8 @@ _RESPONSES = {
 @get(
     "/v1/oauth/callback/{connector:str}",
     opt={"page": True},
-    operation_class=documented_open(
-        _RESPONSES,
+    operation_class=public_operation_class(
+        _CALLBACK_RESPONSES,
         text_parameter("state", "What the service gave the content service to send back."),
         text_parameter("code", "What the content service gives in exchange for tokens."),
         text_parameter("error", "Why the content service refused."),
@@ -67,11 +69,11 @@ async def oauth_callback(request: ApiRequest, connector: FromPath[str]) -> Respo
     """Handle the vendor's redirect. Redirects to clientRedirectUrl with connectionId and status, or shows a page."""
     services = request.services
     connector = connector.upper().replace("-", "_")
-    parameters = _query(request.scope["query_string"])
-    authorization = await _take(services, parameters.get("state", ""), connector)
-    outcome = await _settle(services, authorization, connector, parameters)
+    parameters = _read_query(request.scope["query_string"])
+    authorization = await _take_authorization(services, parameters.get("state", ""), connector)
+    outcome = await _store_authorization(services, authorization, connector, parameters)
     services.notices.send()
-    await services.audit.write(_entry(request, authorization))
+    await services.audit.write(_audit_entry(request, authorization))
     log.info(
         "connection.callback", connection_id=authorization.connection_id, connector=connector, status=outcome.status
     )
@@ -83,14 +85,14 @@ async def oauth_callback(request: ApiRequest, connector: FromPath[str]) -> Respo
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The status that the connection has now, and whether this authorization is what it holds."""
+class AuthorizationOutcome:
+    """Status of the connection, and success of this authorization."""
 
     status: str
     done: bool
 
 
-async def _take(services: Services, state: str, connector: str) -> Taken:
+async def _take_authorization(services: Services, state: str, connector: str) -> Taken:
     is_valid = bool(state) and connector in sources.APPS
     authorization = await connections.take_state(services.db, services.ring, state, connector) if is_valid else None
     if authorization is None:
@@ -104,12 +106,14 @@ async def _take(services: Services, state: str, connector: str) -> Taken:
     return authorization
 
 
-async def _settle(services: Services, authorization: Taken, connector: str, parameters: dict[str, str]) -> Outcome:
-    """Exchange the code and store the tokens, or record the reason of the failure."""
+async def _store_authorization(
+    services: Services, authorization: Taken, connector: str, parameters: dict[str, str]
+) -> AuthorizationOutcome:
+    """Exchange the code and store the tokens, or record the failure."""
     code, scope = parameters.get("code", ""), authorization.scope
     if "error" in parameters or not code:
-        reason = DECLINED if parameters.get("error") == "access_denied" else REFUSED
-        return Outcome(
+        reason = DECLINED_REASON if parameters.get("error") == "access_denied" else REFUSED_REASON
+        return AuthorizationOutcome(
             await authorizations.record_refusal(services.db, authorization.connection_id, reason), done=False
         )
     try:
@@ -117,25 +121,25 @@ async def _settle(services: Services, authorization: Taken, connector: str, para
         authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )
-        tokens = await services.in_thread(
+        tokens = await services.run_in_thread(
             authorizer.exchange_code,
             code,
             redirect_uri=redirect_uri(services, connector),
             verifier=authorization.verifier,
         )
     except (StepError, ServiceError) as error:
-        return Outcome(
+        return AuthorizationOutcome(
             await authorizations.record_refusal(services.db, authorization.connection_id, str(error)), done=False
         )
     status = await authorizations.store_grant(services.db, services.ring, authorization.connection_id, tokens)
     if status == ConnectionStatus.REVOKED:
-        await tell_vendor(services, scope, connector, tokens)
-    return Outcome(status, done=status == ConnectionStatus.ACTIVE)
+        await revoke_at_vendor(services, scope, connector, tokens)
+    return AuthorizationOutcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
-def _entry(request: ApiRequest, authorization: Taken) -> Entry:
-    """Return the authorization's entry in the audit log. It has no key, because the state alone authorizes the
-    callback."""
+def _audit_entry(request: ApiRequest, authorization: Taken) -> Entry:
+    """Return the audit entry of the authorization."""
+    # No key: the state authorizes the callback.
     return Entry(
         organization_id=authorization.scope.organization,
         method="GET",
@@ -148,8 +152,8 @@ def _entry(request: ApiRequest, authorization: Taken) -> Entry:
     )
 
 
-def _query(query: bytes) -> dict[str, str]:
-    """Return the vendor's parameters; none if it is not a query string. The first of a repeated name counts."""
+def _read_query(query: bytes) -> dict[str, str]:
+    """Return the vendor's parameters, the first of repeated names; none for an invalid query."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
@@ -157,20 +161,23 @@ def _query(query: bytes) -> dict[str, str]:
     return dict(reversed(pairs))
 
 
-_HEADERS = {
+_PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_RESULTS = {
+_RESULT_TEXTS = {
     "ACTIVE": ("Connected", "The connection is authorized. You can close this window."),
     "FAILED": ("Not connected", "The connection was not authorized. Start again from the application."),
     "REVOKED": ("Revoked", "The connection was revoked in the meantime. Create another one in the application."),
 }
-_KEPT = ("Not changed", "The new authorization did not succeed. The connection goes on with the one that it has.")
-_PAGE = """<!doctype html>
+_UNCHANGED_TEXT = (
+    "Not changed",
+    "The new authorization did not succeed. The connection goes on with the one that it has.",
+)
+_PAGE_TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 32rem; margin: 15vh auto; padding: 0 1.5rem; color: #1c1c1c }}
@@ -180,32 +187,34 @@ h1 {{ font-size: 1.5rem }}
 
 
 def accepts_html(request: Request[Any, Any, Any]) -> bool:
-    """Tell whether a browser sent the request: programs do not accept HTML, and get JSON."""
+    """Return whether a browser sent the request."""
     return "text/html" in request.headers.get("accept", "").lower()
 
 
 def result_page(status: str, *, done: bool) -> Response[bytes]:
-    """Return the page for the result of an authorization. A connection may outlive a failed new authorization."""
-    return _page(*(_RESULTS[status] if done or status != "ACTIVE" else _KEPT))
+    """Return the page for the outcome of an authorization."""
+    # A connection may stay active after a failed new authorization.
+    return _render_page(*(_RESULT_TEXTS[status] if done or status != "ACTIVE" else _UNCHANGED_TEXT))
 
 
 def error_page(about: ServiceError) -> Response[bytes]:
-    return _page("This did not work", about.message, STATUS[about.code], about.headers)
+    return _render_page("This did not work", about.message, STATUS_BY_CODE[about.code], about.headers)
 
 
 def redirect_to(url: str) -> Response[bytes]:
-    """Return a redirect that is not cached, since a cached one would skip this service."""
+    """Return an uncached redirect."""
+    # A cached redirect would skip this service.
     headers = {"Location": url, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
     return Response(b"", status_code=302, headers=headers, media_type="text/plain")
 
 
-def _page(title: str, text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
+def _render_page(title: str, text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
     return Response(
-        _PAGE.format(title=escape(title), text=escape(text)).encode(),
+        _PAGE_TEMPLATE.format(title=escape(title), text=escape(text)).encode(),
         status_code=status,
         media_type="text/html",
-        headers={**_HEADERS, **(headers or {})},
+        headers={**_PAGE_HEADERS, **(headers or {})},
     )
 
 
-HANDLERS = (oauth_callback,)
+ROUTE_HANDLERS = (oauth_callback,)

@@ -1,4 +1,4 @@
-"""The state of the service: activity, the queue, metrics, and the probes `/health` and `/ready`, which need no key."""
+"""State of the service: activity, queue, metrics, `/health` and `/ready`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse
 from msgspec import UNSET
 
-from api.openapi import documented_open, schema_reference
+from api.openapi import public_operation_class, schema_reference
 from api.operation import operation
 from api.request import ApiRequest, TenantUse
 from api.services import Services
@@ -42,7 +42,7 @@ async def read_activity(request: ApiRequest, params: NamedDependency[ActivityQue
     if figures is None:
         raise namespaces.not_found()
     history = await activity.read_history(db, scope) if params.history else None
-    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(figures, history))
+    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.from_figures(figures, history))
 
 
 @operation("GET", "/v1/queue", tag="Administration", tenant=TenantUse.IGNORED, invalid=ErrorCode.INVALID_REQUEST)
@@ -52,7 +52,7 @@ async def read_queue(request: ApiRequest) -> QueueAnswer:
     Waiting job runs of the organization, the reasons they wait, and running batches; for all tenants.
     """
     queue = await work.read_queue(request.services.db, request.caller.organization)
-    data = QueueData.of(queue, registry.list_parser_warnings(), await request.services.storage.reasons())
+    data = QueueData.from_queue(queue, registry.list_parser_warnings(), await request.services.storage.list_problems())
     return QueueAnswer(message="Queue fetched successfully", data=data)
 
 
@@ -72,39 +72,39 @@ async def read_metrics(request: ApiRequest) -> bytes:
     """
     services = request.services
     await counts.async_write(services.db)
-    reading = await services.count(request.caller.organization)
+    reading = await services.read_figures(request.caller.organization)
     return exposition.render_text(reading, of_organization=True)
 
 
-_SECONDS = 2.0
-_KEPT_SECONDS = 1.0
-"""That it is ready is asked of the database once in that time, however many ask."""
+_PROBE_SECONDS = 2.0
+# Concurrent probes share one check of the database.
+_READY_CACHE_SECONDS = 1.0
 
 
-def _described(kind: type[Health | Readiness], description: str) -> OpenAPIResponse:
+def _describe_probe(kind: type[Health | Readiness], description: str) -> OpenAPIResponse:
     return OpenAPIResponse(description, content={"application/json": OpenAPIMediaType(schema=schema_reference(kind))})
 
 
 @get(
     "/health",
     opt={"structs": (Health,)},
-    operation_class=documented_open({"200": _described(Health, "The process answers")}),
+    operation_class=public_operation_class({"200": _describe_probe(Health, "The process answers")}),
     operation_id="health",
     tags=["Operation"],
     summary="The process answers",
 )
 async def health() -> Response[bytes]:
     """The process answers"""
-    return _json(200, Health("ok"))
+    return _answer_json(200, Health("ok"))
 
 
 @get(
     "/ready",
     opt={"structs": (Readiness,)},
-    operation_class=documented_open(
+    operation_class=public_operation_class(
         {
-            "200": _described(Readiness, "Requests are served and accepted work is on its way"),
-            "503": _described(Readiness, "Requests cannot be served now; `reason` says why"),
+            "200": _describe_probe(Readiness, "Requests are served and accepted work is on its way"),
+            "503": _describe_probe(Readiness, "Requests cannot be served now; `reason` says why"),
         }
     ),
     operation_id="ready",
@@ -115,43 +115,44 @@ async def ready(request: ApiRequest) -> Response[bytes]:
     """Requests are served and accepted work is on its way"""
     services = request.services
     if services.ending.is_set():
-        return _unavailable(("This process is about to end: send requests to another one.",))
+        return _answer_unavailable(("This process is about to end: send requests to another one.",))
     requests_only = request.query_params.get("for") == "requests"
     ready_times = services.ready_at
     reasons: tuple[str, ...] = ()
-    if time.monotonic() - ready_times.get(requests_only, float("-inf")) > _KEPT_SECONDS:
-        reasons = await _look(services, requests_only=requests_only)
+    if time.monotonic() - ready_times.get(requests_only, float("-inf")) > _READY_CACHE_SECONDS:
+        reasons = await _find_problems(services, requests_only=requests_only)
         if not reasons:
             ready_times[requests_only] = time.monotonic()
     if reasons:
-        return _unavailable(reasons)
-    return _json(200, Readiness("ready", warnings=registry.list_parser_warnings() or UNSET))
+        return _answer_unavailable(reasons)
+    return _answer_json(200, Readiness("ready", warnings=registry.list_parser_warnings() or UNSET))
 
 
-async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
-    """Why it is not ready. A question that gets no answer in time is left to end by itself."""
-    asking = asyncio.create_task(roles.api_problems(services.db, services.settings, requests_only=requests_only))
-    answered, _ = await asyncio.wait({asking}, timeout=_SECONDS)
+async def _find_problems(services: Services, *, requests_only: bool) -> tuple[str, ...]:
+    """Return the reasons why the service is not ready."""
+    # A check without an answer in time is cancelled and ends by itself.
+    check = asyncio.create_task(roles.api_problems(services.db, services.settings, requests_only=requests_only))
+    answered, _ = await asyncio.wait({check}, timeout=_PROBE_SECONDS)
     if not answered:
-        asking.cancel()
+        check.cancel()
         return ("The database does not answer.",)
     try:
-        return asking.result()
+        return check.result()
     except UNAVAILABLE_ERRORS:
         return ("The database does not answer.",)
 
 
-def _unavailable(reasons: tuple[str, ...]) -> Response[bytes]:
-    return _json(503, Readiness("unavailable", " ".join(reasons)), {"Retry-After": "2"})
+def _answer_unavailable(reasons: tuple[str, ...]) -> Response[bytes]:
+    return _answer_json(503, Readiness("unavailable", " ".join(reasons)), {"Retry-After": "2"})
 
 
-def _json(status: int, content: Health | Readiness, headers: dict[str, str] | None = None) -> Response[bytes]:
+def _answer_json(status: int, content: Health | Readiness, headers: dict[str, str] | None = None) -> Response[bytes]:
     return Response(
         msgspec.json.encode(content), status_code=status, media_type="application/json", headers=headers or {}
     )
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     read_activity,
     read_queue,
     read_metrics,

@@ -1,4 +1,4 @@
-"""Ingestion job runs: read, list, cancel, and retry their failed documents."""
+"""Operations on ingestion job runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from retrieval.ports import Scope
 from retrieval.settings import Settings
 from retrieval.statuses import RunStatus
 
-_RUN = "/v1/ingest-job-runs/{ingest_job_run_id:str}"
-_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+_RUN_PATH = "/v1/ingest-job-runs/{ingest_job_run_id:str}"
+_NAMESPACE_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 _operation = partial(operation, tag="Ingestion", invalid=ErrorCode.INVALID_REQUEST)
-_NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
+_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 
 @_operation("GET", "/v1/ingest-job-runs", raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
@@ -44,20 +44,22 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
         outcome=params.outcome,
         source=params.source,
         about=params.q,
-        ids=_named(params.ids),
+        ids=_parse_ids(params.ids),
         cursor=cursor,
         size=params.page_size or control.PAGE,
         sort=params.sort or "newest",
     )
-    summaries = [wire.JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
+    summaries = [
+        wire.JobRunSummary.from_summary(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items
+    ]
     next_cursor = await request.write_cursor(page.cursor, listing)
     total_count = UNSET if total is None else total
     data = wire.JobRunsData(summaries, len(summaries), page.cursor is not None, next_cursor, total_count)
     return wire.JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 
-def _named(text: str | None) -> list[str] | None:
-    """Return the job run ids of the query, None without any. Raises INVALID_REQUEST for too many."""
+def _parse_ids(text: str | None) -> list[str] | None:
+    """Return the job run ids of the query, None if empty; raise INVALID_REQUEST for too many."""
     if not text:
         return None
     ids = [part for part in text.split(",") if part]
@@ -67,7 +69,7 @@ def _named(text: str | None) -> list[str] | None:
     return ids
 
 
-@_operation("GET", _RUN, raises=_NOT_FOUND)
+@_operation("GET", _RUN_PATH, raises=_NOT_FOUND_CODES)
 async def get_job_run(
     request: ApiRequest, ingest_job_run_id: FromPath[str], params: NamedDependency[wire.RunQuery]
 ) -> wire.JobRunAnswer:
@@ -80,14 +82,20 @@ async def get_job_run(
     message = "Ingestion job run fetched successfully"
     scope = request.scope_of(params.namespace_id)
     if params.wait_seconds:
-        run = await _found(request, scope, ingest_job_run_id, most=0)
+        run = await _read_run(request, scope, ingest_job_run_id, limit=0)
         if run.status != RunStatus.COMPLETED and params.since in {None, run.status}:
-            await request.services.waits.past(run.id, RunStatus(run.status), seconds=params.wait_seconds)
+            await request.services.waits.wait_past(run.id, RunStatus(run.status), seconds=params.wait_seconds)
     limit, flow = params.document_limit, params.with_flow_run
-    return await _read(request, scope, ingest_job_run_id, message, most=limit, with_flow_run=flow)
+    return await _answer_run(request, scope, ingest_job_run_id, message, document_limit=limit, with_flow_run=flow)
 
 
-@_operation("POST", _RUN + "/cancel", failed=ErrorCode.INGESTION_FAILED, raises=_NOT_FOUND, example=_EXAMPLE)
+@_operation(
+    "POST",
+    _RUN_PATH + "/cancel",
+    failed=ErrorCode.INGESTION_FAILED,
+    raises=_NOT_FOUND_CODES,
+    example=_NAMESPACE_EXAMPLE,
+)
 async def cancel_job_run(
     request: ApiRequest, ingest_job_run_id: FromPath[str], data: JSONBody[wire.RunRequest]
 ) -> wire.JobRunAnswer:
@@ -101,20 +109,20 @@ async def cancel_job_run(
         if request.reach is not None:
             run = await runs.read_run(services.db, scope, ingest_job_run_id, most=0)
             if run.source == reembedding.REEMBED_SOURCE:
-                raise auth.bound_key()
-        await services.in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
+                raise auth.bound_key_error()
+        await services.run_in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
     except ServiceError:
         await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
         raise
-    return await _read(request, scope, ingest_job_run_id, "Cancellation of the ingestion job run accepted")
+    return await _answer_run(request, scope, ingest_job_run_id, "Cancellation of the ingestion job run accepted")
 
 
 @_operation(
     "POST",
-    _RUN + "/retry",
+    _RUN_PATH + "/retry",
     failed=ErrorCode.INGESTION_FAILED,
-    raises=(*_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
-    example=_EXAMPLE,
+    raises=(*_NOT_FOUND_CODES, ErrorCode.INVALID_CHUNK_CONFIG),
+    example=_NAMESPACE_EXAMPLE,
     notifies=True,
 )
 @idempotent
@@ -128,52 +136,52 @@ async def retry_job_run(
     protected PDF, Office and ZIP files, and is deleted when the new run has ended.
     """
     db, scope = request.services.db, request.scope_of(data.namespace_id)
-    changes = data.changes()
+    changes = data.to_changes()
     try:
         seal = passwords.sealer(request.services.ring, data.password)
         new = await control.retry_run(db, scope, ingest_job_run_id, changes, causes=data.failure_causes, seal=seal)
     except ServiceError:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise
-    return await _read(request, scope, new, "Failed documents added to the queue again")
+    return await _answer_run(request, scope, new, "Failed documents added to the queue again")
 
 
-HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
+ROUTE_HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 
-async def _found(request: ApiRequest, scope: Scope, run_id: str, *, most: int | None) -> runs.JobRun:
+async def _read_run(request: ApiRequest, scope: Scope, run_id: str, *, limit: int | None) -> runs.JobRun:
     try:
-        return await runs.read_run(request.services.db, scope, run_id, most=most)
+        return await runs.read_run(request.services.db, scope, run_id, most=limit)
     except ServiceError:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
         raise
 
 
-async def _read(
+async def _answer_run(
     request: ApiRequest,
     scope: Scope,
     run_id: str,
     message: str,
     *,
-    most: int | None = None,
+    document_limit: int | None = None,
     with_flow_run: bool = False,
 ) -> wire.JobRunAnswer:
     services = request.services
-    run = await _found(request, scope, run_id, most=most)
+    run = await _read_run(request, scope, run_id, limit=document_limit)
     waiting = await queueing.queue_place(services.db, run.id) if run.waits else None
     if run.outcome is None:
-        run.notices.extend(Notice(reason, 0) for reason in await services.storage.reasons())
+        run.notices.extend(Notice(reason, 0) for reason in await services.storage.list_problems())
     url = prefect_url(services.settings, run.flow_run_id)
     flow_run: wire.FlowRun | UnsetType | None = UNSET
     if with_flow_run:
         flow_run = None
         if run.flow_run_id and services.settings.prefect_api_url:
             flow_run = await flow_runs.read_flow_run(services.settings, run.flow_run_id)
-    return wire.JobRunAnswer(message=message, data=wire.JobRunData.of(run, url, waiting, flow_run))
+    return wire.JobRunAnswer(message=message, data=wire.JobRunData.from_job_run(run, url, waiting, flow_run))
 
 
 def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:
-    """The flow run's page in Prefect, without any credentials that the address of its API may hold."""
+    """Return the flow run's page in Prefect, without credentials of the API's address."""
     if not settings.prefect_api_url or flow_run_id is None:
         return None
     api = urlsplit(settings.prefect_api_url)

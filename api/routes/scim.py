@@ -1,7 +1,5 @@
-"""SCIM 2.0 (RFC 7643, RFC 7644) for a namespace: an identity provider pushes users and groups.
-
-The resources, filters and patches are those of scim2-models. The groups apply to access lists from the next request on.
-"""
+"""SCIM 2.0 (RFC 7643, RFC 7644): users and groups pushed by an identity provider."""
+# Groups apply to access lists from the next request on.
 
 from __future__ import annotations
 
@@ -19,23 +17,23 @@ from retrieval.access.queries.directory import GROUP, USER
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 
-_INVALID = ErrorCode.INVALID_REQUEST
+_INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 _LIST_PATH = "/v1/namespaces/{namespace_id:str}/scim/v2/{resource_type:str}"
-_PATH = _LIST_PATH + "/{resource_id:str}"
+_RESOURCE_PATH = _LIST_PATH + "/{resource_id:str}"
 _operation = partial(
     operation,
     tag="SCIM",
-    invalid=_INVALID,
+    invalid=_INVALID_REQUEST,
     media_type="application/scim+json",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
 )
-_EXAMPLE = {
+_USER_EXAMPLE = {
     "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"],
     "userName": "ada@example.com",
     "externalId": "8c6b5b",
     "active": True,
 }
-_KINDS = {"Users": USER, "Groups": GROUP}
+_RESOURCE_KINDS = {"Users": USER, "Groups": GROUP}
 
 
 @_operation("GET", _LIST_PATH, answer=wire.ScimList)
@@ -53,20 +51,22 @@ async def list_scim_resources(
     from api import scim_resources
 
     scope = request.scope_of(namespace_id)
-    if resource_type in scim_resources.DESCRIPTIONS:
-        return scim_resources.encode(scim_resources.DESCRIPTIONS[resource_type]())
-    kind, sought = _kind_of(resource_type), scim_resources.read_filter(resource_type, params.filter)
+    if resource_type in scim_resources.SERVICE_DESCRIPTIONS:
+        return scim_resources.encode_answer(scim_resources.SERVICE_DESCRIPTIONS[resource_type]())
+    kind, values = _kind_of(resource_type), scim_resources.read_filter(resource_type, params.filter)
     start_index = min(max(1, params.start_index or 1), 2**31)
-    limit = max(0, min(scim_resources.MOST, scim_resources.MOST if params.count is None else params.count))
-    total, stored = await directory.list_resources(request.services.db, scope, kind, sought, start_index - 1, limit)
+    limit = max(
+        0, min(scim_resources.MAX_PAGE_SIZE, scim_resources.MAX_PAGE_SIZE if params.count is None else params.count)
+    )
+    total, stored = await directory.list_resources(request.services.db, scope, kind, values, start_index - 1, limit)
     if not total:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
-    return await request.services.in_thread(
+    return await request.services.run_in_thread(
         scim_resources.encode_page, request, resource_type, stored, total, start_index, params
     )
 
 
-@_operation("POST", _LIST_PATH, answer=wire.ScimResource, status=201, example=_EXAMPLE)
+@_operation("POST", _LIST_PATH, answer=wire.ScimResource, status=201, example=_USER_EXAMPLE)
 @idempotent
 async def create_scim_resource(
     request: ApiRequest,
@@ -79,13 +79,13 @@ async def create_scim_resource(
 
     scope = request.scope_of(namespace_id)
     _kind_of(resource_type)
-    resource = await request.services.in_thread(scim_resources.read_created, resource_type, await request.body())
+    resource = await request.services.run_in_thread(scim_resources.read_created, resource_type, await request.body())
     pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
     created = await directory.create_resource(request.services.db, scope, pushed)
-    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, created)
+    return await request.services.run_in_thread(scim_resources.encode_resource, request, resource_type, created)
 
 
-@_operation("GET", _PATH, answer=wire.ScimResource)
+@_operation("GET", _RESOURCE_PATH, answer=wire.ScimResource)
 async def get_scim_resource(
     request: ApiRequest,
     namespace_id: FromPath[str],
@@ -98,10 +98,10 @@ async def get_scim_resource(
 
     scope, kind = request.scope_of(namespace_id), _kind_of(resource_type)
     stored = await directory.get_resource(request.services.db, scope, kind, resource_id)
-    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, stored, params)
+    return await request.services.run_in_thread(scim_resources.encode_resource, request, resource_type, stored, params)
 
 
-@_operation("PUT", _PATH, answer=wire.ScimResource, example=_EXAMPLE)
+@_operation("PUT", _RESOURCE_PATH, answer=wire.ScimResource, example=_USER_EXAMPLE)
 async def replace_scim_resource(
     request: ApiRequest,
     namespace_id: FromPath[str],
@@ -113,17 +113,19 @@ async def replace_scim_resource(
     from api import scim_resources
 
     scope, kind = request.scope_of(namespace_id), _kind_of(resource_type)
-    resource = await request.services.in_thread(scim_resources.read_replacement, resource_type, await request.body())
+    resource = await request.services.run_in_thread(
+        scim_resources.read_replacement, resource_type, await request.body()
+    )
     async with request.services.db.async_together():
         stored = await directory.get_resource(request.services.db, scope, kind, resource_id, lock=True)
         pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
         replaced = await directory.replace_resource(request.services.db, scope, stored, pushed)
-    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, replaced)
+    return await request.services.run_in_thread(scim_resources.encode_resource, request, resource_type, replaced)
 
 
 @_operation(
     "PATCH",
-    _PATH,
+    _RESOURCE_PATH,
     answer=wire.ScimResource,
     example={
         "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],
@@ -144,16 +146,16 @@ async def patch_scim_resource(
     from api import scim_resources
 
     scope, kind, db = request.scope_of(namespace_id), _kind_of(resource_type), request.services.db
-    patch = await request.services.in_thread(scim_resources.read_patch, resource_type, await request.body())
+    patch = await request.services.run_in_thread(scim_resources.read_patch, resource_type, await request.body())
     async with db.async_together():
         stored = await directory.get_resource(db, scope, kind, resource_id, lock=True)
-        resource = await request.services.in_thread(scim_resources.apply_patch, resource_type, stored, patch)
+        resource = await request.services.run_in_thread(scim_resources.apply_patch, resource_type, stored, patch)
         pushed = await scim_resources.build_pushed(request, scope, resource_type, resource)
         replaced = await directory.replace_resource(db, scope, stored, pushed)
-    return await request.services.in_thread(scim_resources.encode_resource, request, resource_type, replaced)
+    return await request.services.run_in_thread(scim_resources.encode_resource, request, resource_type, replaced)
 
 
-@_operation("DELETE", _PATH, status=204)
+@_operation("DELETE", _RESOURCE_PATH, status=204)
 async def delete_scim_resource(
     request: ApiRequest, namespace_id: FromPath[str], resource_type: FromPath[str], resource_id: FromPath[str]
 ) -> None:
@@ -162,7 +164,7 @@ async def delete_scim_resource(
     await directory.delete_resource(request.services.db, scope, kind, resource_id)
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     list_scim_resources,
     create_scim_resource,
     get_scim_resource,
@@ -173,6 +175,6 @@ HANDLERS = (
 
 
 def _kind_of(resource_type: str) -> str:
-    if resource_type not in _KINDS:
+    if resource_type not in _RESOURCE_KINDS:
         raise ServiceError(ErrorCode.NOT_FOUND, "The SCIM service has Users and Groups.", field="resource_type")
-    return _KINDS[resource_type]
+    return _RESOURCE_KINDS[resource_type]

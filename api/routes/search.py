@@ -1,4 +1,4 @@
-"""Search: semantic, hybrid of meaning and words, several at once, and why a document is found or not."""
+"""Search operations: semantic, hybrid, batch, explanation, and formats of other services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api import decode, errors, request_limits, searches
 from api.auth import count_more
 from api.operation import operation
 from api.request import ApiRequest
-from api.searches import Where
+from api.searches import NamespaceSelection
 from api.wire.compat import (
     DifyAnswer,
     DifyRecord,
@@ -23,11 +23,11 @@ from api.wire.compat import (
 )
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest, SearchResult
 from api.wire.searches import (
-    Peek,
     SearchBatchAnswer,
     SearchBatchData,
     SearchBatchRequest,
     SearchBatchResult,
+    SearchKind,
     WhyAnswer,
     WhyRequest,
 )
@@ -36,38 +36,37 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.search import queries_weak
 
-_INVALID = ErrorCode.INVALID_SEARCH_REQUEST
-_DONE = "Search completed successfully"
-_operation = partial(operation, "POST", tag="Search", invalid=_INVALID, failed=ErrorCode.SEARCH_FAILED)
-_EXAMPLE = {
+_INVALID_REQUEST = ErrorCode.INVALID_SEARCH_REQUEST
+_SUCCESS_MESSAGE = "Search completed successfully"
+_operation = partial(operation, "POST", tag="Search", invalid=_INVALID_REQUEST, failed=ErrorCode.SEARCH_FAILED)
+_SEARCH_EXAMPLE = {
     "query": "How do I open the cover?",
     "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
     "topK": 5,
     "scoreThreshold": 0.2,
 }
-AT_ONCE = 4
-"""Searches of one batch that are under way at the same time."""
+MAX_CONCURRENT_QUERIES = 4
 
-_peek = decode.json_reader(Peek, _INVALID)
-_semantic = decode.json_reader(SearchRequest, _INVALID)
-_hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
+_read_kind = decode.make_json_reader(SearchKind, _INVALID_REQUEST)
+_read_semantic = decode.make_json_reader(SearchRequest, _INVALID_REQUEST)
+_read_hybrid = decode.make_json_reader(HybridSearchRequest, _INVALID_REQUEST)
 
 
-@_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_EXAMPLE)
+@_operation("/v1/search", raises=(ErrorCode.NAMESPACE_NOT_FOUND,), example=_SEARCH_EXAMPLE)
 async def semantic_search(request: ApiRequest, data: JSONBody[SearchRequest]) -> SearchAnswer:
     """Semantic search. The score of a result is the cosine similarity of query and content."""
-    return SearchAnswer(message=_DONE, data=await searches.answer_search(request, data))
+    return SearchAnswer(message=_SUCCESS_MESSAGE, data=await searches.answer_search(request, data))
 
 
 @_operation(
     "/v1/search/hybrid",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
-    example={**_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
+    example={**_SEARCH_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
 )
 async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]) -> SearchAnswer:
     """Hybrid search. The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
     answer = await searches.answer_search(request, data)
-    return SearchAnswer(message=answer.note or _DONE, data=answer)
+    return SearchAnswer(message=answer.note or _SUCCESS_MESSAGE, data=answer)
 
 
 @_operation(
@@ -75,7 +74,7 @@ async def hybrid_search(request: ApiRequest, data: JSONBody[HybridSearchRequest]
     whole=False,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
-        "namespaceId": _EXAMPLE["namespaceId"],
+        "namespaceId": _SEARCH_EXAMPLE["namespaceId"],
         "queries": [
             {"query": "How do I open the cover?", "topK": 3},
             {"query": "E-1042", "hybridConfig": {"semanticWeight": 0.2, "keywordWeight": 0.8}},
@@ -91,28 +90,28 @@ async def batch_search(request: ApiRequest, data: JSONBody[SearchBatchRequest]) 
     if further := len(data.queries) - 1:
         context = request.context
         context.rate = await count_more(request.services.db, request.caller, further)
-    space = Where(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
-    await searches.open_spaces(request, space)
-    turns = asyncio.Semaphore(AT_ONCE)
+    selection = NamespaceSelection(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
+    await searches.open_spaces(request, selection)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
 
     async def answer_query(content: bytes) -> SearchBatchResult:
-        async with turns:
+        async with slots:
             try:
-                answer = await searches.answer_search(request, _read(content, space))
+                answer = await searches.answer_search(request, _read_query(content, selection))
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.describe_error(errors.to_service_error(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
             return SearchBatchResult(answer.results, answer.timings, answer.reranked, answer.note, answer.answerable)
 
     results = await asyncio.gather(*(answer_query(bytes(query)) for query in data.queries))
-    return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
+    return SearchBatchAnswer(message=_SUCCESS_MESSAGE, data=SearchBatchData(list(results)))
 
 
 @_operation(
     "/v1/search/why",
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
     example={
-        **_EXAMPLE,
+        **_SEARCH_EXAMPLE,
         "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5},
         "documentId": "doc_06gzpp0w4n1c3e5g7j9m2p4r6t",
     },
@@ -145,22 +144,22 @@ async def list_weak_searches(request: ApiRequest, params: NamedDependency[WeakSe
     )
     await namespaces.require_namespace(db, scope.organization, scope.namespace)
     rows = await queries_weak.list_searches(db, scope, days)
-    data = WeakSearchesData([WeakSearch.of(row) for row in rows], days)
+    data = WeakSearchesData([WeakSearch.from_weak_search(row) for row in rows], days)
     return WeakSearchesAnswer(message="Weak searches fetched successfully", data=data)
 
 
-def _read(content: bytes, where: Where) -> searches.SearchBody:
-    """Decode one query of a batch. It may name the batch's namespaces as well, and no others."""
-    request_limits.check_json(content, _INVALID)
-    query: searches.SearchBody = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
+def _read_query(content: bytes, selection: NamespaceSelection) -> searches.SearchBody:
+    """Decode a query of a batch, which may repeat the batch's namespaces."""
+    request_limits.check_json(content, _INVALID_REQUEST)
+    query: searches.SearchBody = (_read_hybrid if _read_kind(content).is_hybrid else _read_semantic)(content)
     for name, field, expected in (
-        ("namespaceId", query.namespace_id, where["namespace_id"]),
-        ("namespaceIds", query.namespace_ids, where["namespace_ids"]),
+        ("namespaceId", query.namespace_id, selection["namespace_id"]),
+        ("namespaceIds", query.namespace_ids, selection["namespace_ids"]),
     ):
         if field is not None and field != expected:
             message = f"{name}: the queries of a batch are asked where the batch says. Leave it out here."
-            raise ServiceError(_INVALID, message, field=name, reason="not_allowed")
-    query.namespace_id, query.namespace_ids = where["namespace_id"], where["namespace_ids"]
+            raise ServiceError(_INVALID_REQUEST, message, field=name, reason="not_allowed")
+    query.namespace_id, query.namespace_ids = selection["namespace_id"], selection["namespace_ids"]
     return query
 
 
@@ -188,7 +187,7 @@ async def dify_retrieval(request: ApiRequest, data: JSONBody[DifyRetrieval]) -> 
     A hybrid search with equal weights. Errors add Dify's `error_code` and `error_msg`.
     """
     answer = await searches.answer_search(request, data.to_search())
-    return DifyAnswer(message=_DONE, records=[DifyRecord.of(result) for result in answer.results])
+    return DifyAnswer(message=_SUCCESS_MESSAGE, records=[DifyRecord.from_result(result) for result in answer.results])
 
 
 @_compat_operation(
@@ -199,7 +198,7 @@ async def vector_store_search(
 ) -> VectorStoreSearchAnswer:
     """Search as a vector store of OpenAI.
 
-    A hybrid search with equal weights unless `ranking_options` has others; a document each, with its best
+    A hybrid search with equal weights unless `ranking_options` has others; a document each, with the best
     chunks. Several queries count as so many requests. Errors add `type` and `param`, as OpenAI's have them.
     """
     queries = data.to_searches(namespace_id)
@@ -207,12 +206,12 @@ async def vector_store_search(
         context = request.context
         context.rate = await count_more(request.services.db, request.caller, len(queries) - 1)
     answers = await asyncio.gather(*(searches.answer_search(request, query) for query in queries))
-    results = _merged([group for answer in answers for group in answer.results])[: data.max_num_results or 10]
-    return VectorStoreSearchAnswer(message=_DONE, search_query=data.queries, data=results)
+    results = _merge_groups([group for answer in answers for group in answer.results])[: data.max_num_results or 10]
+    return VectorStoreSearchAnswer(message=_SUCCESS_MESSAGE, search_query=data.queries, data=results)
 
 
-def _merged(groups: list[SearchResult]) -> list[VectorStoreResult]:
-    """Group by document: each chunk once with its best score, best first."""
+def _merge_groups(groups: list[SearchResult]) -> list[VectorStoreResult]:
+    """Group chunks by document, best first, each chunk once with the best score."""
     chunks: dict[str, dict[int, SearchResult]] = {}
     for group in groups:
         of_document = chunks.setdefault(group.document.id, {})
@@ -224,12 +223,12 @@ def _merged(groups: list[SearchResult]) -> list[VectorStoreResult]:
         sorted(by_index.values(), key=lambda chunk: (-chunk.score, chunk.chunk.index)) for by_index in chunks.values()
     ]
     return [
-        VectorStoreResult.of(group)
+        VectorStoreResult.from_chunks(group)
         for group in sorted(ordered, key=lambda group: (-group[0].score, group[0].document.id))
     ]
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     semantic_search,
     hybrid_search,
     batch_search,

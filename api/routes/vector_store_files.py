@@ -1,4 +1,4 @@
-"""Files of vector stores and their batches as OpenAI's clients ask for them: documents and job runs of a namespace."""
+"""Files of vector stores and file batches in the format of OpenAI's API: documents and job runs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
-FILES = "/v1/vector_stores/{namespace_id:str}/files"
-_FILE = FILES + "/{document_id:str}"
-_BATCHES = "/v1/vector_stores/{namespace_id:str}/file_batches"
-_BATCH = _BATCHES + "/{ingest_job_run_id:str}"
-_FILE_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND)
-_BATCH_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
-_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID)
-_adding = partial(
+FILES_PATH = "/v1/vector_stores/{namespace_id:str}/files"
+_FILE_PATH = FILES_PATH + "/{document_id:str}"
+_BATCHES_PATH = "/v1/vector_stores/{namespace_id:str}/file_batches"
+_BATCH_PATH = _BATCHES_PATH + "/{ingest_job_run_id:str}"
+_FILE_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND)
+_BATCH_NOT_FOUND_CODES = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
+_operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
+_ingesting_operation = partial(
     _operation,
     "POST",
     tenant=TenantUse.MADE,
@@ -49,51 +49,49 @@ _adding = partial(
     failed=ErrorCode.INGESTION_FAILED,
     notifies=True,
 )
-_EXAMPLE = "file-06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+_FILE_ID_EXAMPLE = "file-06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
 
 
-def owner_of(request: ApiRequest) -> Owner:
-    """Return the owner of the uploads that the request may use."""
+def find_owner(request: ApiRequest) -> Owner:
+    """Return the owner of the request's uploads."""
     return Owner(request.caller.organization, request.tenant, request.caller.namespace)
 
 
 async def attach_files(
     request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile]
 ) -> tuple[str, list[str]]:
-    """Copy uploads into a new namespace and accept their ingestion. Returns the job run's id and those of documents.
-
-    The caller's transaction would undo what tells garbage collection of the copies, so an error deletes them here.
-    """
+    """Copy uploads into a new namespace and accept their ingestion; return the ids of job run and documents."""
     copies: list[NewFile] = []
     try:
-        await _copy(request, namespace, files, copies)
-        return await _accept(request, namespace.id, files, copies)
+        await _copy_uploads(request, namespace, files, copies)
+        return await _accept_files(request, namespace.id, files, copies)
     except BaseException:
+        # The rollback removes the copies' records, so garbage collection would not find the files.
         store, keys = registry.make_file_store(namespace), [copy.upload.key for copy in copies]
-        await asyncio.shield(request.services.in_thread(store.delete, keys))
+        await asyncio.shield(request.services.run_in_thread(store.delete, keys))
         raise
 
 
 async def find_uploads(request: ApiRequest, files: Sequence[wire.AddFile]) -> dict[str, UploadedFile]:
-    """Return the uploads by id. Raises NOT_FOUND for one that the caller has not, INVALID_REQUEST."""
+    """Return the uploads by id; raise NOT_FOUND for a missing upload, or INVALID_REQUEST."""
     names = [file.file_id for file in files]
-    uploads = await file_uploads.find_uploads(request.services.db, owner_of(request), names)
+    uploads = await file_uploads.find_uploads(request.services.db, find_owner(request), names)
     if not uploads.keys() >= set(names):
         raise file_not_found()
     return uploads
 
 
-async def _copy(
+async def _copy_uploads(
     request: ApiRequest, namespace: NamespaceConfig, files: Sequence[wire.AddFile], copies: list[NewFile]
 ) -> list[NewFile]:
-    """Copy uploads into the namespace's file store. `copies`: those that are begun; returned."""
+    """Copy uploads into the namespace's file store; `copies` also lists unfinished copies."""
     services, scope = request.services, request.scope_of(namespace.id)
     uploads, store = await find_uploads(request, files), registry.make_file_store(namespace)
     for file in files:
         source = uploads[file.file_id]
         copies.append(_new_file(source, file, await job_uploads.begin_upload(services.db, scope)))
-        pieces = file_uploads.read_pieces(services.db, source.id)
-        if await services.in_thread(store.put, copies[-1].upload.key, pieces) != source.size:
+        chunks = file_uploads.read_pieces(services.db, source.id)
+        if await services.run_in_thread(store.put, copies[-1].upload.key, chunks) != source.size:
             raise file_not_found()
     return copies
 
@@ -103,11 +101,11 @@ def _new_file(source: UploadedFile, file: wire.AddFile, target: Upload) -> NewFi
     return NewFile(source.id, source.name, source.media_type, source.size, source.sha256, attributes, target)
 
 
-async def _accept(
+async def _accept_files(
     request: ApiRequest, namespace_id: str, files: Sequence[wire.AddFile], copies: Sequence[NewFile]
 ) -> tuple[str, list[str]]:
     services, scope = request.services, request.scope_of(namespace_id)
-    ingestion = wire.as_ingestion(files[0].chunking_strategy)
+    ingestion = wire.build_ingestion(files[0].chunking_strategy)
     receipt, replaced = await runs.accept_files(services.db, scope, copies, ingestion)
     for document_id, copy in zip(receipt.documents, copies, strict=True):
         if document_id in replaced and copy.metadata:
@@ -119,36 +117,36 @@ async def _accept(
 
 
 async def copy_file(request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.AddFile]) -> list[NewFile]:
-    """Copy one upload, before the transaction that accepts its ingestion."""
+    """Copy an upload before the transaction that accepts its ingestion."""
     return await _copy_checked(request, namespace_id, [data])
 
 
 async def copy_files(request: ApiRequest, namespace_id: FromPath[str], data: JSONBody[wire.AddFiles]) -> list[NewFile]:
-    """Copy the uploads of a batch, before the transaction that accepts their ingestion."""
-    return await _copy_checked(request, namespace_id, data.each())
+    """Copy a batch of uploads before the transaction that accepts their ingestion."""
+    return await _copy_checked(request, namespace_id, data.list_files())
 
 
 async def _copy_checked(request: ApiRequest, namespace_id: str, files: Sequence[wire.AddFile]) -> list[NewFile]:
     for file in files:
         file.attributes = wire.accept_attributes(file.attributes, request.services.settings)
-        wire.as_ingestion(file.chunking_strategy)
-    return await _copy(request, await find_namespace(request, namespace_id), files, [])
+        wire.build_ingestion(file.chunking_strategy)
+    return await _copy_uploads(request, await find_namespace(request, namespace_id), files, [])
 
 
-@_operation("GET", FILES, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
+@_operation("GET", FILES_PATH, raises=(ErrorCode.NAMESPACE_NOT_FOUND,))
 async def list_vector_store_files(
     request: ApiRequest, namespace_id: FromPath[str], params: NamedDependency[wire.StoreFileList]
 ) -> wire.VectorStoreFilePage:
     """List the files of a vector store. The namespace's documents, newest first."""
     await find_namespace(request, namespace_id)
-    return await _list(request, request.scope_of(namespace_id), params)
+    return await _list_files(request, request.scope_of(namespace_id), params)
 
 
-@_adding(
-    FILES,
+@_ingesting_operation(
+    FILES_PATH,
     body=wire.AddFile,
     dependencies={"copies": copy_file},
-    example={"file_id": _EXAMPLE, "attributes": {"manual": "A-7"}},
+    example={"file_id": _FILE_ID_EXAMPLE, "attributes": {"manual": "A-7"}},
 )
 @idempotent
 async def add_vector_store_file(
@@ -158,22 +156,22 @@ async def add_vector_store_file(
     copies: NamedDependency[list[NewFile]],
 ) -> wire.VectorStoreFile:
     """Add an uploaded file to a vector store. It is ingested; the same file again replaces the document."""
-    _, document_ids = await _accept(request, namespace_id, [data], copies)
-    return await _show(request, request.scope_of(namespace_id), document_ids[0])
+    _, document_ids = await _accept_files(request, namespace_id, [data], copies)
+    return await _present_file(request, request.scope_of(namespace_id), document_ids[0])
 
 
-@_operation("GET", _FILE, raises=_FILE_MISSING)
+@_operation("GET", _FILE_PATH, raises=_FILE_NOT_FOUND_CODES)
 async def get_vector_store_file(
     request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
 ) -> wire.VectorStoreFile:
     """Get a file of a vector store."""
-    return await _show(request, request.scope_of(namespace_id), document_id)
+    return await _present_file(request, request.scope_of(namespace_id), document_id)
 
 
 @_operation(
     "POST",
-    _FILE,
-    raises=(*_FILE_MISSING, ErrorCode.INVALID_FILTER_CONFIG),
+    _FILE_PATH,
+    raises=(*_FILE_NOT_FOUND_CODES, ErrorCode.INVALID_FILTER_CONFIG),
     failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
     example={"attributes": {"reviewed": True}},
 )
@@ -183,44 +181,44 @@ async def update_vector_store_file(
 ) -> wire.VectorStoreFile:
     """Replace the attributes of a file. Other metadata of the document stays."""
     scope = request.scope_of(namespace_id)
-    row = await _find(request, scope, document_id)
+    row = await _find_document(request, scope, document_id)
     attributes = wire.accept_attributes(data.attributes, request.services.settings)
     values = {**dict.fromkeys(wire.scalar_values(row.metadata)), **attributes}
     selection = DocumentFilter(document_ids=(row.id,))
     rows = await documents.patch_metadata(request.services.db, scope, selection, values, {}, {})
-    if not rows:  # deleted meanwhile
-        raise _not_in_store()
-    return wire.VectorStoreFile.of(rows[0], namespace_id)
+    if not rows:  # deleted concurrently
+        raise _file_not_in_store()
+    return wire.VectorStoreFile.from_row(rows[0], namespace_id)
 
 
-@_operation("DELETE", _FILE, raises=_FILE_MISSING, failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
+@_operation("DELETE", _FILE_PATH, raises=_FILE_NOT_FOUND_CODES, failed=ErrorCode.DELETE_DOCUMENTS_FAILED)
 async def remove_vector_store_file(
     request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
 ) -> wire.Removed:
     """Remove a file from a vector store. The document disappears at once; the upload stays."""
     scope = request.scope_of(namespace_id)
-    row = await _find(request, scope, document_id)
+    row = await _find_document(request, scope, document_id)
     await documents.delete(request.services.db, scope, DocumentFilter(document_ids=(row.id,)))
     request.services.notices.send()
     return wire.Removed(id=document_id, object="vector_store.file.deleted")
 
 
-@_operation("GET", _FILE + "/content", raises=_FILE_MISSING)
+@_operation("GET", _FILE_PATH + "/content", raises=_FILE_NOT_FOUND_CODES)
 async def read_vector_store_file(
     request: ApiRequest, namespace_id: FromPath[str], document_id: FromPath[str]
 ) -> wire.FileTextPage:
     """Read the parsed text of a file. Without any text before it was ingested."""
-    row = await _find(request, request.scope_of(namespace_id), document_id)
+    row = await _find_document(request, request.scope_of(namespace_id), document_id)
     config = await find_namespace(request, namespace_id)
     text = None if row.parsed_key is None else await read_parsed_text(request.services, config, row.parsed_key)
     return wire.FileTextPage(data=[] if text is None else [wire.FileText(text)])
 
 
-@_adding(
-    _BATCHES,
+@_ingesting_operation(
+    _BATCHES_PATH,
     body=wire.AddFiles,
     dependencies={"copies": copy_files},
-    example={"file_ids": [_EXAMPLE], "attributes": {"manual": "A-7"}},
+    example={"file_ids": [_FILE_ID_EXAMPLE], "attributes": {"manual": "A-7"}},
 )
 @idempotent
 async def create_file_batch(
@@ -229,20 +227,20 @@ async def create_file_batch(
     data: JSONBody[wire.AddFiles],
     copies: NamedDependency[list[NewFile]],
 ) -> wire.FileBatch:
-    """Add uploaded files to a vector store. They are ingested by one job run, which is the batch."""
-    job_run_id, _ = await _accept(request, namespace_id, data.each(), copies)
-    return await _show_batch(request, request.scope_of(namespace_id), job_run_id)
+    """Add uploaded files to a vector store. They are ingested by a single job run, which is the batch."""
+    job_run_id, _ = await _accept_files(request, namespace_id, data.list_files(), copies)
+    return await _present_batch(request, request.scope_of(namespace_id), job_run_id)
 
 
-@_operation("GET", _BATCH, raises=_BATCH_MISSING)
+@_operation("GET", _BATCH_PATH, raises=_BATCH_NOT_FOUND_CODES)
 async def get_file_batch(
     request: ApiRequest, namespace_id: FromPath[str], ingest_job_run_id: FromPath[str]
 ) -> wire.FileBatch:
     """Get a batch of files. Any job run of the namespace."""
-    return await _show_batch(request, request.scope_of(namespace_id), ingest_job_run_id)
+    return await _present_batch(request, request.scope_of(namespace_id), ingest_job_run_id)
 
 
-@_operation("GET", _BATCH + "/files", raises=_BATCH_MISSING)
+@_operation("GET", _BATCH_PATH + "/files", raises=_BATCH_NOT_FOUND_CODES)
 async def list_file_batch_files(
     request: ApiRequest,
     namespace_id: FromPath[str],
@@ -253,10 +251,12 @@ async def list_file_batch_files(
     scope = request.scope_of(namespace_id)
     run = await _read_batch(request, scope, ingest_job_run_id)
     groups = chain(run.queued, run.processing, run.completed, run.failed, run.cancelled)
-    return await _list(request, scope, params, document_ids=tuple(document.id for document in groups) or ("",))
+    return await _list_files(request, scope, params, document_ids=tuple(document.id for document in groups) or ("",))
 
 
-@_operation("POST", _BATCH + "/cancel", raises=_BATCH_MISSING, failed=ErrorCode.INGESTION_FAILED, creates=True)
+@_operation(
+    "POST", _BATCH_PATH + "/cancel", raises=_BATCH_NOT_FOUND_CODES, failed=ErrorCode.INGESTION_FAILED, creates=True
+)
 async def cancel_file_batch(
     request: ApiRequest, namespace_id: FromPath[str], ingest_job_run_id: FromPath[str]
 ) -> wire.FileBatch | bytes:
@@ -264,48 +264,50 @@ async def cancel_file_batch(
     services, scope = request.services, request.scope_of(namespace_id)
     batch = await _read_batch(request, scope, ingest_job_run_id)
     if batch.source == reembedding.REEMBED_SOURCE and request.reach is not None:
-        raise auth.bound_key()
+        raise auth.bound_key_error()
 
-    async def cancel() -> wire.FileBatch:
-        await services.in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
-        return await _show_batch(request, scope, ingest_job_run_id)
+    async def cancel_batch() -> wire.FileBatch:
+        await services.run_in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
+        return await _present_batch(request, scope, ingest_job_run_id)
 
-    return await request.once(cancel, b"")
+    return await request.run_once(cancel_batch, b"")
 
 
-async def _list(
+async def _list_files(
     request: ApiRequest, scope: Scope, params: wire.StoreFileList, *, document_ids: tuple[str, ...] = ()
 ) -> wire.VectorStoreFilePage:
-    start = await _find_place(request, scope, "after", params.after)
-    end = await _find_place(request, scope, "before", params.before)
+    start = await _find_position(request, scope, "after", params.after)
+    end = await _find_position(request, scope, "before", params.before)
     page = await documents.list_page(
         request.services.db,
         scope,
-        DocumentFilter(document_ids=document_ids, statuses=wire.statuses_of(params.filter) if params.filter else ()),
+        DocumentFilter(
+            document_ids=document_ids, statuses=wire.document_statuses(params.filter) if params.filter else ()
+        ),
         params.limit + 1,
         pagination.age_cursor(start) if start else None,
         viewer=None,
-        oldest_first=params.oldest_first,
+        oldest_first=params.is_ascending,
     )
     rows, has_more = params.cut_page(page.items, end)
-    entries = [wire.VectorStoreFile.of(row, scope.namespace) for row in rows]
-    return wire.VectorStoreFilePage.of(entries, has_more=has_more)
+    entries = [wire.VectorStoreFile.from_row(row, scope.namespace) for row in rows]
+    return wire.VectorStoreFilePage.from_entries(entries, has_more=has_more)
 
 
-async def _find_place(request: ApiRequest, scope: Scope, field: str, name: str | None) -> Aged | None:
+async def _find_position(request: ApiRequest, scope: Scope, field: str, name: str | None) -> Aged | None:
     if not name:
         return None
     try:
-        return await _find(request, scope, name)
+        return await _find_document(request, scope, name)
     except ServiceError as error:
         # A program may delete the entries of a page before it asks for the next one.
-        if (place := await deletion.find_place(request.services.db, scope, name)) is not None:
-            return place
+        if (position := await deletion.find_place(request.services.db, scope, name)) is not None:
+            return position
         raise wire.unknown_entry(field) from error
 
 
-async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
-    """Return the document under the id of a file. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND."""
+async def _find_document(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
+    """Return the document of a file id; raise NAMESPACE_NOT_FOUND or DOCUMENTS_NOT_FOUND."""
     is_upload = name.startswith(file_uploads.PREFIX)
     selection = (
         DocumentFilter(external_ids=(name,), sources=(file_uploads.SOURCE,))
@@ -315,11 +317,11 @@ async def _find(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
     page = await documents.list_page(request.services.db, scope, selection, 1, viewer=None)
     if not page.items:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
-        raise _not_in_store()
+        raise _file_not_in_store()
     return page.items[0]
 
 
-def _not_in_store() -> ServiceError:
+def _file_not_in_store() -> ServiceError:
     return ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such file in this vector store.")
 
 
@@ -329,12 +331,12 @@ async def find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceCon
     return await namespaces.get(services.db, services.ring, request.caller.organization, namespace_id)
 
 
-async def _show(request: ApiRequest, scope: Scope, name: str) -> wire.VectorStoreFile:
-    return wire.VectorStoreFile.of(await _find(request, scope, name), scope.namespace)
+async def _present_file(request: ApiRequest, scope: Scope, name: str) -> wire.VectorStoreFile:
+    return wire.VectorStoreFile.from_row(await _find_document(request, scope, name), scope.namespace)
 
 
 async def _read_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> JobRun:
-    """Return the job run. Raises NAMESPACE_NOT_FOUND, INGEST_JOB_RUN_NOT_FOUND."""
+    """Return the job run; raise NAMESPACE_NOT_FOUND or INGEST_JOB_RUN_NOT_FOUND."""
     try:
         return await runs.read_run(request.services.db, scope, job_run_id)
     except ServiceError:
@@ -342,8 +344,8 @@ async def _read_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> Job
         raise
 
 
-async def _show_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> wire.FileBatch:
-    return wire.FileBatch.of(await _read_batch(request, scope, job_run_id), scope.namespace)
+async def _present_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> wire.FileBatch:
+    return wire.FileBatch.from_job_run(await _read_batch(request, scope, job_run_id), scope.namespace)
 
 
 def file_not_found() -> ServiceError:
@@ -352,7 +354,7 @@ def file_not_found() -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, message, field="file_id", reason="no_such_file")
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     list_vector_store_files,
     add_vector_store_file,
     get_vector_store_file,

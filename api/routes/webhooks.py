@@ -1,4 +1,4 @@
-"""Webhooks: endpoints that receive events."""
+"""Operations on webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from retrieval.webhooks import deliveries, endpoints
 from retrieval.webhooks.endpoints import Reach
 from retrieval.webhooks.events import EVENTS, EVERY
 
-_INVALID = ErrorCode.INVALID_REQUEST
-_operation = partial(operation, tag="Webhooks", invalid=_INVALID)
-_MISSING = (ErrorCode.WEBHOOK_NOT_FOUND,)
-_ONE = "/v1/webhooks/{webhook_id:str}"
+_INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, tag="Webhooks", invalid=_INVALID_REQUEST)
+_NOT_FOUND_CODES = (ErrorCode.WEBHOOK_NOT_FOUND,)
+_WEBHOOK_PATH = "/v1/webhooks/{webhook_id:str}"
 
 
 async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook]) -> Reach:
-    """Return the reach of a new webhook. Raises an error for unknown events, namespaces and addresses."""
+    """Return the reach of a new webhook; raise for unknown events, namespaces and addresses."""
     _require_known(data.events)
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
@@ -62,42 +62,44 @@ async def create_webhook(
         description=data.description,
     )
     return wire.SecretAnswer(
-        message="Webhook created successfully", data=wire.SecretData(wire.Webhook.of(endpoint), secret)
+        message="Webhook created successfully", data=wire.SecretData(wire.Webhook.from_hook(endpoint), secret)
     )
 
 
 @_operation("GET", "/v1/webhooks")
 async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
-    part = await request.read_page(params.part())
-    page = await endpoints.list_part(request.services.db, _reach(request), part)
-    data = wire.WebhooksData(webhooks=[wire.Webhook.of(endpoint) for endpoint in page.items]).lead_on(
+    part = await request.read_page(params.to_page())
+    page = await endpoints.list_part(request.services.db, _find_reach(request), part)
+    data = wire.WebhooksData(webhooks=[wire.Webhook.from_hook(endpoint) for endpoint in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
     return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
 
 
-@_operation("GET", _ONE, raises=_MISSING)
+@_operation("GET", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Get a webhook. The secret is not returned."""
-    endpoint = await endpoints.get(request.services.db, _reach(request), webhook_id)
-    return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(endpoint)))
+    endpoint = await endpoints.get(request.services.db, _find_reach(request), webhook_id)
+    return wire.WebhookAnswer(
+        message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.from_hook(endpoint))
+    )
 
 
-@_operation("PATCH", _ONE, raises=_MISSING, example={"status": "ACTIVE"})
+@_operation("PATCH", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES, example={"status": "ACTIVE"})
 async def update_webhook(
     request: ApiRequest, webhook_id: FromPath[str], data: JSONBody[wire.UpdateWebhook]
 ) -> wire.WebhookAnswer:
     """Change a webhook. Fields that are not sent stay. `status: "ACTIVE"` enables a disabled endpoint."""
     services = request.services
-    await endpoints.get(services.db, _reach(request), webhook_id)
+    await endpoints.get(services.db, _find_reach(request), webhook_id)
     if data.events is not UNSET:
         _require_known(data.events)
     if data.url is not UNSET:
         await _require_url(request, data.url)
     changed = await endpoints.change(
         services.db,
-        _reach(request),
+        _find_reach(request),
         webhook_id,
         url=None if data.url is UNSET else data.url,
         events=None if data.events is UNSET else data.events,
@@ -105,17 +107,21 @@ async def update_webhook(
         status=None if data.status is UNSET else data.status,
     )
     services.notices.send()
-    return wire.WebhookAnswer(message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.of(changed)))
+    return wire.WebhookAnswer(
+        message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.from_hook(changed))
+    )
 
 
-@_operation("DELETE", _ONE, raises=_MISSING)
+@_operation("DELETE", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Delete a webhook. Its pending deliveries are deleted too."""
-    deleted = await endpoints.delete(request.services.db, _reach(request), webhook_id)
-    return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(deleted)))
+    deleted = await endpoints.delete(request.services.db, _find_reach(request), webhook_id)
+    return wire.WebhookAnswer(
+        message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.from_hook(deleted))
+    )
 
 
-@_operation("POST", f"{_ONE}/rotate", raises=_MISSING, example={"overlapHours": 24}, bare=True)
+@_operation("POST", f"{_WEBHOOK_PATH}/rotate", raises=_NOT_FOUND_CODES, example={"overlapHours": 24}, bare=True)
 @idempotent
 async def rotate_webhook(
     request: ApiRequest, webhook_id: FromPath[str], data: JSONBody[wire.RotateWebhook]
@@ -123,44 +129,52 @@ async def rotate_webhook(
     """Rotate the secret. The new secret is shown only here. Requests have signatures of both for `overlapHours`."""
     services = request.services
     endpoint, secret = await endpoints.rotate_secret(
-        services.db, services.ring, _reach(request), webhook_id, data.overlap_hours
+        services.db, services.ring, _find_reach(request), webhook_id, data.overlap_hours
     )
     return wire.SecretAnswer(
-        message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.of(endpoint), secret)
+        message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.from_hook(endpoint), secret)
     )
 
 
-@_operation("POST", f"{_ONE}/test", raises=_MISSING)
+@_operation("POST", f"{_WEBHOOK_PATH}/test", raises=_NOT_FOUND_CODES)
 async def test_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Send a test event. Sends `WEBHOOK_TEST`, also to a disabled endpoint."""
-    delivery = await deliveries.send_test(request.services.db, _reach(request), webhook_id)
+    delivery = await deliveries.send_test(request.services.db, _find_reach(request), webhook_id)
     request.services.notices.send()
-    return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(delivery)))
+    return wire.DeliveryAnswer(
+        message="Test is being sent", data=wire.DeliveryData(wire.Delivery.from_delivery(delivery))
+    )
 
 
-@_operation("GET", f"{_ONE}/deliveries", raises=_MISSING)
+@_operation("GET", f"{_WEBHOOK_PATH}/deliveries", raises=_NOT_FOUND_CODES)
 async def list_deliveries(
     request: ApiRequest, webhook_id: FromPath[str], params: NamedDependency[wire.DeliveriesQuery]
 ) -> wire.DeliveriesAnswer:
     """List deliveries. Newest first, 50 per page by default."""
-    part = params.bounded()
+    part = params.to_page()
     requested = await request.read_page(part) or part
-    page = await deliveries.list_part(request.services.db, _reach(request), webhook_id, requested, status=params.status)
-    data = wire.DeliveriesData(deliveries=[wire.Delivery.of(delivery) for delivery in page.items]).lead_on(
+    page = await deliveries.list_part(
+        request.services.db, _find_reach(request), webhook_id, requested, status=params.status
+    )
+    data = wire.DeliveriesData(deliveries=[wire.Delivery.from_delivery(delivery) for delivery in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
     return wire.DeliveriesAnswer(message="Deliveries fetched successfully", data=data)
 
 
-@_operation("POST", f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver", raises=(*_MISSING, ErrorCode.NOT_FOUND))
+@_operation(
+    "POST", f"{_WEBHOOK_PATH}/deliveries/{{delivery_id:str}}/redeliver", raises=(*_NOT_FOUND_CODES, ErrorCode.NOT_FOUND)
+)
 async def redeliver(request: ApiRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Redeliver an event. It has the same `webhook-id` and a new signature."""
-    delivery = await deliveries.redeliver(request.services.db, _reach(request), webhook_id, delivery_id)
+    delivery = await deliveries.redeliver(request.services.db, _find_reach(request), webhook_id, delivery_id)
     request.services.notices.send()
-    return wire.DeliveryAnswer(message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.of(delivery)))
+    return wire.DeliveryAnswer(
+        message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.from_delivery(delivery))
+    )
 
 
-HANDLERS = (
+ROUTE_HANDLERS = (
     create_webhook,
     list_webhooks,
     get_webhook,
@@ -173,18 +187,18 @@ HANDLERS = (
 )
 
 
-def _reach(request: ApiRequest) -> Reach:
-    """Return the reach of the key: its namespace and the named tenant, or all of the organization without either."""
+def _find_reach(request: ApiRequest) -> Reach:
+    """Return the reach of the key: its namespace and tenant, else the organization."""
     return Reach(request.caller.organization, request.caller.namespace, request.tenant or None)
 
 
 def _require_known(events: list[str]) -> None:
     if set(events) - {*EVENTS, EVERY}:
         message = f"Each entry of events must be one of {', '.join((EVERY, *EVENTS))}."
-        raise ServiceError(_INVALID, message, field="events", reason="not_allowed")
+        raise ServiceError(_INVALID_REQUEST, message, field="events", reason="not_allowed")
 
 
 async def _require_url(request: ApiRequest, url: str) -> None:
-    """In a thread of its own: a name may take long to be looked up."""
+    # In a thread: the look-up of a name may take long.
     guard = fetch_guard.make_guard(request.services.settings)
-    await request.services.probing.run(partial(endpoints.require_url, guard, url))
+    await request.services.probing.run_call(partial(endpoints.require_url, guard, url))

@@ -1,4 +1,4 @@
-"""Access lists and groups of users in requests and responses."""
+"""Access lists and groups in requests and responses."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ class Access(Struct):
     ] = None
     public: Annotated[bool | None, Meta(description="Allows every user who is not denied.")] = False
 
-    def to_values(self, code: ErrorCode, where: str) -> principals.Access:
-        """Return the list with normalized names. Raises ServiceError `code` for an invalid name. `where`: the object's
-        path."""
+    def to_values(self, code: ErrorCode, path: str) -> principals.Access:
+        """Return the list with normalized names; raise ServiceError `code` for an invalid name."""
         denied = self.denied or Denied()
         return principals.Access.of(
             self.users or (),
@@ -52,20 +51,19 @@ class Access(Struct):
             denied.groups or (),
             public=bool(self.public),
             code=code,
-            where=where,
+            where=path,
         )
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Access:
-        """Return the list from its stored form."""
+    def from_stored(cls, stored: Mapping[str, Any]) -> Access:
         access = principals.Access.load(stored)
         denied = Denied(list(access.denied_users), list(access.denied_groups))
         return cls(list(access.users), list(access.groups), denied, access.public)
 
 
-def of_request(access: Access | None, code: ErrorCode, where: str) -> principals.Access | None:
-    """Return the access list of an ingestion request; None if it has none."""
-    return None if access is None else access.to_values(code, where)
+def read_access(access: Access | None, code: ErrorCode, path: str) -> principals.Access | None:
+    """Return the access list of an ingestion request; None if absent."""
+    return None if access is None else access.to_values(code, path)
 
 
 Members = Annotated[list[str], Meta(max_length=MAX_GROUP_MEMBERS, examples=[["ada@example.com"]])]
@@ -98,7 +96,7 @@ class DeletedGroupQuery(Struct, rename="camel"):
 
 
 class HeldMembers(Struct):
-    """Direct members of a group, as they are compared."""
+    """Direct members of a group, with normalized names."""
 
     users: Annotated[list[str], Meta(description="User names.")]
     groups: Annotated[list[str], Meta(description="Group names.")]
@@ -113,19 +111,21 @@ class Group(Struct, rename="camel"):
     updated_at: Annotated[Timestamp, Meta(description="Time of the last change.")]
 
     @classmethod
-    def of(cls, group: groups.Group) -> Group:
+    def from_group(cls, group: groups.Group) -> Group:
         members = HeldMembers(list(group.users), list(group.groups))
-        return cls(group.id, members, Timestamp.of(group.created_at), Timestamp.of(group.updated_at))
+        return cls(
+            group.id, members, Timestamp.from_datetime(group.created_at), Timestamp.from_datetime(group.updated_at)
+        )
 
 
 class GroupData(Struct):
-    """One group."""
+    """A group."""
 
     group: Group
 
 
 class GroupAnswer(DataAnswer[GroupData]):
-    """The group as it is now."""
+    """The current group."""
 
 
 class DeletedGroup(Struct):

@@ -1,4 +1,4 @@
-"""The state of the service on the wire: activity, the queue with its workers, and health."""
+"""State of the service in responses: activity, queue and health."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ActivityQuery(Struct, rename="camel"):
 
 
 class OpenRuns(Struct, rename="camel"):
-    """Job runs under way, by status, and since when the oldest one waits."""
+    """Unfinished job runs by status, and the waiting time of the oldest."""
 
     queued: Annotated[int, Meta(description="Job runs that are accepted and wait for a worker.")]
     pre_processing: Annotated[int, Meta(description="Job runs that list the content to ingest.")]
@@ -33,14 +33,14 @@ class OpenRuns(Struct, rename="camel"):
 
 
 class SearchTimeCount(Struct, rename="camel"):
-    """So many searches took about so long."""
+    """Number of searches with about this duration."""
 
     milliseconds: Annotated[float, Meta(ge=0, description="Approximate duration in milliseconds.")]
     count: Annotated[int, Meta(description="The number of occurrences.")]
 
 
 class SearchHour(Struct, rename="camel"):
-    """Searches of one hour."""
+    """Searches of an hour."""
 
     at: Annotated[Timestamp, Meta(description="The beginning of the hour, in UTC.")]
     count: Annotated[int, Meta(description="Number of searches.")]
@@ -51,7 +51,7 @@ class SearchHour(Struct, rename="camel"):
 
 
 class DocumentCount(Struct, rename="camel"):
-    """Documents whose job run ended in one hour or day."""
+    """Documents whose job run ended in an hour or day."""
 
     at: Annotated[Timestamp, Meta(description="The beginning of the hour or day, in UTC.")]
     indexed: Annotated[int, Meta(description="Number of documents that were indexed.")]
@@ -65,9 +65,9 @@ class DocumentHistory(Struct, rename="camel"):
     days: Annotated[list[DocumentCount], Meta(description="The last 30 days.")]
 
     @classmethod
-    def of(cls, history: activity.DocumentHistory) -> DocumentHistory:
+    def from_history(cls, history: activity.DocumentHistory) -> DocumentHistory:
         hours, days = (
-            [DocumentCount(Timestamp.of(count.at), count.indexed, count.failed) for count in counts]
+            [DocumentCount(Timestamp.from_datetime(count.at), count.indexed, count.failed) for count in counts]
             for counts in (history.hours, history.days)
         )
         return cls(hours, days)
@@ -99,13 +99,13 @@ class ActivityData(Struct, rename="camel"):
     ] = UNSET
 
     @classmethod
-    def of(cls, figures: activity.Activity, history: activity.DocumentHistory | None) -> ActivityData:
-        oldest = Timestamp.of(figures.oldest_waiting) if figures.oldest_waiting else None
-        queued, found_out, worked = (
+    def from_figures(cls, figures: activity.Activity, history: activity.DocumentHistory | None) -> ActivityData:
+        oldest = Timestamp.from_datetime(figures.oldest_waiting) if figures.oldest_waiting else None
+        queued, pre_processing, processing = (
             figures.runs.get(status, 0) for status in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
         )
         return cls(
-            OpenRuns(queued, found_out, worked, oldest),
+            OpenRuns(queued, pre_processing, processing, oldest),
             figures.failed_last_day,
             figures.tokens,
             SearchActivity(
@@ -113,9 +113,12 @@ class ActivityData(Struct, rename="camel"):
                 figures.search_p50,
                 figures.search_p95,
                 [SearchTimeCount(took, count) for took, count in figures.search_times],
-                [SearchHour(Timestamp.of(hour.at), hour.searches, hour.p50, hour.p95) for hour in figures.search_hours],
+                [
+                    SearchHour(Timestamp.from_datetime(hour.at), hour.searches, hour.p50, hour.p95)
+                    for hour in figures.search_hours
+                ],
             ),
-            DocumentHistory.of(history) if history else UNSET,
+            DocumentHistory.from_history(history) if history else UNSET,
         )
 
 
@@ -127,7 +130,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Breaker(Struct, rename="camel"):
-    """A vendor or site that gets no requests for a while, because they failed."""
+    """Vendor or site without requests for some time, after failures."""
 
     name: Annotated[str, Meta(description="The vendor or site.")]
     reason: Annotated[str, Meta(description="Error of the last request.")]
@@ -137,13 +140,13 @@ class Breaker(Struct, rename="camel"):
     waiting_job_runs: Annotated[int, Meta(description="Number of job runs that wait for it.")]
 
     @classmethod
-    def of(cls, breaker: Held) -> Breaker:
-        since, until = Timestamp.of(breaker.since), Timestamp.of(breaker.until)
+    def from_breaker(cls, breaker: Held) -> Breaker:
+        since, until = Timestamp.from_datetime(breaker.since), Timestamp.from_datetime(breaker.until)
         return cls(breaker.name, breaker.reason, breaker.failures, since, until, breaker.job_runs)
 
 
 class Work(Struct, rename="camel", kw_only=True):
-    """Job runs of one source that a worker has in hand together."""
+    """Job runs of a source that a worker processes together."""
 
     ingest_job_run_id: Annotated[str, Meta(description="The first of the job runs.")]
     namespace_id: Annotated[str, Meta(description="The namespace's id.")]
@@ -161,7 +164,7 @@ class Work(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def of(cls, batch: Working) -> Work:
+    def from_batch(cls, batch: Working) -> Work:
         return cls(
             ingest_job_run_id=batch.job_run_id,
             namespace_id=batch.namespace,
@@ -170,14 +173,14 @@ class Work(Struct, rename="camel", kw_only=True):
             job_runs=batch.job_runs,
             attempt=batch.attempt,
             document=batch.document,
-            created_at=Timestamp.of(batch.created_at),
-            started_at=Timestamp.of(batch.started_at) if batch.started_at else None,
-            lease_until=Timestamp.of(batch.lease_until) if batch.lease_until else None,
+            created_at=Timestamp.from_datetime(batch.created_at),
+            started_at=Timestamp.from_datetime(batch.started_at) if batch.started_at else None,
+            lease_until=Timestamp.from_datetime(batch.lease_until) if batch.lease_until else None,
         )
 
 
 class DispatcherLoop(Struct, rename="camel"):
-    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
+    """Loop of a dispatcher: dispatch, recovery or garbage collection."""
 
     loop: Annotated[str, Meta(description="The name of the loop.")]
     last_success_seconds: Annotated[Seconds, Meta(description="Seconds since its last success.")]
@@ -185,12 +188,12 @@ class DispatcherLoop(Struct, rename="camel"):
     reason: Annotated[str | None, Meta(description="The error since the last success; null without one.")]
 
     @classmethod
-    def of(cls, state: Loop) -> DispatcherLoop:
+    def from_state(cls, state: Loop) -> DispatcherLoop:
         return cls(state.name, round(max(state.age, 0.0), 1), state.late, state.reason)
 
 
 class QueueData(Struct, rename="camel", kw_only=True):
-    """Waiting and running job runs. Workers, loops and `stalled` are those of the installation."""
+    """Waiting and running job runs. Workers, loops and `stalled` describe the installation."""
 
     queued: Annotated[int, Meta(description="Job runs that wait for a worker.")]
     oldest_queued_at: Annotated[
@@ -210,11 +213,11 @@ class QueueData(Struct, rename="camel", kw_only=True):
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
-    def of(cls, queue: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
-        """Return the queue. `unstored`: the reasons why nothing can be stored."""
+    def from_queue(cls, queue: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+        """Return the queue; `unstored` are the reasons why nothing can be stored."""
         return cls(
             queued=queue.queued,
-            oldest_queued_at=Timestamp.of(queue.oldest) if queue.oldest else None,
+            oldest_queued_at=Timestamp.from_datetime(queue.oldest) if queue.oldest else None,
             held=queue.held,
             workers=queue.workers,
             stalled=bool(unstored) or queue.dispatch.stalled or queue.dispatch.is_held,
@@ -229,9 +232,9 @@ class QueueData(Struct, rename="camel", kw_only=True):
                 )
             ),
             warnings=warnings,
-            breakers=[Breaker.of(breaker) for breaker in queue.breakers],
-            working=[Work.of(batch) for batch in queue.working],
-            loops=[DispatcherLoop.of(loop) for loop in queue.dispatch.loops],
+            breakers=[Breaker.from_breaker(breaker) for breaker in queue.breakers],
+            working=[Work.from_batch(batch) for batch in queue.working],
+            loops=[DispatcherLoop.from_state(loop) for loop in queue.dispatch.loops],
         )
 
 

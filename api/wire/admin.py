@@ -1,4 +1,4 @@
-"""Keys, tenants, the organization, quotas and usage on the wire."""
+"""Keys, tenants, organization, quotas and usage in requests and responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Scopes = Annotated[
 
 
 class CreateKey(Struct, rename="camel"):
-    """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
+    """A key to create. Without `scopes` it may do everything except administration; it may be bound to a namespace or
+    tenant."""
 
     name: Annotated[KeyName, Meta(description="The display name.")]
     scopes: Annotated[Scopes | None, Meta(description="The scopes of the key.")] = None
@@ -70,7 +71,7 @@ class Key(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, key: keys.ApiKey) -> Key:
+    def from_key(cls, key: keys.ApiKey) -> Key:
         return cls(
             id=key.id,
             name=key.name,
@@ -78,15 +79,15 @@ class Key(Struct, rename="camel", kw_only=True):
             scopes=key.scopes,
             namespace_id=key.namespace_id,
             tenant_id=key.tenant,
-            created_at=Timestamp.of(key.created_at),
-            revoked_at=Timestamp.of(key.revoked_at) if key.revoked_at else None,
+            created_at=Timestamp.from_datetime(key.created_at),
+            revoked_at=Timestamp.from_datetime(key.revoked_at) if key.revoked_at else None,
             principal=UNSET if key.principal is None else key.principal,
             principal_required=key.principal_required or UNSET,
         )
 
 
 class KeysData(Listing, kw_only=True):
-    """Newest first, revoked ones too."""
+    """Newest first, revoked keys included."""
 
     keys: Annotated[list[Key], Meta(description="The API keys, without their secrets.")]
 
@@ -107,31 +108,31 @@ class KeyMadeAnswer(DataAnswer[MadeKeyData]):
 
 
 class KeyData(Struct):
-    """One API key."""
+    """An API key."""
 
     key: Annotated[Key, Meta(description="The API key, without its secret.")]
 
 
 class KeyAnswer(DataAnswer[KeyData]):
-    """The API key as it is now."""
+    """The current API key."""
 
 
 class CreateTenant(Struct):
-    """A tenant to make known, by the name that clients send in X-Tenant-ID."""
+    """A tenant to register, by the name in X-Tenant-ID."""
 
     id: Annotated[TenantId, Meta(description="The object's id.")]
 
 
 class Tenant(Struct, rename="camel"):
-    """A tenant that the organization knows, with its quotas."""
+    """A registered tenant with quotas."""
 
     id: Annotated[str, Meta(description="The tenant's name as sent in X-Tenant-ID.")]
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
     quotas: Annotated[Quotas, Meta(description="Limits by quota; null means no limit.")]
 
     @classmethod
-    def of(cls, tenant: tenants.Tenant) -> Tenant:
-        return cls(tenant.id, Timestamp.of(tenant.created_at), Quotas.of(tenant.quotas))
+    def from_tenant(cls, tenant: tenants.Tenant) -> Tenant:
+        return cls(tenant.id, Timestamp.from_datetime(tenant.created_at), Quotas.from_numbers(tenant.quotas))
 
 
 class TenantsData(Listing, kw_only=True):
@@ -141,17 +142,17 @@ class TenantsData(Listing, kw_only=True):
 
 
 class TenantsAnswer(DataAnswer[TenantsData]):
-    """The tenants that the organization knows, oldest first."""
+    """The registered tenants, oldest first."""
 
 
 class TenantData(Struct):
-    """One tenant."""
+    """A tenant."""
 
     tenant: Tenant
 
 
 class TenantAnswer(DataAnswer[TenantData]):
-    """The tenant is known."""
+    """The tenant is registered."""
 
 
 class ForgottenTenant(Struct):
@@ -161,11 +162,11 @@ class ForgottenTenant(Struct):
 
 
 class TenantDeletedAnswer(DataAnswer[ForgottenTenant]):
-    """The tenant is no longer known; its data stays."""
+    """The tenant is no longer registered; its data stays."""
 
 
 class Allowance(Struct):
-    """A limit and the part of it that is used."""
+    """A limit and the current usage."""
 
     used: Annotated[int, Meta(description="Current usage.")]
     limit: Annotated[int, Meta(description="The limit.")]
@@ -195,14 +196,14 @@ class UsageData(Struct, rename="camel"):
 
 
 class UsageAnswer(DataAnswer[UsageData]):
-    """Usage of the organization and its limits."""
+    """Usage and limits of the organization."""
 
 
 _Limit = Annotated[int, Meta(ge=0, le=quotas.MOST)]
 
 
 class SetQuotas(Struct, rename="camel"):
-    """Limits to set; null removes one, and what is absent stays."""
+    """Limits to set; null removes a limit, absent limits stay."""
 
     documents: Annotated[_Limit | UnsetType | None, Meta(description="Documents; null removes the limit.")] = UNSET
     stored_bytes: Annotated[
@@ -213,7 +214,7 @@ class SetQuotas(Struct, rename="camel"):
     ] = UNSET
     concurrent_runs: Annotated[_Limit | UnsetType | None, Meta(description="Unfinished job runs.")] = UNSET
 
-    def values(self) -> dict[str, int | None]:
+    def to_values(self) -> dict[str, int | None]:
         quotas_sent: dict[str, int | None] = msgspec.to_builtins(self)
         return quotas_sent
 
@@ -231,7 +232,7 @@ class UpdateTenant(Struct):
 
 
 class Quotas(Struct, rename="camel", kw_only=True):
-    """A number for each quota; null where there is no limit."""
+    """A number for each quota; null without a limit."""
 
     documents: Annotated[int | None, Meta(description="Documents.")]
     stored_bytes: Annotated[int | None, Meta(description="Total size of the documents as sent, in bytes.")]
@@ -239,7 +240,7 @@ class Quotas(Struct, rename="camel", kw_only=True):
     concurrent_runs: Annotated[int | None, Meta(description="Unfinished job runs.")]
 
     @classmethod
-    def of(cls, numbers: Mapping[str, int]) -> Quotas:
+    def from_numbers(cls, numbers: Mapping[str, int]) -> Quotas:
         return cls(
             documents=numbers.get(quotas.DOCUMENTS),
             stored_bytes=numbers.get(quotas.STORED_BYTES),
@@ -258,13 +259,13 @@ class OrganizationDetails(Struct, rename="camel", kw_only=True):
     quotas: Annotated[Quotas, Meta(description="Limits by quota; null means no limit.")]
 
     @classmethod
-    def of(cls, owner: Owner) -> OrganizationDetails:
+    def from_organization(cls, owner: Owner) -> OrganizationDetails:
         return cls(
             id=owner.id,
             name=owner.name,
             plan=str(owner.plan),
-            created_at=Timestamp.of(owner.created_at),
-            quotas=Quotas.of(owner.quotas),
+            created_at=Timestamp.from_datetime(owner.created_at),
+            quotas=Quotas.from_numbers(owner.quotas),
         )
 
 
@@ -275,7 +276,7 @@ class OrganizationData(Struct):
 
 
 class OrganizationAnswer(DataAnswer[OrganizationData]):
-    """The organization as it is now."""
+    """The current organization."""
 
 
 class UsageQuery(Struct, rename="camel"):
@@ -293,7 +294,7 @@ class UsageQuery(Struct, rename="camel"):
 
 
 class ModelUsage(Struct, rename="camel"):
-    """Tokens of one model. `cost` is null for a model without a price."""
+    """Tokens of a model. `cost` is null for a model without a price."""
 
     provider: Annotated[str, Meta(description="The provider.")]
     model: Annotated[str, Meta(description="The model's name.")]
@@ -302,7 +303,7 @@ class ModelUsage(Struct, rename="camel"):
 
 
 class UsageGroup(Struct, rename="camel", kw_only=True):
-    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants that have quotas."""
+    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants with quotas."""
 
     day: Annotated[str | UnsetType, Meta(description="The day (UTC).")] = UNSET
     namespace_id: Annotated[str | UnsetType, Meta(description="The namespace.")] = UNSET
@@ -316,11 +317,11 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
     limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 
-def usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
-    """Return the usage of a group. Its cost is null if one of its models has no price."""
+def build_usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
+    """Return the usage of a group; the cost is null if a model has no price."""
     models = [
         ModelUsage(
-            model.provider, model.model, model.tokens, _cost(model, prices.get(f"{model.provider}/{model.model}"))
+            model.provider, model.model, model.tokens, _token_cost(model, prices.get(f"{model.provider}/{model.model}"))
         )
         for model in entry.models
     ]
@@ -334,12 +335,12 @@ def usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], u
         tokens=entry.tokens,
         cost=None if None in costs else round(sum(cost for cost in costs if cost is not None), 6),
         models=models,
-        used=UNSET if use is None else Quotas.of(use.used),
-        limit=UNSET if use is None else Quotas.of(use.limits),
+        used=UNSET if use is None else Quotas.from_numbers(use.used),
+        limit=UNSET if use is None else Quotas.from_numbers(use.limits),
     )
 
 
-def _cost(used_tokens: usage.Tokens, price: float | None) -> float | None:
+def _token_cost(used_tokens: usage.Tokens, price: float | None) -> float | None:
     if price is None:
         return 0.0 if used_tokens.provider == "LOCAL" else None
     return round(used_tokens.tokens * price / 1_000_000, 6)

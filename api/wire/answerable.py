@@ -1,4 +1,4 @@
-"""Answerability on the wire: its probability in a search, and its calibration in the run of an evaluation."""
+"""Answerability in responses: probability of a search, calibration of an evaluation run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MinProbability = Annotated[
         examples=[0.3],
     ),
 ]
-NOTE = (
+NOTE_DESCRIPTION = (
     "How quotes and exclusions of the query were read, words that were corrected, or why nothing was found: stop words"
     " alone, or a probability below `minProbability`."
 )
@@ -35,12 +35,12 @@ class Answerable(Struct):
     ]
 
     @classmethod
-    def of(cls, answerability: Answerability) -> Answerable:
+    def from_estimate(cls, answerability: Answerability) -> Answerable:
         return cls(answerability.probability, answerability.basis)
 
 
 class CalibrationBin(Struct, rename={"lower": "from", "upper": "to"}):
-    """Questions whose probability is in a tenth of the range, and how many of them have an answer."""
+    """Questions with a probability in a tenth of the range, and the share of answered questions."""
 
     lower: Annotated[float, Meta(description="Lower bound of the probability.")]
     upper: Annotated[float, Meta(description="Upper bound of the probability.")]
@@ -50,9 +50,9 @@ class CalibrationBin(Struct, rename={"lower": "from", "upper": "to"}):
 
 
 class Calibration(Struct, rename={"refused_at95": "refusedAt95"}):
-    """Accuracy of `answerable`: how well it tells questions that have an answer from those with an empty `relevant`.
+    """Accuracy of `answerable` on questions with and without an answer.
 
-    Figures of a fit come from questions that it was not fitted on.
+    Figures of a fit come from held-out questions.
     """
 
     questions: Annotated[int, Meta(description="Number of questions.")]
@@ -68,7 +68,7 @@ class Calibration(Struct, rename={"refused_at95": "refusedAt95"}):
 
 
 class CorrectedWord(Struct):
-    """A word of the query that no chunk has, and the words that were searched instead."""
+    """A query word without a match, and the words searched instead."""
 
     word: Annotated[str, Meta(description="The word of the query.")]
     words: Annotated[list[str], Meta(description="The words that were searched instead.")]

@@ -1,4 +1,4 @@
-"""The audit log and receipts of deletions on the wire."""
+"""Audit log and receipts of deletions in requests and responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.errors import ErrorCode, ServiceError
 
 
 class AuditQuery(Struct, rename="camel"):
-    """Filters and page of the audit log; `cursor` is the `nextCursor` of the page before."""
+    """Filters and page of the audit log; `cursor` is the `nextCursor` of the previous page."""
 
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
@@ -37,8 +37,8 @@ class AuditQuery(Struct, rename="camel"):
     end: Annotated[date | None, Meta(description="The last day (UTC).")] = field(name="to", default=None)
     sort: Annotated[Literal["newest", "oldest"] | None, Meta(description="The order. Default: newest first.")] = None
 
-    def wanted(self) -> Filter:
-        """Return the filter. Raises ServiceError if the range of days is empty."""
+    def to_filter(self) -> Filter:
+        """Return the filter; raise ServiceError for an empty range of days."""
         if self.start and self.end and self.start > self.end:
             raise ServiceError(
                 ErrorCode.INVALID_REQUEST, "from must not be after to.", field="from", reason="out_of_bounds"
@@ -54,7 +54,7 @@ class AuditQuery(Struct, rename="camel"):
 
 
 class AuditEntry(Struct, rename="camel", kw_only=True):
-    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
+    """A write, successful or refused. `objectId` is null for several objects or an unknown object."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     at: Annotated[Timestamp, Meta(description="Time of the response.")]
@@ -80,10 +80,10 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     client_request_id: Annotated[str | UnsetType, Meta(description="The X-Request-Id that the client sent.")] = UNSET
 
     @classmethod
-    def of(cls, entry: Written) -> AuditEntry:
+    def from_entry(cls, entry: Written) -> AuditEntry:
         return cls(
             id=entry.id,
-            at=Timestamp.of(entry.created_at),
+            at=Timestamp.from_datetime(entry.created_at),
             key_id=entry.key_id,
             key_name=entry.key_name,
             principal=entry.principal,
@@ -147,25 +147,28 @@ class Deletion(Struct, rename="camel"):
     ] = ""
 
     @classmethod
-    def of(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
+    def from_receipt(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
         """Return the receipt, signed for the organization."""
         deletion = cls(
             receipt.id,
             cast("Any", receipt.status),
-            Timestamp.of(receipt.requested_at),
-            _moment(receipt.confirmed_at),
+            Timestamp.from_datetime(receipt.requested_at),
+            _optional_timestamp(receipt.confirmed_at),
             receipt.documents,
             receipt.chunks,
             receipt.vectors,
             receipt.files,
-            [DeletionStore(store.store, store.removed, _moment(store.read_back_at)) for store in receipt.stores],
+            [
+                DeletionStore(store.store, store.removed, _optional_timestamp(store.read_back_at))
+                for store in receipt.stores
+            ],
         )
         deletion.signature = receipts.sign_receipt(secret, organization, msgspec.to_builtins(deletion))
         return deletion
 
 
 class DeletionData(Struct):
-    """One receipt."""
+    """A receipt."""
 
     deletion: Annotated[Deletion, Meta(description="The receipt of the deletion.")]
 
@@ -190,5 +193,5 @@ class DeletionVerifiedAnswer(DataAnswer[VerifiedDeletion]):
     """The receipt was checked: `valid` if this service signed it and it is unchanged."""
 
 
-def _moment(at: datetime | None) -> Timestamp | None:
-    return Timestamp.of(at) if at else None
+def _optional_timestamp(at: datetime | None) -> Timestamp | None:
+    return Timestamp.from_datetime(at) if at else None

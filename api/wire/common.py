@@ -1,4 +1,4 @@
-"""The envelope of every answer, the body of every error, and timestamps."""
+"""Envelope of responses and errors, pages and timestamps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.errors import ErrorCode
 
-D = TypeVar("D")
+DataT = TypeVar("DataT")
 NamespaceId = Annotated[
     str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
 ]
@@ -31,7 +31,7 @@ class Timestamp(Struct, rename="camel"):
     ]
 
     @classmethod
-    def of(cls, moment: datetime) -> Timestamp:
+    def from_datetime(cls, moment: datetime) -> Timestamp:
         return cls(moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
 
 
@@ -42,12 +42,12 @@ class Identified(Struct):
 
 
 class PartQuery(Struct, rename="camel"):
-    """Page of a list; the whole list if neither is sent. `cursor` is the `nextCursor` of the page before."""
+    """Page of a list; the whole list without parameters. `cursor` is the `nextCursor` of the previous page."""
 
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
     page_size: PageSize = None
 
-    def part(self) -> PageRequest | None:
+    def to_page(self) -> PageRequest | None:
         """Return the requested page; None for the whole list."""
         if self.cursor is None and self.page_size is None:
             return None
@@ -65,8 +65,8 @@ class Listing(Struct, rename="camel", kw_only=True):
         int | UnsetType, Meta(description="Number of entries on all pages; only in lists that can be counted.")
     ] = UNSET
 
-    def lead_on(self, part: PageRequest | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
-        """Set the cursor of the next page and the number of entries on all pages, if a page was requested."""
+    def set_page(self, part: PageRequest | None, cursor: str | None, total: int | UnsetType = UNSET) -> Self:
+        """Set the next cursor and the total, if a page was requested."""
         if part is not None:
             self.has_next_page, self.next_cursor, self.total_count = cursor is not None, cursor, total
         return self
@@ -79,17 +79,17 @@ class Answer(Struct, kw_only=True):
     message: Annotated[str, Meta(description="A message for people.")]
 
 
-class DataAnswer(Answer, Generic[D], kw_only=True):
-    """A successful answer with its data; each operation has a subclass of its own."""
+class DataAnswer(Answer, Generic[DataT], kw_only=True):
+    """Successful response with data; each operation has its own subclass."""
 
-    data: D
+    data: DataT
 
 
-class DeletionAnswered(Answer, Generic[D], rename="camel", kw_only=True):
-    """A successful answer to a deletion whose receipt can be read."""
+class DeletionAnswered(Answer, Generic[DataT], rename="camel", kw_only=True):
+    """Successful response to a deletion with a receipt."""
 
     deletion_id: Annotated[str, Meta(description="Id of the deletion's receipt.")]
-    data: D
+    data: DataT
 
 
 class ErrorDetails(Struct):

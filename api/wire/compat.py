@@ -1,7 +1,5 @@
-"""Searches in the formats of other services, so that their clients can search here.
-
-Dify's external knowledge API, and the search of OpenAI's vector stores. Responses add the fields of every response.
-"""
+"""Searches in the formats of Dify's external knowledge API and OpenAI's vector stores."""
+# Responses add the fields of every response.
 
 from __future__ import annotations
 
@@ -16,17 +14,17 @@ from api.wire.search import HybridConfig, HybridSearchRequest, QueryText, Search
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode, ServiceError
 
-INVALID = ErrorCode.INVALID_SEARCH_REQUEST
-HALF = HybridConfig(0.5, 0.5)
+INVALID_REQUEST = ErrorCode.INVALID_SEARCH_REQUEST
+EQUAL_WEIGHTS = HybridConfig(0.5, 0.5)
 Number = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[float, Meta(ge=-1e308, le=1e308)]
 Scalar = str | Number | bool
-CHUNKS = 10
-"""Chunks of one document in a result of a vector store."""
-MOST_QUERIES = 10
+# Chunks of one document in a vector store's result.
+CHUNKS_PER_DOCUMENT = 10
+MAX_QUERIES = 10
 
 
 class DifySetting(Struct):
-    """Number of records, and the minimum score of one."""
+    """Number of records, and their minimum score."""
 
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
@@ -55,7 +53,7 @@ DifyOperator = Literal[
 
 
 class DifyCondition(Struct):
-    """A condition on metadata. Text that is a number counts as that number where numbers are compared."""
+    """A condition on metadata. Numeric text is compared as a number."""
 
     name: Annotated[
         Annotated[list[str], Meta(min_length=1, max_length=10)] | str,
@@ -67,33 +65,33 @@ class DifyCondition(Struct):
         Meta(description="The value to compare with; none for `empty` and `not empty`."),
     ] = None
 
-    def where(self, at: str) -> dict[str, Any]:
-        """Return the condition in the service's own form."""
+    def to_condition(self, at: str) -> dict[str, Any]:
+        """Return the condition of the service."""
         names = [self.name] if isinstance(self.name, str) else self.name
-        parts = [self._of(f"metadata.{name}", at) for name in names]
+        parts = [self._convert_field(f"metadata.{name}", at) for name in names]
         return parts[0] if len(parts) == 1 else {"any": parts}
 
-    def _of(self, name: str, at: str) -> dict[str, Any]:
+    def _convert_field(self, name: str, at: str) -> dict[str, Any]:
         operator = self.comparison_operator
         if operator in {"empty", "not empty"}:
-            present = {"all": [_leaf(name, "exists", True), _leaf(name, "ne", "")]}  # noqa: FBT003  (the value)
+            present = {"all": [_comparison(name, "exists", True), _comparison(name, "ne", "")]}  # noqa: FBT003  (the value)
             return present if operator == "not empty" else {"not": present}
         if self.value is None:
-            raise _wrong(f"{at}.value is required.", f"{at}.value", "missing")
+            raise _invalid_request(f"{at}.value is required.", f"{at}.value", "missing")
         if operator in {"in", "not in"}:
-            values = self.value if isinstance(self.value, list) else _split(self.value)
-            return _leaf(name, "in" if operator == "in" else "nin", values)
+            values = self.value if isinstance(self.value, list) else _split_values(self.value)
+            return _comparison(name, "in" if operator == "in" else "nin", values)
         if isinstance(self.value, list):
-            raise _wrong(f"{at}.value: `{operator}` takes one value.", f"{at}.value", "wrong_type")
+            raise _invalid_request(f"{at}.value: `{operator}` takes one value.", f"{at}.value", "wrong_type")
         if operator == "not contains":
-            return {"not": _leaf(name, "contains", self.value)}
+            return {"not": _comparison(name, "contains", self.value)}
         if operator in {"before", "after"}:
-            return _moment(name, "lt" if operator == "before" else "gt", self.value, f"{at}.value")
-        value = _number(self.value) if operator in _NUMERIC else self.value
-        return _leaf(name, _OPS[operator], value)
+            return _date_condition(name, "lt" if operator == "before" else "gt", self.value, f"{at}.value")
+        value = _parse_number(self.value) if operator in _NUMERIC_OPERATORS else self.value
+        return _comparison(name, _DIFY_OPERATORS[operator], value)
 
 
-_OPS = {
+_DIFY_OPERATORS = {
     "contains": "contains",
     "start with": "startsWith",
     "end with": "endsWith",
@@ -106,11 +104,11 @@ _OPS = {
     "≥": "gte",
     "≤": "lte",
 }
-_NUMERIC = frozenset("=≠><≥≤")
+_NUMERIC_OPERATORS = frozenset("=≠><≥≤")
 
 
 class DifyConditions(Struct):
-    """Conditions on metadata, all of which must hold, or one with `or`."""
+    """Conditions on metadata; all must hold, or one with `or`."""
 
     conditions: Annotated[
         Annotated[list[DifyCondition], Meta(max_length=50)] | None, Meta(description="Conditions on the metadata.")
@@ -119,9 +117,9 @@ class DifyConditions(Struct):
         Literal["and", "or"] | None, Meta(description="Whether all conditions must hold or one of them.")
     ] = "and"
 
-    def where(self) -> dict[str, Any] | None:
+    def to_condition(self) -> dict[str, Any] | None:
         at = "metadata_condition.conditions"
-        parts = [condition.where(f"{at}[{number}]") for number, condition in enumerate(self.conditions or [])]
+        parts = [condition.to_condition(f"{at}[{number}]") for number, condition in enumerate(self.conditions or [])]
         return {"any" if self.logical_operator == "or" else "all": parts} if parts else None
 
 
@@ -138,20 +136,20 @@ class DifyRetrieval(Struct):
     )
 
     def to_search(self) -> HybridSearchRequest:
-        """Return the hybrid search of this request, with equal weights."""
+        """Return the hybrid search with equal weights."""
         setting, conditions = self.retrieval_setting, self.metadata_condition
         return HybridSearchRequest(
             query=self.query,
             namespace_id=self.knowledge_id,
-            hybrid_config=HALF,
+            hybrid_config=EQUAL_WEIGHTS,
             top_k=setting.top_k,
             score_threshold=setting.score_threshold,
-            filter=_filter(None if conditions is None else conditions.where()),
+            filter=_make_filter(None if conditions is None else conditions.to_condition()),
         )
 
 
 class DifyRecord(Struct):
-    """A chunk that was found."""
+    """A matching chunk."""
 
     content: Annotated[str, Meta(description="The chunk's text.")]
     score: Annotated[float, Meta(description="The score of the result.")]
@@ -159,7 +157,7 @@ class DifyRecord(Struct):
     metadata: Annotated[dict[str, Any], Meta(description="The document's metadata.")]
 
     @classmethod
-    def of(cls, result: SearchResult) -> DifyRecord:
+    def from_result(cls, result: SearchResult) -> DifyRecord:
         return cls(result.passage, result.score, result.document.name, {**result.metadata})
 
 
@@ -170,7 +168,7 @@ class DifyAnswer(Answer, kw_only=True):
 
 
 class VectorStoreFilter(Struct, omit_defaults=True):
-    """A comparison of a metadata key, or several with `and` and `or`."""
+    """A comparison of a metadata key, or a combination of filters with `and` or `or`."""
 
     type: Annotated[
         Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"],
@@ -180,21 +178,23 @@ class VectorStoreFilter(Struct, omit_defaults=True):
     value: Annotated[Scalar | list[Scalar] | UnsetType, Meta(description="The value to compare with.")] = UNSET
     filters: Annotated[list[VectorStoreFilter] | UnsetType, Meta(description="The operands of `and` and `or`.")] = UNSET
 
-    def where(self, at: str) -> dict[str, Any]:
-        """Return the filter as a condition in the service's own form."""
+    def to_condition(self, at: str) -> dict[str, Any]:
+        """Return the condition of the service."""
         if self.type in {"and", "or"}:
             if not self.filters:
-                raise _wrong(f"{at}.filters must be an array of at least one filter.", f"{at}.filters", "missing")
-            parts = [part.where(f"{at}.filters[{number}]") for number, part in enumerate(self.filters)]
+                raise _invalid_request(
+                    f"{at}.filters must be an array of at least one filter.", f"{at}.filters", "missing"
+                )
+            parts = [part.to_condition(f"{at}.filters[{number}]") for number, part in enumerate(self.filters)]
             return {"all" if self.type == "and" else "any": parts}
         for name, value in (("key", self.key), ("value", self.value)):
             if value is UNSET:
-                raise _wrong(f"{at}.{name} is required.", f"{at}.{name}", "missing")
-        return _leaf(f"metadata.{self.key}", self.type, self.value)
+                raise _invalid_request(f"{at}.{name} is required.", f"{at}.{name}", "missing")
+        return _comparison(f"metadata.{self.key}", self.type, self.value)
 
 
 class VectorStoreWeights(Struct):
-    """Weights of meaning and words, in proportion to each other."""
+    """Weights of meaning and words, in proportion."""
 
     embedding_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="Weight of the semantic score.")]
     text_weight: Annotated[float, Meta(ge=0, le=1_000_000, description="Weight of the keyword score.")]
@@ -203,12 +203,12 @@ class VectorStoreWeights(Struct):
         both = self.embedding_weight + self.text_weight
         if not both:
             at = "ranking_options.hybrid_search"
-            raise _wrong(f"{at}: one of the two weights must be greater than 0.", at, "out_of_bounds")
+            raise _invalid_request(f"{at}: one of the two weights must be greater than 0.", at, "out_of_bounds")
         return HybridConfig(self.embedding_weight / both, self.text_weight / both)
 
 
 class VectorStoreRanking(Struct):
-    """Ranking of results, and the minimum score of one."""
+    """Ranking of results, and their minimum score."""
 
     ranker: Annotated[str | None, Meta(description="`none` disables the namespace's reranker.")] = None
     score_threshold: Threshold | None = 0.0
@@ -218,10 +218,10 @@ class VectorStoreRanking(Struct):
 
 
 class VectorStoreSearch(Struct):
-    """OpenAI's request to search a vector store, whose id is the namespace's."""
+    """OpenAI's request to search a vector store."""
 
     query: Annotated[
-        QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MOST_QUERIES)],
+        QueryText | Annotated[list[QueryText], Meta(min_length=1, max_length=MAX_QUERIES)],
         Meta(description="The query, at most 8 KB."),
     ]
     filters: Annotated[VectorStoreFilter | None, Meta(description="Conditions on the documents' metadata.")] = None
@@ -238,10 +238,10 @@ class VectorStoreSearch(Struct):
         return [self.query] if isinstance(self.query, str) else list(dict.fromkeys(self.query))
 
     def to_searches(self, namespace: str) -> list[HybridSearchRequest]:
-        """Return a search for each query, grouped by document, each with its best chunks."""
+        """Return a search for each query, grouped by document."""
         ranking = self.ranking_options or VectorStoreRanking()
-        filtered = _filter(None if self.filters is None else self.filters.where("filters"))
-        weights = HALF if ranking.hybrid_search is None else ranking.hybrid_search.to_config()
+        filtered = _make_filter(None if self.filters is None else self.filters.to_condition("filters"))
+        weights = EQUAL_WEIGHTS if ranking.hybrid_search is None else ranking.hybrid_search.to_config()
         return [
             HybridSearchRequest(
                 query=query,
@@ -251,7 +251,7 @@ class VectorStoreSearch(Struct):
                 score_threshold=ranking.score_threshold,
                 filter=filtered,
                 rerank=False if ranking.ranker == "none" else None,
-                per_document=CHUNKS,
+                per_document=CHUNKS_PER_DOCUMENT,
                 group_by="document",
             )
             for query in self.queries
@@ -273,13 +273,13 @@ class VectorStoreDuplicate(Struct):
 
     @classmethod
     def list_of(cls, chunks: Sequence[SearchResult]) -> list[VectorStoreDuplicate]:
-        """List the duplicates of chunks, each document once."""
+        """Return the duplicates of chunks, each document once."""
         copies = {copy.document_id: copy for chunk in chunks for copy in chunk.duplicates or ()}
         return [cls(file_uploads.file_id(copy.document_id, copy.external_id), copy.name) for copy in copies.values()]
 
 
 class VectorStoreResult(Struct):
-    """A document that was found, with its best chunks."""
+    """A matching document with the best chunks."""
 
     file_id: Annotated[str, Meta(description="The id of the document's upload, else its own.")]
     filename: Annotated[str, Meta(description="The document's name.")]
@@ -294,8 +294,8 @@ class VectorStoreResult(Struct):
     ] = UNSET
 
     @classmethod
-    def of(cls, chunks: list[SearchResult]) -> VectorStoreResult:
-        """Return the result for chunks of one document, best first."""
+    def from_chunks(cls, chunks: list[SearchResult]) -> VectorStoreResult:
+        """Return the result for one document's chunks, best first."""
         best = chunks[0]
         metadata = {name: value for name, value in best.metadata.items() if name not in {"id", "source", "type"}}
         return cls(
@@ -320,20 +320,20 @@ class VectorStoreSearchAnswer(Answer, kw_only=True):
     next_page: Annotated[None, Meta(description="Always null.")] = None
 
 
-def _filter(where: dict[str, Any] | None) -> SearchFilter | None:
-    return None if where is None else SearchFilter(where=where)
+def _make_filter(condition: dict[str, Any] | None) -> SearchFilter | None:
+    return None if condition is None else SearchFilter(where=condition)
 
 
-def _leaf(name: str, op: str, value: Any) -> dict[str, Any]:
+def _comparison(name: str, op: str, value: Any) -> dict[str, Any]:
     return {"field": name, "op": op, "value": value}
 
 
-def _split(value: Scalar) -> list[Any]:
+def _split_values(value: Scalar) -> list[Any]:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]
 
 
-def _number(value: Scalar) -> Scalar:
-    """Return the number that a text spells, any other value unchanged."""
+def _parse_number(value: Scalar) -> Scalar:
+    """Return the number of a numeric text, other values unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -345,17 +345,17 @@ def _number(value: Scalar) -> Scalar:
     return int(number) if number.is_integer() else number
 
 
-def _moment(name: str, op: str, value: Scalar, at: str) -> dict[str, Any]:
-    """Return the condition for before or after a date. A number is Unix seconds, and also compares with numbers."""
-    number = _number(value)
+def _date_condition(name: str, op: str, value: Scalar, at: str) -> dict[str, Any]:
+    """Return the condition for a date; a number is Unix seconds and compares with numbers too."""
+    number = _parse_number(value)
     if isinstance(number, str):
-        return _leaf(name, op, {"date": number})
+        return _comparison(name, op, {"date": number})
     try:
         stamp = datetime.fromtimestamp(float(number), UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError) as error:
-        raise _wrong(f"{at} is no moment.", at, "out_of_bounds") from error
-    return {"any": [_leaf(name, op, number), _leaf(name, op, {"date": stamp})]}
+        raise _invalid_request(f"{at} is no moment.", at, "out_of_bounds") from error
+    return {"any": [_comparison(name, op, number), _comparison(name, op, {"date": stamp})]}
 
 
-def _wrong(message: str, path: str, reason: str) -> ServiceError:
-    return ServiceError(INVALID, message, field=path, reason=reason)
+def _invalid_request(message: str, path: str, reason: str) -> ServiceError:
+    return ServiceError(INVALID_REQUEST, message, field=path, reason=reason)

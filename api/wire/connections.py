@@ -1,4 +1,4 @@
-"""Connections in requests and responses. Tokens are returned masked, and never accepted."""
+"""Connections in requests and responses, with masked tokens."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Sharing = Annotated[
 
 
 class CreateConnection(Struct, rename="camel", kw_only=True):
-    """A connection to create. The namespace must have the connector's app, or `config` has what it needs."""
+    """A connection to create. The namespace must have the connector's app, or `config` must be sent."""
 
     namespace_id: NamespaceId
     name: Annotated[Name, Meta(description="The display name.")]
@@ -79,7 +79,7 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
-    """Changes to a connection; without any it only requests a new authorization. Null removes a value."""
+    """Changes to a connection; without changes a new authorization. Null removes a value."""
 
     namespace_id: NamespaceId
     name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
@@ -100,7 +100,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
 
 
 class Fate(StrEnum):
-    """Treatment of documents that no other connection has."""
+    """Treatment of documents without another connection."""
 
     KEEP = "KEEP"
     DELETE = "DELETE"
@@ -120,7 +120,7 @@ class RevokeConnection(Struct, rename="camel", kw_only=True):
 
 
 class ConnectionsQuery(PartQuery, kw_only=True):
-    """Filter of connections; those of every connector if none is named."""
+    """Filter of connections, by default of all connectors."""
 
     namespace_id: NamespaceId
     connector: Annotated[ConnectorName | None, Meta(description="Only connections of this content service.")] = None
@@ -139,7 +139,7 @@ class ConnectionCredentials(Struct, rename="camel"):
     refresh_token: Annotated[Masked | None, Meta(description="The refresh token, masked; null where there is none.")]
 
     @classmethod
-    def of(cls, tokens: Tokens) -> ConnectionCredentials:
+    def from_tokens(cls, tokens: Tokens) -> ConnectionCredentials:
         return cls(
             mask_secret(tokens.access_token), mask_secret(tokens.refresh_token) if tokens.refresh_token else None
         )
@@ -160,11 +160,11 @@ class ConnectionConfig(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, connection: connections.Connection) -> ConnectionConfig:
+    def from_connection(cls, connection: connections.Connection) -> ConnectionConfig:
         if connection.connector in ENGINES:
             return cls(auth_type="CONFIG", credentials=None, url=connection.account or "")
         tokens = connection.tokens
-        return cls(credentials=ConnectionCredentials.of(tokens) if tokens else None)
+        return cls(credentials=ConnectionCredentials.from_tokens(tokens) if tokens else None)
 
 
 class Connection(Struct, rename="camel", kw_only=True):
@@ -199,29 +199,31 @@ class Connection(Struct, rename="camel", kw_only=True):
     health: Annotated[ObservedHealth | UnsetType, Meta(description="Outcomes of its job runs; only by GET.")] = UNSET
 
     @classmethod
-    def of(cls, connection: connections.Connection, health: ObservedHealth | UnsetType = UNSET) -> Connection:
+    def from_connection(
+        cls, connection: connections.Connection, health: ObservedHealth | UnsetType = UNSET
+    ) -> Connection:
         return cls(
             id=connection.id,
             name=connection.name,
             connector=ConnectorName(connection.connector),
             status=connection.status,
             status_reason=connection.status_reason,
-            config=ConnectionConfig.of(connection),
+            config=ConnectionConfig.from_connection(connection),
             client_redirect_url=connection.client_redirect_url,
             sync_interval_minutes=connection.sync_minutes,
             tenant_id=connection.scope.tenant or None,
             namespace=NamespaceReference(connection.scope.namespace),
             organization=Identified(connection.scope.organization),
-            created_at=Timestamp.of(connection.created_at),
-            updated_at=Timestamp.of(connection.updated_at),
+            created_at=Timestamp.from_datetime(connection.created_at),
+            updated_at=Timestamp.from_datetime(connection.updated_at),
             permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
-            next_sync_at=UNSET if (next_sync := connection.next_sync()) is None else Timestamp.of(next_sync),
+            next_sync_at=UNSET if (next_sync := connection.next_sync()) is None else Timestamp.from_datetime(next_sync),
             health=health,
         )
 
 
 class CreatedConnectionData(Struct, rename="camel"):
-    """The new connection, and where a person authorizes it within ten minutes."""
+    """The new connection, with the URL for its authorization within ten minutes."""
 
     connection: Identified
     authorization_url: Annotated[
@@ -231,14 +233,14 @@ class CreatedConnectionData(Struct, rename="camel"):
 
 
 class ConnectionDocuments(Struct):
-    """Number of documents that only the connection has, and of those that others have too."""
+    """Number of documents of this connection only, and of documents shared with others."""
 
     own: Annotated[int, Meta(description="Documents that no other connection has.")]
     shared: Annotated[int, Meta(description="Documents that other connections have too.")]
 
 
 class ChosenEntry(Struct, rename="camel", kw_only=True):
-    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+    """A file or folder by its id or path, or a type of files."""
 
     id: Annotated[str | UnsetType, Meta(description="The id at the content service.")] = UNSET
     path: Annotated[str | UnsetType, Meta(description="The value from the request.")] = UNSET
@@ -256,16 +258,15 @@ class Chosen(Struct):
     ] = UNSET
 
     @classmethod
-    def of(cls, newest: Asked | None, *, named: bool) -> Chosen | UnsetType:
-        """Return the selection. `named`: whether `access` may be shown."""
-        access = newest.access if newest is not None and named else None
+    def from_newest(cls, newest: Asked | None, *, shows_access: bool) -> Chosen | UnsetType:
+        access = newest.access if newest is not None and shows_access else None
         if newest is None or not (newest.choice or access):
             return UNSET
-        take, leave = _entries(newest.choice.include), _entries(newest.choice.exclude)
-        return cls(take, leave, UNSET if access is None else Access.of(access.dump()))
+        take, leave = _chosen_entries(newest.choice.include), _chosen_entries(newest.choice.exclude)
+        return cls(take, leave, UNSET if access is None else Access.from_stored(access.dump()))
 
 
-def _entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
+def _chosen_entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
     return [
         ChosenEntry(id=entry.get("id", UNSET), path=entry.get("path", UNSET), mime_type=entry.get("mimeType", UNSET))
         for entry in entries
@@ -273,7 +274,7 @@ def _entries(entries: Iterable[Mapping[str, str]]) -> list[ChosenEntry]:
 
 
 class ConnectionData(Struct):
-    """One connection, with the number of its documents."""
+    """A connection, with the number of its documents."""
 
     connection: Connection
     documents: ConnectionDocuments
@@ -287,7 +288,7 @@ class ConnectionData(Struct):
 
 
 class RevokedDocuments(Struct):
-    """Treatment of the documents; those that are `shared` stay with the other connections that have them."""
+    """Treatment of the documents; `shared` ones stay with their other connections."""
 
     kept: Annotated[int, Meta(description="Documents that are kept without a connection.")]
     deleted: Annotated[int, Meta(description="Documents that are removed.")]
@@ -308,7 +309,7 @@ class ConnectionsData(Listing, kw_only=True):
 
 
 class UpdatedConnectionData(Struct, rename="camel"):
-    """The connection, and where a person authorizes it anew within ten minutes."""
+    """The connection, with the URL for its new authorization within ten minutes."""
 
     authorization_url: Annotated[
         str | None, Meta(description="URL at which a person authorizes the connection. It is valid for ten minutes.")
@@ -353,7 +354,7 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def of(cls, browsed: Shown) -> BrowsedEntry:
+    def from_browsed(cls, browsed: Shown) -> BrowsedEntry:
         entry = browsed.entry
         return cls(
             id=entry.id,
@@ -369,7 +370,7 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
 
 
 class BrowsedData(Struct, rename="camel"):
-    """A page of one folder, in the service's order."""
+    """A page of a folder, in the service's order."""
 
     items: Annotated[list[BrowsedEntry], Meta(description="The direct children of the folder.")]
     has_next_page: Annotated[bool, Meta(description="Whether another page follows.")]
@@ -385,7 +386,7 @@ class ConnectionCreatedAnswer(DataAnswer[CreatedConnectionData]):
 
 
 class ConnectionAnswer(DataAnswer[ConnectionData]):
-    """One connection."""
+    """A connection."""
 
 
 class ConnectionRevokedAnswer(DataAnswer[RevokedConnectionData]):
@@ -397,4 +398,4 @@ class ConnectionsAnswer(DataAnswer[ConnectionsData]):
 
 
 class ConnectionUpdatedAnswer(DataAnswer[UpdatedConnectionData]):
-    """The connection as it is now."""
+    """The current connection."""

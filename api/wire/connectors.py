@@ -1,4 +1,4 @@
-"""Apps of content services and their ingestion requests, built from each connector's declaration."""
+"""Apps of content services and their ingestion requests, from the connectors' declarations."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
 from api.wire.common import NamespaceId
-from api.wire.ingest import Chunking, DryRun, For, Metadata
+from api.wire.ingest import AccessOption, Chunking, DryRun, Metadata
 from connectors import registry
 from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import mask_secret
 from retrieval.sources import APPS, ENGINES, source_type_name
 from retrieval.sync_filter import MOST
 
-S = TypeVar("S", bound=Struct)
+StructT = TypeVar("StructT", bound=Struct)
 
 
-def _titles(app: type[Struct]) -> str:
-    """Return the services that have this kind of app: `A, B or C`."""
+def _join_titles(app: type[Struct]) -> str:
+    """Return the titles of the services with this app: `A, B or C`."""
     *all_but_last, last = [info.title for info in registry.load_connector_infos().values() if info.app is app]
     return f"{', '.join(all_but_last)} or {last}" if all_but_last else last
 
 
-_DESCRIPTIONS = {
+_FIELD_DESCRIPTIONS = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Responses show it masked.",
     "apiKey": "The key of the provider. Responses mask or omit it.",
@@ -33,12 +33,12 @@ _DESCRIPTIONS = {
 }
 
 
-def _wire(app: type[Struct]) -> type[Struct]:
-    about = (app.__doc__ or "").format(services=_titles(app))
+def _describe_app(app: type[Struct]) -> type[Struct]:
+    about = (app.__doc__ or "").format(services=_join_titles(app))
     fields = [
         (
             field.name,
-            field.type if _is_described(field.type) else _described(field.type, field.encode_name),
+            field.type if _is_described(field.type) else _describe_field(field.type, field.encode_name),
             field.default,
         )
         for field in structs.fields(app)
@@ -53,34 +53,35 @@ def _is_described(kind: Any) -> bool:
     )
 
 
-def _described(kind: Any, name: str) -> Any:
-    """Return the type of the field `name` of an app, with its description."""
-    return Annotated[kind, Meta(description=_DESCRIPTIONS[name])]
+def _describe_field(kind: Any, name: str) -> Any:
+    return Annotated[kind, Meta(description=_FIELD_DESCRIPTIONS[name])]
 
 
-_APPS = {info.app: _wire(info.app) for info in registry.load_connector_infos().values()}
+_DESCRIBED_APPS = {info.app: _describe_app(info.app) for info in registry.load_connector_infos().values()}
 
 
-def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[S]], type[S]]:
-    """Return the struct with a field for each content service's app, `<name>_config`; `kind`: its type."""
+def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[StructT]], type[StructT]]:
+    """Add the field `<name>_config` of type `kind` for each content service's app."""
 
-    def made(struct: type[S]) -> type[S]:
+    def add_fields(struct: type[StructT]) -> type[StructT]:
         about = "The {} app that users authorize; null without one."
         apps = [
             (
                 f"{name.lower()}_config",
-                Annotated[kind(_APPS[info.app]), Meta(description=about.format(info.vendor or info.title))],
+                Annotated[kind(_DESCRIBED_APPS[info.app]), Meta(description=about.format(info.vendor or info.title))],
                 default,
             )
             for name, info in registry.load_connector_infos().items()
         ]
         name, module, namespace = struct.__name__, struct.__module__, {"__doc__": struct.__doc__}
-        return cast("type[S]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=namespace))
+        return cast(
+            "type[StructT]", defstruct(name, apps, bases=(struct,), kw_only=True, module=module, namespace=namespace)
+        )
 
-    return made
+    return add_fields
 
 
-class _View(Struct, rename="camel", omit_defaults=True):
+class _AppView(Struct, rename="camel", omit_defaults=True):
     """Fields of every app."""
 
     client_id: Annotated[str, Meta(description="The id of the app.")]
@@ -89,15 +90,15 @@ class _View(Struct, rename="camel", omit_defaults=True):
     ]
 
 
-_MORE = {field.name: field.encode_name for app in _APPS for field in structs.fields(app)}
+_FIELD_NAMES = {field.name: field.encode_name for app in _DESCRIBED_APPS for field in structs.fields(app)}
 
 ConnectorAppView = defstruct(
     "ConnectorAppView",
     [
-        (name, _described(str | UnsetType, _MORE[name]), UNSET)
-        for name in sorted(_MORE.keys() - set(_View.__struct_fields__))
+        (name, _describe_field(str | UnsetType, _FIELD_NAMES[name]), UNSET)
+        for name in sorted(_FIELD_NAMES.keys() - set(_AppView.__struct_fields__))
     ],
-    bases=(_View,),
+    bases=(_AppView,),
     module=__name__,
     namespace={"__doc__": "A connector app with its secrets masked."},
 )
@@ -108,7 +109,7 @@ def mask_apps(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def app_views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a struct `with_apps` for the apps that a namespace has, by their API names."""
+    """Return the fields for a namespace's apps, by their API names."""
     return {
         f"{name.lower()}_config": msgspec.convert(mask_apps(configs[area]), ConnectorAppView)
         if area in configs
@@ -128,12 +129,12 @@ ConnectionId = Annotated[
 
 
 class ConnectorConfig(Struct, rename="camel", kw_only=True):
-    """The connection to ingest from, or the chosen part of it. `metadata` is attached to the documents."""
+    """The connection to ingest from, with an optional selection. `metadata` is attached to the documents."""
 
     connection_id: ConnectionId
     metadata: Metadata | None = None
     chunk_config: Chunking = None
-    access: For = None
+    access: AccessOption = None
     include: list[Any] | None = None
     exclude: list[Any] | None = None
     pick: Annotated[
@@ -142,7 +143,7 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
 
 
 class ConnectorIngestion(Struct, rename="camel", kw_only=True):
-    """A connection with how to cut its documents. A `chunkConfig` within `config` counts where none is beside it."""
+    """A connection with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     config: ConnectorConfig
     chunk_config: Chunking = None
@@ -157,36 +158,36 @@ class IngestFromConnector(Struct, rename="camel"):
     dry_run: DryRun | None = False
 
 
-_SOURCE = "The source. It must match the connection."
-_EXCLUDE = "What to leave out of it, as in include: where both name a file, it is left out."
+_SOURCE_DESCRIPTION = "The source. It must match the connection."
+_EXCLUDE_DESCRIPTION = "What to leave out of it, as in include: where both name a file, it is left out."
 
 
-def _body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]:
-    """Return the request struct of content services: their names, and their `include` and `exclude`."""
+def _make_body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]:
+    """Return the request struct of content services with their `include` and `exclude`."""
 
-    def struct(kind: str, base: type[S], about: str, *fields: tuple[Any, ...]) -> type[S]:
+    def make_struct(kind: str, base: type[StructT], about: str, *fields: tuple[Any, ...]) -> type[StructT]:
         namespace = {"__doc__": about}
         struct_type = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=namespace)
-        return cast("type[S]", struct_type)
+        return cast("type[StructT]", struct_type)
 
     chosen = info.choice
     include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
     choices = (
         ("include", Annotated[include, Meta(description=chosen.about)], None),
-        ("exclude", Annotated[exclude, Meta(description=_EXCLUDE)], None),
+        ("exclude", Annotated[exclude, Meta(description=_EXCLUDE_DESCRIPTION)], None),
     )
-    config = struct(f"{prefix}Config", ConnectorConfig, chosen.scope, *choices)
-    source = ("source", Annotated[Literal[names], Meta(description=_SOURCE)])
-    ingestion = struct(f"{prefix}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
+    config = make_struct(f"{prefix}Config", ConnectorConfig, chosen.scope, *choices)
+    source = ("source", Annotated[Literal[names], Meta(description=_SOURCE_DESCRIPTION)])
+    ingestion = make_struct(f"{prefix}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
     about = f"{info.account} to ingest into a namespace."
-    return struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))
+    return make_struct(f"Ingest{prefix}", IngestFromConnector, about, ("ingest_config", ingestion))
 
 
-BODIES: Mapping[str, type[IngestFromConnector]] = {
-    name: _body(source_type_name(name), info, name) for name, info in registry.load_connector_infos().items()
+# Ingestion request by content service.
+CONNECTOR_BODIES: Mapping[str, type[IngestFromConnector]] = {
+    name: _make_body(source_type_name(name), info, name) for name, info in registry.load_connector_infos().items()
 }
-"""Content service to the request of its ingestion."""
 
-SOURCE_BODY = _body("Source", registry.load_source_infos()[ENGINES[0]], *ENGINES)
-"""The request of every source that has no app."""
+# Ingestion request of all sources without an app.
+SOURCE_BODY = _make_body("Source", registry.load_source_infos()[ENGINES[0]], *ENGINES)

@@ -1,4 +1,4 @@
-"""Parts of a document on the wire: its properties, chunks, history and pages."""
+"""Parts of a document in responses: properties, chunks, history and pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrieval.sources import WEB
 
 
 class PageToCheck(Struct, rename="camel"):
-    """A page whose text may be wrong or missing."""
+    """A page with possibly wrong or missing text."""
 
     page: Annotated[int | None, Meta(description="The page, from 1; null for a text without pages.")]
     quality: Annotated[
@@ -28,7 +28,7 @@ class PageToCheck(Struct, rename="camel"):
 
 
 class EmbeddingConfig(Struct, rename="camel"):
-    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
+    """Effective chunking and embedding of a document; values may be lower than requested."""
 
     provider: Annotated[str | None, Meta(description="The provider.")] = None
     model: Annotated[str | None, Meta(description="The model's name.")] = None
@@ -77,26 +77,27 @@ class DocumentProperties(Struct, rename="camel"):
     )
 
     @classmethod
-    def of(cls, row: DocumentRow) -> DocumentProperties:
-        """Return the properties that the pipeline stored. A page without a canonical URL has its source URL."""
+    def from_row(cls, row: DocumentRow) -> DocumentProperties:
+        """Return the properties that the pipeline stored."""
+        # A page without a canonical URL has its source URL.
         properties = dict(row.properties)
         properties.setdefault("url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
         properties.setdefault("path", properties.get(ARCHIVE_PATH_PROPERTY))
-        dates = {key: _moment(properties.get(key)) for key in ("createdAt", "modifiedAt")}
+        dates = {key: _parse_timestamp(properties.get(key)) for key in ("createdAt", "modifiedAt")}
         return msgspec.convert({**properties, **dates}, cls)
 
 
-def _moment(stamp: object) -> Timestamp | None:
-    """Return the timestamp of a date from a file or a content service; None if it is no date."""
+def _parse_timestamp(stamp: object) -> Timestamp | None:
+    """Return the timestamp of a date from a file or a content service; None for other text."""
     try:
         moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
-        return Timestamp.of(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else None
+        return Timestamp.from_datetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else None
     except (ValueError, OverflowError):
         return None
 
 
 class ChunksQuery(Struct, rename="camel"):
-    """The document's namespace, and the first chunk; `cursor` is the `nextCursor` of the page before."""
+    """The document's namespace, and the first chunk; `cursor` is the `nextCursor` of the previous page."""
 
     namespace_id: NamespaceId
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
@@ -119,7 +120,7 @@ class Chunk(Struct):
     hidden: Annotated[bool, Meta(description="Whether it is hidden from search.")]
 
     @classmethod
-    def of(cls, row: ChunkRow) -> Chunk:
+    def from_row(cls, row: ChunkRow) -> Chunk:
         return cls(row.index, row.start, row.end, row.page, row.tokens, row.content, row.hidden)
 
 
@@ -137,7 +138,7 @@ class ChunksAnswer(DataAnswer[ChunksData]):
 
 
 class HistoryQuery(Struct, rename="camel"):
-    """The document's namespace; `cursor` is the `nextCursor` of the page before."""
+    """The document's namespace; `cursor` is the `nextCursor` of the previous page."""
 
     namespace_id: NamespaceId
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
@@ -159,7 +160,7 @@ class HistoryEntry(Struct, rename="camel"):
     finished_at: Annotated[Timestamp | None, Meta(description="End of the job run; null while it runs.")]
 
     @classmethod
-    def of(cls, entry: DocumentRun) -> HistoryEntry:
+    def from_run(cls, entry: DocumentRun) -> HistoryEntry:
         return cls(
             Identified(entry.job_run_id),
             entry.source,
@@ -169,8 +170,8 @@ class HistoryEntry(Struct, rename="camel"):
             entry.active,
             entry.chunks,
             entry.size,
-            Timestamp.of(entry.started_at),
-            Timestamp.of(entry.finished_at) if entry.finished_at else None,
+            Timestamp.from_datetime(entry.started_at),
+            Timestamp.from_datetime(entry.finished_at) if entry.finished_at else None,
         )
 
 
@@ -184,7 +185,7 @@ class HistoryData(Struct, rename="camel"):
 
 
 class HistoryAnswer(DataAnswer[HistoryData]):
-    """The job runs that held the document, newest first."""
+    """The document's job runs, newest first."""
 
 
 class PageQuery(Struct, rename="camel"):

@@ -1,4 +1,4 @@
-"""Documents on the wire: pages of a listing, changes of metadata, a document with all that is known of it."""
+"""Documents in requests and responses: listings, changes, statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.links import Bearer, Kind, Signer
+from api.links import FileKind, LinkHolder, LinkSigner
 from api.wire.access import Access
 from api.wire.common import DataAnswer, DeletionAnswered, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Providers
@@ -24,20 +24,20 @@ from retrieval.filters import SOURCES, STATUSES, TYPES
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
-INVALID = ErrorCode.INVALID_FILTER_CONFIG
+INVALID_FILTER = ErrorCode.INVALID_FILTER_CONFIG
 
 FileUrl = Annotated[str, Meta(description="Signed URL that needs no API key until it expires.")]
 
 
 class Pagination(Struct, rename="camel"):
-    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+    """A page of a listing; `cursor` is the `nextCursor` of the previous page."""
 
     page_size: PageSize = None
     cursor: Annotated[str | None, Meta(description="The `nextCursor` of the previous page.")] = None
 
 
 class IncludeConfig(Struct, rename="camel"):
-    """Parts of the response beside or instead of the documents."""
+    """Optional parts of the response."""
 
     documents: Annotated[bool | None, Meta(description="Whether to return the documents.")] = True
     raw_file_url: Annotated[bool | None, Meta(description="Whether to return a link to the file.")] = False
@@ -48,7 +48,7 @@ class IncludeConfig(Struct, rename="camel"):
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to list. Without pagination up to 1000 and a cursor."""
+    """Filter of the documents to list. Without pagination up to 1000 documents and a cursor."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -87,7 +87,7 @@ class DocumentChange(Struct, rename={"operators": "$metadata"}):
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents, and the changes. A filter that restricts nothing is refused."""
+    """Filter of the documents, and the changes. A filter without restrictions is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -95,7 +95,7 @@ class UpdateDocuments(Struct, rename="camel", kw_only=True):
 
 
 class DeleteDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to delete. A filter that restricts nothing is refused."""
+    """Filter of the documents to delete. A filter without restrictions is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -193,25 +193,25 @@ class Document(Struct, rename="camel", kw_only=True):
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
-    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer, bearer: Bearer) -> None:
-        """Add the requested links, for the caller; null if there is no such file yet."""
+    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: LinkSigner, bearer: LinkHolder) -> None:
+        """Add the requested links; null without the file."""
         if include.raw_file_url:
-            self.raw_file_url = signer.link(row.id, Kind.RAW, bearer) if row.raw_key else None
+            self.raw_file_url = signer.make_link(row.id, FileKind.RAW, bearer) if row.raw_key else None
         if include.parsed_text_file_url:
-            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, bearer) if row.parsed_key else None
+            self.parsed_text_file_url = signer.make_link(row.id, FileKind.PARSED, bearer) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The scope and providers that every document of a response repeats."""
+class DocumentPresenter:
+    """Presentation of documents: scope and providers repeat in every document."""
 
     scope: Scope
     providers: Providers
-    tells_access: bool
-    """Not to a request on behalf of a user."""
+    # False for requests on behalf of a user.
+    shows_access: bool
 
     @classmethod
-    def of(cls, scope: Scope, namespace: NamespaceConfig, *, principal: str | None) -> Surroundings:
+    def from_namespace(cls, scope: Scope, namespace: NamespaceConfig, *, principal: str | None) -> DocumentPresenter:
         scraper = namespace.web_scraper
         return cls(
             scope,
@@ -224,8 +224,7 @@ class Surroundings:
             principal is None,
         )
 
-    def show(self, row: DocumentRow) -> Document:
-        """Return the document for a response."""
+    def present(self, row: DocumentRow) -> Document:
         return Document(
             id=row.id,
             external_id=row.external_id,
@@ -242,26 +241,28 @@ class Surroundings:
             connection_ids=list(row.connection_ids),
             archive=Identified(row.archive_id) if row.archive_id else None,
             awaiting_removal=row.awaiting_removal,
-            document_properties=DocumentProperties.of(row),
+            document_properties=DocumentProperties.from_row(row),
             embedding_config=msgspec.convert(row.embedding, EmbeddingConfig),
             providers=self.providers,
             tenant_id=self.scope.tenant or None,
             namespace=NamespaceReference(self.scope.namespace),
             organization=Identified(self.scope.organization),
-            created_at=Timestamp.of(row.created_at),
-            updated_at=Timestamp.of(row.updated_at),
-            last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
-            access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
-            next_access=Access.of(row.next_access) if row.next_access is not None and self.tells_access else UNSET,
-            access_inherited=True if row.inherits_access and self.tells_access else UNSET,
-            hidden=msgspec.convert(row.hidden, Hidden) if row.hidden and self.tells_access else UNSET,
-            access_status="UNKNOWN" if row.access_reason and self.tells_access else UNSET,
-            access_reason=row.access_reason if row.access_reason and self.tells_access else UNSET,
+            created_at=Timestamp.from_datetime(row.created_at),
+            updated_at=Timestamp.from_datetime(row.updated_at),
+            last_synced_at=Timestamp.from_datetime(row.synced_at) if row.synced_at else None,
+            access=Access.from_stored(row.access) if row.access is not None and self.shows_access else UNSET,
+            next_access=Access.from_stored(row.next_access)
+            if row.next_access is not None and self.shows_access
+            else UNSET,
+            access_inherited=True if row.inherits_access and self.shows_access else UNSET,
+            hidden=msgspec.convert(row.hidden, Hidden) if row.hidden and self.shows_access else UNSET,
+            access_status="UNKNOWN" if row.access_reason and self.shows_access else UNSET,
+            access_reason=row.access_reason if row.access_reason and self.shows_access else UNSET,
         )
 
 
 class SourceCount(Struct, rename="camel", omit_defaults=True):
-    """Documents of one source."""
+    """Documents of a source."""
 
     source: Annotated[str, Meta(description="The source of the documents.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
@@ -272,21 +273,21 @@ class SourceCount(Struct, rename="camel", omit_defaults=True):
 
 
 class StatusCount(Struct, rename="camel"):
-    """Documents of one status."""
+    """Documents of a status."""
 
     status: Annotated[str, Meta(description="The status of the documents.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class SiteCount(Struct, rename="camel"):
-    """Web pages of one site: a host, with its port if the URLs have one."""
+    """Web pages of one site: a host, with a port if present in the URLs."""
 
     site: Annotated[str, Meta(description="The host, with its port if the URLs have one.")]
     total_count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class FacetCount(Struct):
-    """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
+    """A value of a field with its number of documents, for a field `row.<column>` of rows and records."""
 
     value: Annotated[str | float | bool, Meta(description="A value of the field.")]
     count: Annotated[int, Meta(description="The number of occurrences.")]
@@ -313,10 +314,10 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
         dict[str, list[FacetCount]] | UnsetType, Meta(description="The most frequent values of the requested fields.")
     ] = UNSET
 
-    def count(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
-        """Add the requested statistics. `synced`: the time of the last complete listing by source."""
+    def add_statistics(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
+        """Add the requested statistics; `synced` has the time of the last complete listing by source."""
         if include.stats_by_source:
-            times = {name: Timestamp.of(at) for name, at in synced.items()}
+            times = {name: Timestamp.from_datetime(at) for name, at in synced.items()}
             self.stats_by_source = [
                 SourceCount(name, number, times.get(name, UNSET)) for name, number in stats.by_source.items()
             ]

@@ -1,4 +1,4 @@
-"""Evaluations in requests and responses: judged questions, settings to compare, and results."""
+"""Evaluations in requests and responses: judged questions, compared settings, results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from api.wire.search import (
     SearchFilter,
     TopK,
     check_query,
-    where_of,
+    read_filter,
 )
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.evaluations import evaluations, runs
@@ -25,24 +25,24 @@ from retrieval.evaluations.judge import Verdict as JudgedDocument
 from retrieval.evaluations.metrics import most_changed, tally_questions
 from retrieval.statuses import EvaluationStatus
 
-INVALID = ErrorCode.INVALID_REQUEST
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Support questions"])]
-Id = Annotated[str, Meta(min_length=1, max_length=2048)]
+DocumentId = Annotated[str, Meta(min_length=1, max_length=2048)]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Characters from the beginning of the parsed text.")]
 
 
 class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+    """A relevant document by one of its ids, optionally with a span of its parsed text."""
 
-    document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
-    external_id: Annotated[Id | UnsetType, Meta(description="The document's external id.")] = UNSET
+    document_id: Annotated[DocumentId | UnsetType, Meta(description="The document's id.")] = UNSET
+    external_id: Annotated[DocumentId | UnsetType, Meta(description="The document's external id.")] = UNSET
     start: Offset | UnsetType = UNSET
     end: Offset | UnsetType = UNSET
     grade: Annotated[int, Meta(ge=1, le=4, description="Relevance grade. Default: 1.")] = 1
 
 
 class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A query as users send it, with everything that answers it."""
+    """A query of users, with its relevant documents."""
 
     query: QueryText
     relevant: Annotated[
@@ -51,17 +51,17 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
 
     def to_values(self, field: str) -> dict[str, Any]:
-        """Return the question as stored. `field`: its path in the request, for errors."""
-        check_query(self.query, INVALID, field=f"{field}.query")
-        where_of(self.filter, INVALID, field=f"{field}.filter")
+        """Return the question as stored; `field` is its path for errors."""
+        check_query(self.query, INVALID_REQUEST, field=f"{field}.query")
+        read_filter(self.filter, INVALID_REQUEST, field=f"{field}.filter")
         for number, document in enumerate(self.relevant):
             at = f"{field}.relevant[{number}]"
             if (document.document_id is UNSET) == (document.external_id is UNSET):
-                raise _wrong(f"{at} needs either documentId or externalId.", at)
+                raise _invalid_request(f"{at} needs either documentId or externalId.", at)
             if (document.start is UNSET) != (document.end is UNSET):
-                raise _wrong(f"{at}: start and end come together.", at)
+                raise _invalid_request(f"{at}: start and end come together.", at)
             if document.start is not UNSET and document.end is not UNSET and document.start >= document.end:
-                raise _wrong(f"{at}.end must be greater than start.", f"{at}.end")
+                raise _invalid_request(f"{at}.end must be greater than start.", f"{at}.end")
         stored: dict[str, Any] = msgspec.to_builtins(self)
         return stored
 
@@ -78,20 +78,20 @@ class CreateEvaluation(Struct, rename="camel", kw_only=True):
 
 
 class Verdict(Struct, rename="camel", kw_only=True):
-    """Judgement of one document for a query; grade 0 removes it. `filter` is for a question that is new."""
+    """Judgement of a document for a query; grade 0 removes the judgement. `filter` applies to a new question."""
 
     query: QueryText
-    document_id: Annotated[Id | UnsetType, Meta(description="The document's id.")] = UNSET
-    external_id: Annotated[Id | UnsetType, Meta(description="The document's external id.")] = UNSET
+    document_id: Annotated[DocumentId | UnsetType, Meta(description="The document's id.")] = UNSET
+    external_id: Annotated[DocumentId | UnsetType, Meta(description="The document's external id.")] = UNSET
     grade: Annotated[int, Meta(ge=0, le=4, description="Relevance grade. Default: 1. 0 removes the judgement.")] = 1
     filter: Annotated[SearchFilter | None, Meta(description="Restricts the search to matching documents.")] = None
 
     def to_values(self, field: str) -> JudgedDocument:
-        """Return the judgement. `field`: its path in the request, for errors."""
-        check_query(self.query, INVALID, field=f"{field}.query")
-        where_of(self.filter, INVALID, field=f"{field}.filter")
+        """Return the judgement; `field` is its path for errors."""
+        check_query(self.query, INVALID_REQUEST, field=f"{field}.query")
+        read_filter(self.filter, INVALID_REQUEST, field=f"{field}.filter")
         if (self.document_id is UNSET) == (self.external_id is UNSET):
-            raise _wrong(f"{field} needs either documentId or externalId.", field)
+            raise _invalid_request(f"{field} needs either documentId or externalId.", field)
         return JudgedDocument(
             self.query,
             self.document_id or None,
@@ -102,8 +102,7 @@ class Verdict(Struct, rename="camel", kw_only=True):
 
 
 class UpdateEvaluation(Struct, rename="camel", kw_only=True):
-    """Another name; questions to add; queries whose questions are removed, before the others are added; documents to
-    judge one by one, at the end."""
+    """Changes to an evaluation, in this order: name, removed queries, added questions, judgements."""
 
     namespace_id: NamespaceId
     name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
@@ -119,7 +118,7 @@ class UpdateEvaluation(Struct, rename="camel", kw_only=True):
 
 
 class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """One way to search, under a name; the two weights sum to 1.0."""
+    """A named setting of the search; the weights sum to 1.0."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100, examples=["hybrid"], description="The display name.")]
     semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the semantic score.")]
@@ -143,13 +142,13 @@ class StartRun(Struct, rename="camel", kw_only=True):
     ]
 
     def to_values(self) -> list[dict[str, Any]]:
-        """Return the settings as stored. Raises INVALID_REQUEST for repeated names, or weights that do not sum to 1."""
+        """Return the settings as stored; raise INVALID_REQUEST for repeated names or a wrong sum of weights."""
         if len({setting.name for setting in self.settings}) < len(self.settings):
-            raise _wrong("Each of the settings needs a name of its own.", "settings")
+            raise _invalid_request("Each of the settings needs a name of its own.", "settings")
         for number, setting in enumerate(self.settings):
             if abs(setting.semantic_weight + setting.keyword_weight - 1) > 1e-6:
                 at = f"settings[{number}]"
-                raise _wrong(f"{at}: semanticWeight and keywordWeight must sum to 1.0.", at)
+                raise _invalid_request(f"{at}: semanticWeight and keywordWeight must sum to 1.0.", at)
         stored: list[dict[str, Any]] = msgspec.to_builtins(self.settings)
         return stored
 
@@ -161,14 +160,13 @@ class EvaluationQuery(Struct, rename="camel"):
 
 
 class EvaluationsQuery(PartQuery, rename="camel", kw_only=True):
-    """The namespace whose evaluations are listed."""
+    """The namespace of the evaluations."""
 
     namespace_id: NamespaceId
 
 
 class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
-    """The namespace of the run. `questionLimit`: number of questions to return, those first whose results `changed`
-    changed most, or in their order without it."""
+    """The namespace of the run, and the questions to return: the most changed first with `changed`."""
 
     question_limit: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
@@ -181,13 +179,13 @@ class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
 
 
 class QuestionsQuery(EvaluationsQuery, rename="camel", kw_only=True):
-    """The namespace of the evaluation; `query`: only the questions with exactly this query."""
+    """The namespace of the evaluation; `query` returns only questions with exactly this query."""
 
     query: Annotated[QueryText | None, Meta(description="The query, at most 8 KB.")] = None
 
 
 class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
+    """A set of questions; `unresolved` has judged external ids without a document (not in listings)."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[str, Meta(description="The display name.")]
@@ -199,14 +197,14 @@ class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
 
     @classmethod
-    def of(cls, evaluation: evaluations.Evaluation) -> Evaluation:
+    def from_evaluation(cls, evaluation: evaluations.Evaluation) -> Evaluation:
         return cls(
             id=evaluation.id,
             name=evaluation.name,
             namespace_id=evaluation.namespace_id,
             question_count=evaluation.question_count,
             unresolved=UNSET if evaluation.unresolved is None else list(evaluation.unresolved),
-            created_at=Timestamp.of(evaluation.created_at),
+            created_at=Timestamp.from_datetime(evaluation.created_at),
         )
 
 
@@ -214,7 +212,7 @@ Interval = Annotated[list[float], Meta(min_length=2, max_length=2, examples=[[0.
 
 
 class Metric(Struct, rename="camel"):
-    """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
+    """A mean over the questions, with 95 % intervals of the mean and of the difference from the first setting."""
 
     value: Annotated[float, Meta(description="The mean over all questions.")]
     ci95: Annotated[Interval, Meta(description="95 % confidence interval.")]
@@ -224,7 +222,7 @@ class Metric(Struct, rename="camel"):
 
 
 class Metrics(Struct, rename="camel"):
-    """Metrics as defined by trec_eval; `spanRecallAt10` is null where no span is judged."""
+    """Metrics as defined by trec_eval; `spanRecallAt10` is null without judged spans."""
 
     ndcg_at10: Annotated[Metric, Meta(description="Normalized discounted cumulative gain at 10.")]
     recall_at10: Annotated[Metric, Meta(description="Recall among the first ten results.")]
@@ -236,14 +234,15 @@ class Metrics(Struct, rename="camel"):
 
 
 class Latency(Struct):
-    """Milliseconds of a search after its query was embedded."""
+    """Milliseconds of a search without the embedding of the query."""
 
     p50: Annotated[float, Meta(description="Median in milliseconds.")]
     p95: Annotated[float, Meta(description="95th percentile in milliseconds.")]
 
 
 class Compared(Struct):
-    """Numbers of questions whose first judged document ranks higher than under the first setting, equal, or lower."""
+    """Number of questions with a higher, equal or lower rank of the first judged document than under the first
+    setting."""
 
     better: Annotated[int, Meta(description="Questions whose first relevant document ranks higher.")]
     same: Annotated[
@@ -253,7 +252,7 @@ class Compared(Struct):
 
 
 class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
-    """A setting and, once the run has ended, its results; `compared` if `questionLimit` was sent."""
+    """A setting with the results of a finished run; `compared` with `questionLimit`."""
 
     metrics: Annotated[Metrics | UnsetType, Meta(description="Metrics of the setting.")] = UNSET
     latency_ms: Annotated[Latency | UnsetType, Meta(description="Search durations without embedding of the query.")] = (
@@ -271,14 +270,14 @@ class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class Progress(Struct):
-    """Number of searches done, of all."""
+    """Number of finished searches."""
 
     asked: Annotated[int, Meta(description="Number of finished searches.")]
     total: Annotated[int, Meta(description="Total number of searches: each question under each setting.")]
 
 
 class QuestionResult(Struct):
-    """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
+    """The rank of each judged document by setting, in the order of `relevant`; null if not found."""
 
     query: Annotated[str, Meta(description="The query, at most 8 KB.")]
     ranks: Annotated[
@@ -288,8 +287,7 @@ class QuestionResult(Struct):
 
 
 class EvaluationRun(Struct, rename="camel", kw_only=True):
-    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was sent,
-    null before its searches are counted."""
+    """A run, with `questions` after the end and `error` if FAILED; `progress` with `questionLimit`."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     evaluation_id: Annotated[str, Meta(description="The evaluation of the run.")]
@@ -306,7 +304,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
+    def from_run(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
         result = run.result or {}
         questions = result.get("questions", []) if whole else []
         return cls(
@@ -316,20 +314,20 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
             settings=msgspec.convert(result.get("settings", run.settings), list[SettingResult]),
             questions=msgspec.convert(questions, list[QuestionResult]),
             error=run.error,
-            created_at=Timestamp.of(run.created_at),
-            finished_at=Timestamp.of(run.finished_at) if run.finished_at else None,
+            created_at=Timestamp.from_datetime(run.created_at),
+            finished_at=Timestamp.from_datetime(run.finished_at) if run.finished_at else None,
         )
 
 
-def comparison_of_run(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
-    """Return the run with the requested number of questions, the most changed first, and how the settings compare."""
-    evaluation_run = EvaluationRun.of(run)
+def compare_settings(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
+    """Return the run with the requested questions and the comparison of its settings."""
+    evaluation_run = EvaluationRun.from_run(run)
     if query.question_limit is None:
         return evaluation_run
     result = run.result or {}
     questions, names = result.get("questions", []), [entry.name for entry in evaluation_run.settings]
     if query.changed is not None and query.changed not in names:
-        raise _wrong("changed: the run has no setting of this name.", "changed")
+        raise _invalid_request("changed: the run has no setting of this name.", "changed")
     for setting in evaluation_run.settings[1:] if questions else []:
         counted = tally_questions(questions, names[0], setting.name)
         setting.compared = Compared(counted.better, counted.same, counted.worse)
@@ -341,7 +339,7 @@ def comparison_of_run(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun
 
 
 class EvaluationData(Struct):
-    """One evaluation."""
+    """An evaluation."""
 
     evaluation: Evaluation
 
@@ -359,7 +357,7 @@ class QuestionsData(Listing, kw_only=True):
 
 
 class RunData(Struct):
-    """One run."""
+    """A run."""
 
     run: EvaluationRun
 
@@ -371,7 +369,7 @@ class RunsData(Listing, kw_only=True):
 
 
 class EvaluationAnswer(DataAnswer[EvaluationData]):
-    """One evaluation."""
+    """An evaluation."""
 
 
 class EvaluationsAnswer(DataAnswer[EvaluationsData]):
@@ -389,12 +387,12 @@ class QuestionsAnswer(DataAnswer[QuestionsData]):
 
 
 class RunAnswer(DataAnswer[RunData]):
-    """One run."""
+    """A run."""
 
 
 class RunsAnswer(DataAnswer[RunsData]):
     """Runs of an evaluation, all or one page."""
 
 
-def _wrong(message: str, field: str) -> ServiceError:
-    return ServiceError(INVALID, message, field=field, reason="invalid")
+def _invalid_request(message: str, field: str) -> ServiceError:
+    return ServiceError(INVALID_REQUEST, message, field=field, reason="invalid")

@@ -1,4 +1,4 @@
-"""Files as OpenAI's clients upload them, before they are part of a vector store."""
+"""Uploads of OpenAI's clients in requests and responses."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class FilePage(EntryPage, kw_only=True):
     data: list[File]
 
     @classmethod
-    def of(cls, entries: list[File], *, has_more: bool) -> FilePage:
+    def from_entries(cls, entries: list[File], *, has_more: bool) -> FilePage:
         first, last = (entries[0].id, entries[-1].id) if entries else (None, None)
         return cls(data=entries, has_more=has_more, first_id=first, last_id=last)
 
 
 class UploadForm(Struct):
-    """The fields of the form beside the file."""
+    """Fields of the form other than the file."""
 
     purpose: Annotated[
         Literal["assistants", "batch", "fine-tune", "vision", "user_data", "evals"] | None,
@@ -80,7 +80,7 @@ class UploadForm(Struct):
 
 
 def expiry_seconds(text: bytes) -> int:
-    """Return the seconds until an upload expires: the form's `expires_after[seconds]`, or the default without it."""
+    """Return the lifetime of an upload by the form's `expires_after[seconds]`."""
     if not text:
         return file_uploads.KEPT_SECONDS
     if not re.fullmatch(rb"[0-9]{4,7}", text) or not 3600 <= int(text) <= 2_592_000:

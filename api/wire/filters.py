@@ -1,4 +1,4 @@
-"""Filters of documents on the wire."""
+"""Filters of documents in requests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retrieval.conditions.model import OPS
 from retrieval.errors import ErrorCode
 from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
 
-INVALID = ErrorCode.INVALID_FILTER_CONFIG
+INVALID_FILTER = ErrorCode.INVALID_FILTER_CONFIG
 Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
 
 
-def _one_of(values: frozenset[str]) -> Meta:
+def _enum_items(values: frozenset[str]) -> Meta:
     return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
 
 
@@ -44,21 +44,21 @@ Where = Annotated[
 
 
 class FilterConfig(Struct, rename="camel", omit_defaults=True):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+    """AND between fields, OR within a field. An absent, null or empty field restricts nothing."""
 
     document_ids: Annotated[Ids | None, Meta(description="Any of these ids.")] = None
     document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
     document_types: Annotated[
-        Annotated[list[str], _one_of(TYPES)] | None,
+        Annotated[list[str], _enum_items(TYPES)] | None,
         Meta(description="Any of these types. SITEMAP and WEBSITE match pages from these sources."),
     ] = None
     document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
     document_archive_ids: Annotated[Ids | None, Meta(description="Contained in any of these archives or mails.")] = None
     document_ingestion_sources: Annotated[
-        Annotated[list[str], _one_of(SOURCES)] | None, Meta(description="From any of these sources.")
+        Annotated[list[str], _enum_items(SOURCES)] | None, Meta(description="From any of these sources.")
     ] = None
     document_ingestion_statuses: Annotated[
-        Annotated[list[str], _one_of(STATUSES)] | None, Meta(description="With any of these statuses.")
+        Annotated[list[str], _enum_items(STATUSES)] | None, Meta(description="With any of these statuses.")
     ] = None
     metadata: Annotated[
         Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
@@ -89,9 +89,9 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         | None
     ) = None
     access_statuses: Annotated[
-        Annotated[list[str], _one_of(ACCESS_STATUSES)] | None,
+        Annotated[list[str], _enum_items(ACCESS_STATUSES)] | None,
         Meta(description="UNKNOWN: documents whose permissions could not be read at the content service."),
     ] = None
 
-    def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
+    def to_values(self, code: ErrorCode = INVALID_FILTER, *, where: str = "filterConfig") -> DocumentFilter:
         return filters.parse_filter(msgspec.to_builtins(self), code, where=where)

@@ -1,4 +1,4 @@
-"""Health of webhooks, schedules and connections: what was observed of them last."""
+"""Observed health of webhooks, schedules and connections."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class ObservedHealth(Struct, rename="camel", kw_only=True):
     reason: Annotated[str | None, Meta(description="Reason of the last failure; null after a success.")]
 
     @classmethod
-    def of(cls, health: run_health.Health) -> ObservedHealth:
+    def from_health(cls, health: run_health.Health) -> ObservedHealth:
         return cls(
             state=health.state,
             last_outcome=health.last_outcome,
-            last_success_at=_stamp(health.last_success_at),
-            failures_since=_stamp(health.failures_since),
+            last_success_at=_optional_timestamp(health.last_success_at),
+            failures_since=_optional_timestamp(health.failures_since),
             consecutive_failures=health.consecutive_failures,
-            next_attempt_at=_stamp(health.next_attempt_at),
+            next_attempt_at=_optional_timestamp(health.next_attempt_at),
             reason=health.reason,
         )
 
 
-def _stamp(moment: datetime | None) -> Timestamp | None:
-    return None if moment is None else Timestamp.of(moment)
+def _optional_timestamp(moment: datetime | None) -> Timestamp | None:
+    return None if moment is None else Timestamp.from_datetime(moment)

@@ -22,7 +22,7 @@ class HidePassage(Struct, rename="camel"):
 
 
 class HiddenPassagesQuery(PartQuery, rename="camel", kw_only=True):
-    """The namespace whose hidden passages are listed. A page holds the passages of `pageSize` documents."""
+    """The namespace of the hidden passages. A page holds the passages of `pageSize` documents."""
 
     namespace_id: NamespaceId
 
@@ -34,7 +34,7 @@ class ShownPassageQuery(Struct, rename="camel"):
 
 
 class HiddenPassage(Struct, rename="camel"):
-    """A passage, or a whole document, that no search returns."""
+    """A passage or document hidden from search."""
 
     id: Annotated[str, Meta(description="The id, with which it is shown again.")]
     document_id: Annotated[str, Meta(description="The document's id.")]
@@ -47,7 +47,7 @@ class HiddenPassage(Struct, rename="camel"):
     created_at: Annotated[Timestamp, Meta(description="When it was hidden.")]
 
     @classmethod
-    def of(cls, passage: stored.HiddenPassage) -> HiddenPassage:
+    def from_passage(cls, passage: stored.HiddenPassage) -> HiddenPassage:
         return cls(
             id=passage.id,
             document_id=passage.document_id,
@@ -55,7 +55,7 @@ class HiddenPassage(Struct, rename="camel"):
             reason=passage.reason,
             content_hash=passage.content_hash,
             excerpt=passage.excerpt,
-            created_at=Timestamp.of(passage.created_at),
+            created_at=Timestamp.from_datetime(passage.created_at),
         )
 
 
@@ -76,7 +76,7 @@ class HiddenPassagesData(Listing, rename="camel", kw_only=True):
 
 
 class HiddenPassagesAnswer(DataAnswer[HiddenPassagesData]):
-    """The passages of the namespace that are hidden from search."""
+    """The hidden passages of the namespace."""
 
 
 class PassageShownAnswer(DataAnswer[Identified]):

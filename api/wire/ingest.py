@@ -1,4 +1,4 @@
-"""Ingestion requests for texts, files and the web, their receipts, and conversion of files."""
+"""Ingestion requests of texts, files and web pages, receipts, and conversion of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.access import Access, of_request
+from api.wire.access import Access, read_access
 from api.wire.common import Answer, DataAnswer, NamespaceId, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion.convert import ConversionResult
@@ -37,7 +37,7 @@ DryRun = Annotated[
 ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-For = Annotated[
+AccessOption = Annotated[
     Access | None,
     Meta(
         description="Access list of the documents. Absent: new documents are open to everyone with a key, "
@@ -47,14 +47,14 @@ For = Annotated[
 
 
 class ChunkConfig(Struct, rename="camel"):
-    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered to it."""
+    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered."""
 
     chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000], description="Maximum number of tokens of a chunk.")]
     chunk_overlap: Annotated[
         int, Meta(ge=0, le=8190, examples=[200], description="Number of tokens shared with the previous chunk.")
     ]
 
-    def check(self, field: str) -> None:
+    def check_overlap(self, field: str) -> None:
         if self.chunk_overlap >= self.chunk_size:
             raise ServiceError(
                 ErrorCode.INVALID_CHUNK_CONFIG,
@@ -79,7 +79,8 @@ class OcrConfig(Struct, rename="camel"):
 
 
 class TextConfig(Struct, rename="camel"):
-    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces it."""
+    """A text. Its identity is `externalId`, else `name`, else the text; the same identity again replaces the
+    document."""
 
     text: Annotated[
         str,
@@ -97,11 +98,11 @@ class TextConfig(Struct, rename="camel"):
     ] = None
     chunk_config: Chunking = None
     modified_at: ModifiedAt | None = None
-    access: For = None
+    access: AccessOption = None
 
 
 class TextIngestion(Struct, rename="camel"):
-    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """A text with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Annotated[Literal["TEXT"], Meta(description="The source. It must match the path.")]
     config: Annotated[TextConfig, Meta(description="Settings of the source.")]
@@ -124,7 +125,7 @@ class FileSource(StrEnum):
 
 
 class FileForm(Struct, rename="camel", kw_only=True):
-    """The fields of the form beside the file; those that are objects are JSON as text."""
+    """Fields of the form other than the file; objects are JSON as text."""
 
     namespace_id: NamespaceId
     source: Annotated[FileSource, Meta(description="The source. It must match the path.")] = FileSource.LOCAL_FILE
@@ -137,13 +138,13 @@ class FileForm(Struct, rename="camel", kw_only=True):
     ] = None
     modified_at: ModifiedAt | None = None
     dry_run: DryRun = False
-    access: For = None
+    access: AccessOption = None
 
 
 class JobRunDocument(Struct, rename="camel"):
-    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
+    """A document within a job run. `error` is null unless the document failed.
 
-    `name` is absent in the answer to an ingestion.
+    `name` is absent in the response to an ingestion.
     """
 
     id: Annotated[str, Meta(description="The object's id.")]
@@ -159,7 +160,7 @@ class JobRunDocument(Struct, rename="camel"):
     ] = UNSET
 
     @classmethod
-    def of(cls, entry: RunDocument) -> JobRunDocument:
+    def from_entry(cls, entry: RunDocument) -> JobRunDocument:
         name = UNSET if entry.name is None else entry.name
         return cls(entry.id, entry.status, entry.error, name, entry.linked_from or UNSET)
 
@@ -172,12 +173,12 @@ class IngestData(Struct, rename="camel"):
 
 
 class IngestAnswer(Answer, kw_only=True):
-    """The request is queued, durably."""
+    """The request is durably queued."""
 
     data: IngestData
 
     @classmethod
-    def of(cls, accepted: Accepted, noun: str) -> IngestAnswer:
+    def for_document(cls, accepted: Accepted, noun: str) -> IngestAnswer:
         documents = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
         message = f"Added {noun} ingestion request to the queue"
         if accepted.replaces:
@@ -186,7 +187,6 @@ class IngestAnswer(Answer, kw_only=True):
 
     @classmethod
     def of_dry_run(cls, receipt: Receipt, noun: str) -> IngestAnswer:
-        """Return the response to a dry run."""
         message = f"Added dry run of the {noun} ingestion to the queue"
         return cls(message=message, data=IngestData(receipt.job_run_id, []))
 
@@ -199,7 +199,7 @@ class IngestAnswer(Answer, kw_only=True):
         return cls(message=message, data=IngestData(receipt.job_run_id, queued))
 
 
-def as_ingestion(
+def build_ingestion(
     metadata: dict[str, Any] | None,
     chunks: ChunkConfig | None,
     *,
@@ -208,24 +208,22 @@ def as_ingestion(
     modified: tuple[str, str | None] | None = None,
     access: tuple[str, Access | None] | None = None,
 ) -> Ingestion:
-    """Convert request options to an Ingestion; options that were not sent take the service's defaults.
-
-    modified, access: the path of `modifiedAt` and of `access` in the request, and the value that was sent.
-    """
+    """Convert request options to an Ingestion; absent options take the defaults."""
+    # `modified` and `access`: path and value of the option.
     values: dict[str, Any] = {"metadata": metadata}
     if chunks is not None:
-        chunks.check(chunks_at)
+        chunks.check_overlap(chunks_at)
         values |= {"chunk_size": chunks.chunk_size, "chunk_overlap": chunks.chunk_overlap}
     if ocr is not None:
         values["ocr"] = ocr.strategy
     if modified is not None and modified[1] is not None:
-        values["modified_at"] = _moment(modified[1], modified[0])
+        values["modified_at"] = _normalize_date(modified[1], modified[0])
     if access is not None:
-        values["access"] = of_request(access[1], ErrorCode.INVALID_INGEST_CONFIG, access[0])
+        values["access"] = read_access(access[1], ErrorCode.INVALID_INGEST_CONFIG, access[0])
     return Ingestion(**values)
 
 
-def _moment(text: str, field: str) -> str:
+def _normalize_date(text: str, field: str) -> str:
     """Return a date in UTC, to the millisecond."""
     try:
         moment = datetime.fromisoformat(text)
@@ -233,7 +231,7 @@ def _moment(text: str, field: str) -> str:
     except (ValueError, OverflowError) as error:
         message = f"{field} must be a date by ISO 8601 in the years 1 to 9999, such as 2026-11-20T12:00:00Z."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field=field, reason="not_a_date") from error
-    return Timestamp.of(moment).iso_string
+    return Timestamp.from_datetime(moment).iso_string
 
 
 Address = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://docs.example.com/start"])]
@@ -244,7 +242,7 @@ MaxLinks = Annotated[int, Meta(ge=1, description="Maximum number of documents, u
 
 
 class ScrapeOptions(Struct, rename="camel"):
-    """CSS selectors of the elements to keep and to leave out of each page; up to 50 of 200 characters each."""
+    """CSS selectors of included and excluded elements of a page; up to 50 of 200 characters each."""
 
     include_selectors: Annotated[
         Annotated[list[Selector], Meta(examples=[["main"]])] | None,
@@ -257,17 +255,17 @@ class ScrapeOptions(Struct, rename="camel"):
 
 
 class PageConfig(Struct, rename="camel", kw_only=True):
-    """Options that URLs, sitemaps and websites share."""
+    """Common options of URLs, sitemaps and websites."""
 
     scrape_options: Annotated[ScrapeOptions | None, Meta(description="Elements of a page to include and exclude.")] = (
         None
     )
     metadata: Metadata | None = None
     chunk_config: Chunking = None
-    access: For = None
+    access: AccessOption = None
 
-    def request(self, **addresses: Any) -> dict[str, Any]:
-        """Return the options for the flow under their API names, without those that the ingestion itself holds."""
+    def to_job_config(self, **addresses: Any) -> dict[str, Any]:
+        """Return the options for the flow under their API names, without options of the ingestion."""
         members = msgspec.to_builtins(self) | addresses
         return {
             key: value
@@ -283,7 +281,7 @@ class UrlsConfig(PageConfig, kw_only=True):
 
 
 class SitemapConfig(PageConfig, kw_only=True):
-    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
+    """The pages of a sitemap. `excludePaths` takes precedence over `includePaths`."""
 
     url: Annotated[Address, Meta(description="URL of the sitemap or the start page.")]
     max_links: MaxLinks | None = 1000
@@ -292,7 +290,7 @@ class SitemapConfig(PageConfig, kw_only=True):
 
 
 class WebsiteConfig(PageConfig, kw_only=True):
-    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
+    """The pages of a site, found by links. `maxDepth` counts links from the start page."""
 
     url: Annotated[Address, Meta(description="URL of the sitemap or the start page.")]
     max_depth: Annotated[
@@ -308,7 +306,7 @@ class WebsiteConfig(PageConfig, kw_only=True):
 
 
 class UrlsIngestion(Struct, rename="camel"):
-    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """Pages with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Annotated[Literal["URLS_LIST"], Meta(description="The source. It must match the path.")]
     config: Annotated[UrlsConfig, Meta(description="Settings of the source.")]
@@ -316,7 +314,7 @@ class UrlsIngestion(Struct, rename="camel"):
 
 
 class SitemapIngestion(Struct, rename="camel"):
-    """A sitemap with how to cut its pages."""
+    """A sitemap with chunk settings."""
 
     source: Annotated[Literal["SITEMAP"], Meta(description="The source. It must match the path.")]
     config: Annotated[SitemapConfig, Meta(description="Settings of the source.")]
@@ -324,7 +322,7 @@ class SitemapIngestion(Struct, rename="camel"):
 
 
 class WebsiteIngestion(Struct, rename="camel"):
-    """A website with how to cut its pages."""
+    """A website with chunk settings."""
 
     source: Annotated[Literal["WEBSITE"], Meta(description="The source. It must match the path.")]
     config: Annotated[WebsiteConfig, Meta(description="Settings of the source.")]
@@ -356,28 +354,28 @@ class IngestWebsite(Struct, rename="camel"):
 
 
 class ConvertForm(Struct, rename="camel", kw_only=True):
-    """The fields of the form beside the file; `ocrConfig` is JSON as text."""
+    """Fields of the form other than the file; `ocrConfig` is JSON as text."""
 
     ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
 
 
 class ConvertedDocument(Struct, omit_defaults=True):
-    """The file, or one packed into it; `error` is the reason why that one could not be read."""
+    """The file, or a contained file; `error` is the reason why a contained file is unreadable."""
 
     filename: Annotated[str, Meta(description="The file's name, with the path of a contained file.")]
     markdown: Annotated[str, Meta(description="The text; empty if it could not be read.")]
     error: Annotated[str | UnsetType, Meta(description="Reason why the contained file could not be read.")] = UNSET
 
     @classmethod
-    def of(cls, converted: ConversionResult) -> ConvertedDocument:
+    def from_converted(cls, converted: ConversionResult) -> ConvertedDocument:
         return cls(converted.filename, converted.markdown, UNSET if converted.error is None else converted.error)
 
 
 class ConvertData(Struct):
-    """The file, then the files within it."""
+    """The file, followed by its contained files."""
 
     documents: Annotated[list[ConvertedDocument], Meta(description="The file, followed by the files that it contains.")]
 
 
 class ConvertAnswer(DataAnswer[ConvertData]):
-    """The file as Markdown, with the files that were packed into it."""
+    """The file and the contained files as Markdown."""

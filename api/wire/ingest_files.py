@@ -1,4 +1,4 @@
-"""Requests that ingest several files by one job run."""
+"""Requests to ingest several files by a single job run."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from api.wire.common import DataAnswer, NamespaceId
-from api.wire.ingest import Chunking, DryRun, For, Metadata, OcrConfig, ShortText
+from api.wire.ingest import AccessOption, Chunking, DryRun, Metadata, OcrConfig, ShortText
 
 MAX_FILES = 500
-"""Files of one job run."""
 
 
 class FileUploadForm(Struct, rename="camel"):
-    """The fields of the form beside the file."""
+    """Fields of the form other than the file."""
 
     namespace_id: NamespaceId
 
 
 class FileUploadData(Struct, rename="camel"):
-    """A stored file that is not ingested yet."""
+    """A stored file, not yet ingested."""
 
     upload_id: Annotated[str, Meta(description="The id by which `POST /v1/ingest/files` ingests the file.")]
     name: Annotated[str, Meta(description="The file's name; empty if the form gave it none.")]
@@ -44,18 +43,18 @@ class UploadedFile(Struct, rename="camel"):
 
 
 class FilesConfig(Struct, rename="camel", kw_only=True):
-    """Files that are ingested by one job run, with settings for all of them."""
+    """Files to ingest by a single job run, with common settings."""
 
     files: Annotated[list[UploadedFile], Meta(min_length=1, max_length=MAX_FILES, description="The files, up to 500.")]
     name: Annotated[ShortText | None, Meta(description="The job run's name, such as that of a folder.")] = None
     metadata: Metadata | None = None
     chunk_config: Chunking = None
     ocr_config: Annotated[OcrConfig | None, Meta(description="Settings of text recognition.")] = None
-    access: For = None
+    access: AccessOption = None
 
 
 class FilesIngestion(Struct, rename="camel"):
-    """Files with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """Files with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Annotated[Literal["FILE", "LOCAL_FILE"], Meta(description="The source. It must match the path.")]
     config: Annotated[FilesConfig, Meta(description="Settings of the source.")]

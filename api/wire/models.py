@@ -1,4 +1,4 @@
-"""Models as OpenAI's clients list them."""
+"""Models in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 
 class Model(Struct, kw_only=True):
-    """An embedding model that the service runs itself."""
+    """An embedding model of the service itself."""
 
     id: Annotated[str, Meta(description="The name of the model in `embeddingModelConfig`.")]
     object: Annotated[Literal["model"], Meta(description="The type of the object.")] = "model"

@@ -1,4 +1,4 @@
-"""Namespaces in requests and responses. Secrets of configs are accepted, and returned masked or not at all."""
+"""Namespaces in requests and responses; secrets are accepted, and returned masked or omitted."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
 
 
 @with_apps(lambda app: app | UnsetType | None, UNSET)
-class _Changes(Struct, rename="camel", kw_only=True):
-    """Fields that may be changed at any time."""
+class _NamespaceChanges(Struct, rename="camel", kw_only=True):
+    """Fields of a namespace that may change at any time."""
 
     name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
     file_storage_config: Annotated[
@@ -84,7 +84,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Gate(Struct, rename="camel", kw_only=True):
-    """Condition for swapping in the new generation: `minimum`, or `notWorseThan` compared with the current one."""
+    """Condition for activating the new embeddings: `minimum`, or `notWorseThan` compared with the current ones."""
 
     evaluation_id: Annotated[str, Meta(min_length=1, max_length=200, description="An evaluation of the namespace.")]
     metric: Annotated[
@@ -96,8 +96,8 @@ class Gate(Struct, rename="camel", kw_only=True):
         UNSET
     )
 
-    def asked(self) -> gates.Gate:
-        """Return the condition. Raises INVALID_NAMESPACE_CONFIG unless it has exactly one of the two."""
+    def to_values(self) -> gates.Gate:
+        """Return the condition; raise INVALID_NAMESPACE_CONFIG unless exactly one limit is set."""
         if (self.minimum is UNSET) == (self.not_worse_than is UNSET):
             raise validation.invalid_field("gate", "gate takes either minimum or notWorseThan.", "invalid")
         minimum = None if self.minimum is UNSET else self.minimum
@@ -105,21 +105,19 @@ class Gate(Struct, rename="camel", kw_only=True):
         return gates.Gate(self.evaluation_id, self.metric, minimum, tolerance)
 
 
-class UpdateNamespace(_Changes, kw_only=True):
-    """Changes to a namespace. A config is replaced whole; null removes an optional one; a masked secret stays as
-    stored."""
+class UpdateNamespace(_NamespaceChanges, kw_only=True):
+    """Changes to a namespace. A config is replaced as a whole; null removes an optional config; masked secrets stay."""
 
+    # Searches use the old embeddings until then.
     reembed: Annotated[bool, Meta(description="Embed all documents again if the model or the index changes.")] = False
-    """With another embedding model or vector store: embed all documents again, search with the old until then."""
     gate: Annotated[
         Gate | UnsetType, Meta(description="Condition for activating the new embeddings. Only with `reembed`.")
     ] = UNSET
-    """With `reembed`: what the new generation must achieve."""
 
 
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)
-class _Shown(Struct, rename="camel", kw_only=True):
-    """Fields of a namespace in responses, before its times."""
+class _NamespaceFields(Struct, rename="camel", kw_only=True):
+    """Fields of a namespace in responses."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     identifier: Annotated[str, Meta(description="The namespace's id, under its other name.")]
@@ -147,7 +145,7 @@ class _Shown(Struct, rename="camel", kw_only=True):
 
 
 class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
-    """Page of the namespaces, their order, and a part of the name."""
+    """Page, order and name filter of namespaces."""
 
     name: Annotated[Name | None, Meta(description="A part of the name, ignoring case.")] = None
     sort: Annotated[
@@ -159,8 +157,8 @@ class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
         Meta(description="Whether to return `documentCount` and the other numbers of its use; these orders do."),
     ] = None
 
-    def listing(self, only: str | None, tenant: str | None, *, may_count: bool) -> queries.Listing:
-        """Return the listing. Who may not see all documents gets neither counts nor their order."""
+    def to_listing(self, only: str | None, tenant: str | None, *, may_count: bool) -> queries.Listing:
+        """Return the listing; a caller without access to all documents gets no counts."""
         sort = self.sort or "newest"
         by_use = sort in ("documents", "searches")
         has_counts = may_count and (bool(self.counts) or by_use)
@@ -168,8 +166,8 @@ class NamespacesQuery(PartQuery, rename="camel", kw_only=True):
         return queries.Listing(order, self.name, only, has_counts, tenant)
 
 
-class Namespace(_Shown, kw_only=True):
-    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the numbers of its use."""
+class Namespace(_NamespaceFields, kw_only=True):
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and usage numbers."""
 
     created_at: Annotated[Timestamp | UnsetType, Meta(description="Time of creation.")] = UNSET
     updated_at: Annotated[Timestamp | UnsetType, Meta(description="Time of the last change.")] = UNSET
@@ -183,23 +181,23 @@ class Namespace(_Shown, kw_only=True):
         Meta(description="Time of the last change of a document, if requested; null without documents."),
     ] = UNSET
 
-    def count(self, namespace: NamespaceConfig) -> Namespace:
-        """Set the numbers of its use, if they were counted."""
+    def add_usage(self, namespace: NamespaceConfig) -> Namespace:
+        """Set the usage numbers, if counted."""
         if use := namespace.use:
             for name in ("document_count", "failed_count", "chunk_count", "stored_bytes", "search_count"):
                 setattr(self, name, use[name])
             last = use["last_change"]
-            self.last_document_change = last and Timestamp.of(datetime.fromisoformat(last))
+            self.last_document_change = last and Timestamp.from_datetime(datetime.fromisoformat(last))
         return self
 
     @classmethod
     def name_of(cls, namespace: NamespaceConfig) -> Namespace:
-        """Return the fields that a bound key may see."""
+        """Return the fields visible to a bound key."""
         return cls(id=namespace.id, identifier=namespace.id, name=namespace.name)
 
     @classmethod
-    def of(cls, namespace: NamespaceConfig) -> Namespace:
-        """Return the namespace, with its secrets masked."""
+    def from_namespace(cls, namespace: NamespaceConfig) -> Namespace:
+        """Return the namespace with masked secrets."""
         scraper, reranker, parser = namespace.web_scraper, namespace.reranker, namespace.parser
         return cls(
             id=namespace.id,
@@ -213,14 +211,14 @@ class Namespace(_Shown, kw_only=True):
             rerank_config=msgspec.convert(mask_apps(reranker), RerankConfigView) if reranker else UNSET,
             parser_config=msgspec.convert(mask_apps(parser), ParserConfigView) if parser else UNSET,
             keyword_language=namespace.keyword_language or UNSET,
-            created_at=Timestamp.of(namespace.created_at),
-            updated_at=Timestamp.of(namespace.updated_at),
+            created_at=Timestamp.from_datetime(namespace.created_at),
+            updated_at=Timestamp.from_datetime(namespace.updated_at),
             **app_views(namespace.connectors),
         )
 
 
 class NamespaceData(Struct, rename="camel"):
-    """One namespace; `ingestJobRunId` if its documents are being embedded again."""
+    """A namespace, with `ingestJobRunId` during a new embedding of its documents."""
 
     namespace: Namespace
     ingest_job_run_id: Annotated[str | UnsetType, Meta(description="The job run to follow.")] = UNSET
@@ -240,11 +238,11 @@ class DeletedNamespace(Struct):
 
 
 class NamespaceAnswer(DataAnswer[NamespaceData]):
-    """One namespace."""
+    """A namespace."""
 
 
 class NamespacesAnswer(DataAnswer[NamespacesData]):
-    """Every namespace that the key may see."""
+    """The namespaces visible to the key."""
 
 
 class NamespaceDeletedAnswer(DeletionAnswered[DeletedNamespace]):

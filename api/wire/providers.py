@@ -1,4 +1,4 @@
-"""Providers of a namespace on the wire: storage, models, scrapers, rerankers, parsers and apps of content services."""
+"""Providers of a namespace: storage, models, scrapers, rerankers, parsers and apps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PassagePrefix = Annotated[
 
 
 class S3Credentials(Struct, rename="camel"):
-    """An access key that may read, write and delete in the bucket."""
+    """An access key with permission to read, write and delete in the bucket."""
 
     access_key_id: Annotated[Secret, Meta(description="The id of the access key.")]
     secret_access_key: Annotated[Secret, Meta(description="The secret of the access key.")]
@@ -49,7 +49,7 @@ class S3Storage(Struct, rename="camel", tag_field="type", tag="S3_COMPATIBLE"):
 
 
 class LocalStorage(Struct, rename="camel", tag_field="type", tag="LOCAL"):
-    """A folder beside the service; needs no account."""
+    """A folder of the service; needs no account."""
 
 
 class PineconeStore(Struct, rename="camel", tag_field="provider", tag="PINECONE"):
@@ -64,7 +64,7 @@ class PgvectorStore(Struct, rename="camel", tag_field="provider", tag="PGVECTOR"
 
 
 class OpenAIModel(Struct, rename="camel", tag_field="provider", tag="OPENAI", omit_defaults=True):
-    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
+    """An embedding model of OpenAI, or of the operator's server with OpenAI's API."""
 
     model: Annotated[Text, Meta(description="The model's name.")]
     api_key: ProviderKey
@@ -101,7 +101,7 @@ class EndpointModel(Struct, rename="camel", tag_field="provider", tag="ENDPOINT"
 
 
 class LocalModel(Struct, rename="camel", tag_field="provider", tag="LOCAL"):
-    """A model that runs inside the service; needs no account."""
+    """A model of the service itself; needs no account."""
 
     model: Annotated[Text, Meta(description="The model's name.")]
 
@@ -125,7 +125,7 @@ class ScrapingBeeScraper(Struct, rename="camel", tag_field="provider", tag="SCRA
 
 
 class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN", omit_defaults=True):
-    """The service's own crawler; a key is not needed and not used."""
+    """The service's own crawler; needs no key."""
 
     api_key: ProviderKey | UnsetType = UNSET
 
@@ -145,7 +145,7 @@ class JinaReranker(Struct, rename="camel", tag_field="provider", tag="JINA"):
 
 
 class EndpointReranker(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
-    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
+    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` selects among several."""
 
     url: Annotated[Text, Meta(description="URL of the reranker: its base URL, or the URL that ends in `/rerank`.")]
     model: Annotated[Text | UnsetType, Meta(description="The model's name.")] = UNSET
@@ -196,7 +196,7 @@ class VectorStorageView(Struct, rename="camel", omit_defaults=True):
 
 
 class LearnedLimits(Struct, rename="camel", omit_defaults=True):
-    """Form and limits of a model server, as the check of the namespace found them, or the reason for a local model."""
+    """Format and limits of a model server as learned by the check, or the reason for a local model."""
 
     choice: Annotated[str | UnsetType, Meta(description="Why the service chose this model, if it was left to it.")] = (
         UNSET

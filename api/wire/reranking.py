@@ -1,4 +1,4 @@
-"""How a search is reranked: what a request says of it."""
+"""Reranking options of a search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retrieval.search.reranking import BUDGET_MS, DEFAULT_CANDIDATES, MAX_CANDID
 
 
 class RerankOptions(Struct, rename="camel"):
-    """Number of best results to rerank, and the time limit for it."""
+    """Number of results to rerank, and the time limit."""
 
     candidates: Annotated[int, Meta(ge=10, le=MAX_CANDIDATES, description="Number of results to rerank.")] = (
         DEFAULT_CANDIDATES
@@ -29,7 +29,7 @@ Reranking = Annotated[
 
 
 class SearchReranker(Struct):
-    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+    """The service's own reranker, by late interaction; available in every namespace."""
 
     provider: Annotated[Literal["LOCAL"], Meta(description="The service itself.")]
 
@@ -41,7 +41,7 @@ SearchRerankConfig = Annotated[
 
 
 def read_reranking(options: RerankOptions | Literal[True, False] | None, *, configured: bool) -> RerankRequest | None:
-    """Return how to rerank, None not to. `configured`: whether there is a reranker."""
+    """Return the reranking, or None; `configured` tells whether a reranker exists."""
     if options is False or (options is None and not configured):
         return None
     if not configured:

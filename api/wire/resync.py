@@ -1,4 +1,4 @@
-"""Resyncs on the wire: the filter, the result for each document, and what a dry run reports."""
+"""Resyncs in requests and responses, with reports of dry runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.jobs.resync import Resync
 
 
 class ResyncDocuments(Struct, rename="camel", kw_only=True):
-    """Filter of the documents to ingest again from their source. A filter that restricts nothing is refused."""
+    """Filter of the documents to ingest again from their source. A filter without restrictions is refused."""
 
     namespace_id: NamespaceId
     filter_config: FilterConfig
@@ -34,7 +34,7 @@ class ResyncDocuments(Struct, rename="camel", kw_only=True):
 
 
 class ResyncReport(Struct, rename="camel", kw_only=True):
-    """Stored size of the documents that would be queued: the most that is embedded unless their content grew."""
+    """Stored size of the documents to queue: the maximum to embed unless content grew."""
 
     documents: Annotated[int, Meta(description="Documents to read again, with those that are packed into them.")]
     documents_without_chunks: Annotated[
@@ -50,7 +50,7 @@ class ResyncReport(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, size: StoredSize, cost: float | None, currency: str) -> ResyncReport:
+    def from_size(cls, size: StoredSize, cost: float | None, currency: str) -> ResyncReport:
         return cls(
             documents=size.documents,
             documents_without_chunks=size.unread,
@@ -61,7 +61,7 @@ class ResyncReport(Struct, rename="camel", kw_only=True):
 
 
 class ResyncedDocument(Struct, rename="camel"):
-    """Result for a document that matched. `error` is the reason why it is not eligible."""
+    """Result for a matching document. `error` is the reason why the document is not eligible."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     status: Annotated[
@@ -77,7 +77,7 @@ class ResyncedDocument(Struct, rename="camel"):
 
 
 class ResyncData(Struct, rename="camel", kw_only=True):
-    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
+    """One job run for each job of the queued documents; `ingestJobRunId` is the first, null without any."""
 
     items_queued: Annotated[int, Meta(description="Number of queued documents.")]
     items_skipped: Annotated[int, Meta(description="Number of documents that cannot be fetched again.")]
@@ -89,7 +89,7 @@ class ResyncData(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, result: Resync, report: ResyncReport | UnsetType = UNSET) -> ResyncData:
+    def from_result(cls, result: Resync, report: ResyncReport | UnsetType = UNSET) -> ResyncData:
         return cls(
             items_queued=result.queued,
             items_skipped=len(result.documents) - result.queued,
@@ -101,4 +101,4 @@ class ResyncData(Struct, rename="camel", kw_only=True):
 
 
 class ResyncAnswer(DataAnswer[ResyncData]):
-    """The eligible documents are queued, in a dry run would be; until they are done everything stays as it is."""
+    """The eligible documents are queued, or would be in a dry run; until the end nothing changes in searches."""

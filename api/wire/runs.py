@@ -1,4 +1,4 @@
-"""Job runs in requests and responses: one in detail, and listings."""
+"""Job runs in requests and responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FilePassword = Annotated[
 
 
 class ListQuery(Struct, rename="camel"):
-    """Filters of job runs; `cursor` is the `nextCursor` of the page before."""
+    """Filters of job runs; `cursor` is the `nextCursor` of the previous page."""
 
     namespace_id: NamespaceId
     status: Annotated[StatusName | None, Meta(description="Only job runs with this status.")] = None
@@ -58,7 +58,7 @@ class ListQuery(Struct, rename="camel"):
 
 
 class RunQuery(Struct, rename="camel"):
-    """The run's namespace, the number of its documents to return, and how long to wait for another status."""
+    """The run's namespace, the maximum number of documents, and the wait for another status."""
 
     namespace_id: NamespaceId
     document_limit: Annotated[
@@ -82,7 +82,7 @@ class RunRequest(Struct, rename="camel"):
 
 
 class RetryRequest(Struct, rename="camel"):
-    """The run's namespace, which failed documents to retry, and other options to read and chunk them."""
+    """The run's namespace, the failed documents to retry, and changed options."""
 
     namespace_id: NamespaceId
     failure_causes: Annotated[
@@ -92,13 +92,13 @@ class RetryRequest(Struct, rename="camel"):
     chunk_config: Chunking = None
     password: FilePassword = None
 
-    def changes(self) -> dict[str, Any]:
-        """Return the changes to the job's configuration. Raises INVALID_CHUNK_CONFIG."""
+    def to_changes(self) -> dict[str, Any]:
+        """Return the changes to the job's configuration; raise INVALID_CHUNK_CONFIG."""
         changed: dict[str, Any] = {}
         if self.ocr_config is not None:
             changed["ocr"] = self.ocr_config.strategy.value
         if self.chunk_config is not None:
-            self.chunk_config.check("chunkConfig")
+            self.chunk_config.check_overlap("chunkConfig")
             size, overlap = self.chunk_config.chunk_size, self.chunk_config.chunk_overlap
             changed |= {"chunkSize": size, "chunkOverlap": overlap}
         return changed
@@ -115,16 +115,15 @@ class JobRunDocuments(Struct):
 
 
 class FailureCount(Struct):
-    """Failed documents of one cause."""
+    """Failed documents of a cause."""
 
     cause: Annotated[FailureCause, Meta(description="The cause: which remedy helps.")]
     count: Annotated[int, Meta(description="Number of documents.")]
 
 
 class RunProgress(Struct, rename="camel"):
-    """Numbers of documents by step. An unchanged one was fetched and needed no more; skipped ones were listed and left
-    out, with the reasons. Removed ones no longer exist at the content service; the removal of many at once awaits a
-    person's confirmation."""
+    """Number of documents by step. Skipped documents were listed and left out, with reasons. Removed documents no
+    longer exist at the source; the removal of many requires confirmation."""
 
     found: Annotated[int, Meta(description="Listed documents.")]
     fetched: Annotated[int, Meta(description="Fetched documents.")]
@@ -140,7 +139,7 @@ class RunProgress(Struct, rename="camel"):
 
 
 class RunNotice(Struct):
-    """A notice about a run beside its documents, and the number of things that it applies to."""
+    """A notice about a run, with the number of affected objects."""
 
     reason: Annotated[str, Meta(description="The notice as a sentence.")]
     count: Annotated[int, Meta(description="Number of affected objects; 0 if not applicable.")]
@@ -172,14 +171,14 @@ Outcome = Annotated[RunOutcome | None, Meta(description="Result of the run; null
 
 
 class EstimatedCost(Struct):
-    """Cost of the embedding, by the prices that the operator has set."""
+    """Cost of the embedding, by the operator's prices."""
 
     amount: Annotated[float, Meta(description="The amount in units of the currency.")]
     currency: Annotated[str, Meta(description="Currency code (ISO 4217).")]
 
 
 class PlannedDocument(Struct, rename="camel"):
-    """A document that an ingestion would create, update or remove, or that fails."""
+    """A document to create, update or remove, or a failed one."""
 
     name: Annotated[str, Meta(description="The name; of a page, its URL.")]
     action: Annotated[Literal["CREATE", "UPDATE", "REMOVE", "FAILED"], Meta(description="What would happen to it.")]
@@ -190,7 +189,7 @@ class PlannedDocument(Struct, rename="camel"):
 
 
 class DryRunReport(Struct, rename="camel", kw_only=True):
-    """Effects of an ingestion on documents, and its cost. `sampled`: not all of them were read."""
+    """Effects of an ingestion on documents, and the cost. `sampled`: estimated from a sample."""
 
     create: Annotated[int, Meta(description="Documents that would be new.")]
     update: Annotated[int, Meta(description="Documents that would be replaced.")]
@@ -220,7 +219,7 @@ class DryRunReport(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, progress: Mapping[str, Any], *, lists_documents: bool = True) -> DryRunReport | None:
+    def from_progress(cls, progress: Mapping[str, Any], *, lists_documents: bool = True) -> DryRunReport | None:
         if not progress.get("report"):
             return None
         report = convert(progress["report"], cls)
@@ -237,7 +236,7 @@ class FlowRunState(Struct, rename="camel"):
 
 
 class FlowRun(Struct, rename="camel"):
-    """The flow run of a job run as Prefect has it."""
+    """The flow run of a job run in Prefect."""
 
     reachable: Annotated[bool, Meta(description="False if Prefect does not answer, or refuses the request.")]
     states: Annotated[
@@ -246,7 +245,7 @@ class FlowRun(Struct, rename="camel"):
 
 
 class JobRunData(Struct, rename="camel"):
-    """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
+    """A job run. COMPLETED after the end of all documents, failed documents included; `outcome` is the result."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[
@@ -282,15 +281,15 @@ class JobRunData(Struct, rename="camel"):
     ] = UNSET
 
     @classmethod
-    def of(
+    def from_job_run(
         cls,
         run: JobRun,
         prefect_url: str | None,
         waiting: Waiting | None = None,
         flow_run: FlowRun | UnsetType | None = UNSET,
     ) -> JobRunData:
-        def entries(group: list[RunDocument]) -> list[JobRunDocument]:
-            return [JobRunDocument.of(entry) for entry in group]
+        def list_documents(group: list[RunDocument]) -> list[JobRunDocument]:
+            return [JobRunDocument.from_entry(entry) for entry in group]
 
         return cls(
             id=run.id,
@@ -300,16 +299,16 @@ class JobRunData(Struct, rename="camel"):
             source=run.source,
             connection=Identified(run.connection_id) if run.connection_id else None,
             documents=JobRunDocuments(
-                entries(run.queued),
-                entries(run.processing),
-                entries(run.completed),
-                entries(run.failed),
-                entries(run.cancelled),
+                list_documents(run.queued),
+                list_documents(run.processing),
+                list_documents(run.completed),
+                list_documents(run.failed),
+                list_documents(run.cancelled),
             ),
-            created_at=Timestamp.of(run.created_at),
-            updated_at=Timestamp.of(run.updated_at),
+            created_at=Timestamp.from_datetime(run.created_at),
+            updated_at=Timestamp.from_datetime(run.updated_at),
             queue_position=waiting.position if waiting else None,
-            estimated_start=Timestamp.of(waiting.start) if waiting and waiting.start else None,
+            estimated_start=Timestamp.from_datetime(waiting.start) if waiting and waiting.start else None,
             progress=convert(run.progress, RunProgress),
             failures=[convert({"cause": cause, "count": count}, FailureCount) for cause, count in run.failures],
             notices=RunNotice.all_of(run.notices),
@@ -317,7 +316,7 @@ class JobRunData(Struct, rename="camel"):
             prefect_url=prefect_url,
             flow_run=flow_run,
             dry_run=True if run.dry_run else UNSET,
-            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
+            report=DryRunReport.from_progress(run.progress) if run.dry_run else UNSET,
         )
 
 
@@ -348,7 +347,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def of(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
+    def from_summary(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
         return cls(
             id=run.id,
             name=run.name,
@@ -356,16 +355,16 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
             ingest_job=Identified(run.job_id),
-            created_at=Timestamp.of(run.created_at),
-            updated_at=Timestamp.of(run.updated_at),
-            started_at=Timestamp.of(run.started_at) if run.started_at else None,
-            finished_at=Timestamp.of(run.finished_at) if run.finished_at else None,
+            created_at=Timestamp.from_datetime(run.created_at),
+            updated_at=Timestamp.from_datetime(run.updated_at),
+            started_at=Timestamp.from_datetime(run.started_at) if run.started_at else None,
+            finished_at=Timestamp.from_datetime(run.finished_at) if run.finished_at else None,
             progress=convert(run.progress, RunProgress),
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
             dry_run=True if run.dry_run else UNSET,
-            report=DryRunReport.of(run.progress, lists_documents=False) if run.dry_run else UNSET,
+            report=DryRunReport.from_progress(run.progress, lists_documents=False) if run.dry_run else UNSET,
         )
 
 

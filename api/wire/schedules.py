@@ -30,7 +30,7 @@ TimeZone = Annotated[
 
 
 class CreateSchedule(Struct, rename="camel", kw_only=True):
-    """The ingestion to repeat, and when: `intervalMinutes` or `cron`."""
+    """The ingestion to repeat, by `intervalMinutes` or `cron`."""
 
     namespace_id: NamespaceId
     ingest_job_run_id: Annotated[
@@ -42,7 +42,7 @@ class CreateSchedule(Struct, rename="camel", kw_only=True):
 
 
 class UpdateSchedule(Struct, rename="camel", kw_only=True):
-    """Changes to a schedule; fields that are not sent stay."""
+    """Changes to a schedule; absent fields stay."""
 
     namespace_id: NamespaceId
     interval_minutes: Minutes | UnsetType = UNSET
@@ -54,7 +54,7 @@ class UpdateSchedule(Struct, rename="camel", kw_only=True):
 
 
 class SchedulesQuery(PartQuery, kw_only=True):
-    """Filter of schedules; those of all namespaces if none is named."""
+    """Filter of schedules, by default of all namespaces."""
 
     namespace_id: Annotated[str | None, Meta(description="Only schedules of this namespace.")] = None
 
@@ -100,12 +100,12 @@ class Schedule(Struct, rename="camel", kw_only=True):
     health: Annotated[ObservedHealth, Meta(description="Outcome of its job runs.")]
 
     @classmethod
-    def of(cls, row: ScheduleRow) -> Schedule:
+    def from_row(cls, row: ScheduleRow) -> Schedule:
         timing = Timing(row.minutes, row.cron, row.time_zone)
         next_run = schedules.next_due(row.id, timing) if row.is_due else None
         last_run = None
         if row.run_id is not None and row.run_at is not None:
-            last_run = LastRun(row.run_id, row.run_status or "", row.run_outcome, Timestamp.of(row.run_at))
+            last_run = LastRun(row.run_id, row.run_status or "", row.run_outcome, Timestamp.from_datetime(row.run_at))
         return cls(
             id=row.id,
             source=row.source,
@@ -117,17 +117,17 @@ class Schedule(Struct, rename="camel", kw_only=True):
             cron=row.cron,
             time_zone=row.time_zone,
             paused=row.paused,
-            next_run_at=Timestamp.of(next_run) if next_run else None,
+            next_run_at=Timestamp.from_datetime(next_run) if next_run else None,
             last_run=last_run,
             status_reason=row.reason,
-            created_at=Timestamp.of(row.created_at),
-            updated_at=Timestamp.of(row.updated_at),
-            health=ObservedHealth.of(replace(row.health, next_attempt_at=next_run)),
+            created_at=Timestamp.from_datetime(row.created_at),
+            updated_at=Timestamp.from_datetime(row.updated_at),
+            health=ObservedHealth.from_health(replace(row.health, next_attempt_at=next_run)),
         )
 
 
 class ScheduleData(Struct):
-    """One schedule."""
+    """A schedule."""
 
     schedule: Schedule
 
@@ -139,7 +139,7 @@ class SchedulesData(Listing, kw_only=True):
 
 
 class ScheduleAnswer(DataAnswer[ScheduleData]):
-    """The schedule as it is now."""
+    """The current schedule."""
 
 
 class SchedulesAnswer(DataAnswer[SchedulesData]):

@@ -1,4 +1,4 @@
-"""SCIM resources and messages, as far as the description of the API names their members (RFC 7643, RFC 7644)."""
+"""SCIM resources and messages of the API's description (RFC 7643, RFC 7644)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class ScimQuery(ScimAttributes, rename="camel", kw_only=True):
 
 
 class ScimResource(Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A user or group of SCIM with all attributes of the core and enterprise schemas; these decide who it is here."""
+    """A user or group of SCIM with all attributes of the core and enterprise schemas; the listed attributes have an
+    effect."""
 
     schemas: Schemas
     id: Annotated[str | UnsetType, Meta(description="Id of the resource; given by the service.")] = UNSET
@@ -47,7 +48,7 @@ class ScimResource(Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class ScimOperation(Struct):
-    """One change of a SCIM patch."""
+    """A change of a SCIM patch."""
 
     op: Annotated[str, Meta(description="`add`, `replace` or `remove`, in any case.")]
     path: Annotated[str | UnsetType | None, Meta(description='Such as `members[value eq "…"]`.')] = UNSET

@@ -1,4 +1,4 @@
-"""Search requests, which share their fields, and results."""
+"""Search requests and results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from api.wire.answerable import NOTE, Answerable, CorrectedWord, MinProbability
+from api.wire import reranking
+from api.wire.answerable import NOTE_DESCRIPTION, Answerable, CorrectedWord, MinProbability
 from api.wire.common import DataAnswer, NamespaceId
 from api.wire.filters import FilterConfig, Where
-from api.wire.reranking import Reranking, SearchRerankConfig, read_reranking
+from api.wire.reranking import Reranking, SearchRerankConfig
 from retrieval import filters
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -23,14 +24,14 @@ from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import RerankRequest
 from retrieval.search.search import Query
 
-QUERY_BYTES = 8 * 1024
-INVALID = ErrorCode.INVALID_SEARCH_REQUEST
+MAX_QUERY_BYTES = 8 * 1024
+INVALID_REQUEST = ErrorCode.INVALID_SEARCH_REQUEST
 
 QueryText = Annotated[
     str,
     Meta(
         min_length=1,
-        max_length=QUERY_BYTES,
+        max_length=MAX_QUERY_BYTES,
         examples=["How do I open the cover?"],
         description="The query, at most 8 KB.",
     ),
@@ -59,8 +60,8 @@ PerDocument = Annotated[int, Meta(ge=1, le=100, description="Maximum number of r
 
 
 class SearchFilter(Struct, omit_defaults=True):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains. `documents`
-    restricts by everything that documents are listed by, `where` by a condition; all three must hold."""
+    """Every metadata key must match: a value, any of a list, or an element of the document's list. `documents`
+    restricts by document fields, `where` by a condition; all must hold."""
 
     metadata: Annotated[
         Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None, Meta(description="Every key must match.")
@@ -69,34 +70,34 @@ class SearchFilter(Struct, omit_defaults=True):
     where: Where | None = None
 
 
-_OF_DOCUMENTS = {field.encode_name for field in fields(FilterConfig)} - {
+_DOCUMENT_FIELDS = {field.encode_name for field in fields(FilterConfig)} - {
     field.encode_name for field in fields(SearchFilter)
 }
 
 
-class _SentFilter(Struct):
-    """The filter of a request, with the names that it does not know."""
+class _RawFilter(Struct):
+    """Filter of a request with unknown names."""
 
     filter: dict[str, Any] | None = None
 
 
-class Filtered(Struct):
-    """A request with a `filter`."""
+class FilteredRequest(Struct):
+    """Request with a `filter`."""
 
     @classmethod
     def check_sent(cls, body: bytes, invalid: ErrorCode) -> None:
-        """Refuse restrictions that are beside `documents` instead of within it, where they would be ignored."""
-        for name, value in (_SENT.decode(body).filter or {}).items():
-            if name in _OF_DOCUMENTS and value not in (None, [], ""):
+        """Refuse document fields outside `documents`, where they would be ignored."""
+        for name, value in (_RAW_FILTER_DECODER.decode(body).filter or {}).items():
+            if name in _DOCUMENT_FIELDS and value not in (None, [], ""):
                 message = f"filter.{name} belongs into `documents`: send filter.documents.{name}."
                 raise ServiceError(invalid, message, field=f"filter.{name}", reason="misplaced")
 
 
-_SENT = msgspec.json.Decoder(_SentFilter)
+_RAW_FILTER_DECODER = msgspec.json.Decoder(_RawFilter)
 
 
 class Expand(Struct, rename="camel"):
-    """Context of each result: its unit of the document, up to a number of tokens of the embedding model."""
+    """Context of each result: a unit of the document, up to a number of tokens of the embedding model."""
 
     unit: Annotated[Unit, Meta(description="The context of a result: its chunk, section, page or document.")]
     max_tokens: Annotated[
@@ -108,7 +109,7 @@ class Expand(Struct, rename="camel"):
 
 
 class RecencyConfig(Struct, rename="camel"):
-    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`; the boost halves every `halfLifeDays`."""
 
     half_life_days: Annotated[
         float, Meta(gt=0, le=1_000_000, examples=[30.0], description="Days after which the boost has halved.")
@@ -119,7 +120,7 @@ class RecencyConfig(Struct, rename="camel"):
         return Recency(self.half_life_days, self.weight)
 
 
-class SearchRequest(Filtered, rename="camel", kw_only=True):
+class SearchRequest(FilteredRequest, rename="camel", kw_only=True):
     """A semantic search."""
 
     query: QueryText
@@ -138,22 +139,22 @@ class SearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
     min_probability: MinProbability | None = None
 
-    def reranking(self, *, configured: bool) -> RerankRequest | None:
-        """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
-        return read_reranking(self.rerank, configured=configured)
+    def read_reranking(self, *, configured: bool) -> RerankRequest | None:
+        """Return the reranking, or None; `configured` tells whether the namespace has a reranker."""
+        return reranking.read_reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
-        return Query(text=check_query(self.query), **_common(self))
+        return Query(text=check_query(self.query), **_common_values(self))
 
 
 class HybridConfig(Struct, rename="camel"):
-    """Weights of meaning and of words; the two sum to 1.0."""
+    """Weights of meaning and words; they sum to 1.0."""
 
     semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the semantic score.")]
     keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5], description="Weight of the keyword score.")]
 
 
-class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
+class HybridSearchRequest(FilteredRequest, rename="camel", kw_only=True):
     """A hybrid search."""
 
     query: QueryText
@@ -173,9 +174,9 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
     group_by: GroupBy | None = None
     min_probability: MinProbability | None = None
 
-    def reranking(self, *, configured: bool) -> RerankRequest | None:
-        """Return how to rerank, None not to. `configured`: whether the namespace has a reranker."""
-        return read_reranking(self.rerank, configured=configured)
+    def read_reranking(self, *, configured: bool) -> RerankRequest | None:
+        """Return the reranking, or None; `configured` tells whether the namespace has a reranker."""
+        return reranking.read_reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
         config = self.hybrid_config
@@ -190,12 +191,12 @@ class HybridSearchRequest(Filtered, rename="camel", kw_only=True):
             text=check_query(self.query),
             semantic_weight=config.semantic_weight,
             keyword_weight=config.keyword_weight,
-            **_common(self),
+            **_common_values(self),
         )
 
 
 class ResultDocument(Struct, rename="camel"):
-    """The document that a result is from."""
+    """The document of a result."""
 
     id: Annotated[str, Meta(description="The object's id.")]
     name: Annotated[str, Meta(description="The document's name.")]
@@ -214,7 +215,7 @@ class DuplicateDocument(Struct, rename="camel"):
     document_type: Annotated[str, Meta(description="The type of the document.")]
 
     @classmethod
-    def of(cls, copy: Copy) -> DuplicateDocument:
+    def from_copy(cls, copy: Copy) -> DuplicateDocument:
         return cls(copy.document_id, copy.name, copy.external_id, copy.document_type)
 
 
@@ -228,9 +229,9 @@ class ResultChunk(Struct):
 
 
 class Explanation(Struct, rename="camel"):
-    """Parts of a score: both scores before they are weighed, and the rank in each list, null outside of it.
+    """Parts of a score: scores before weighting, and the rank in each list, null if absent.
 
-    `recencyScore`, if `recency` was sent: the part that the age adds, before it is weighed.
+    `recencyScore` is present with `recency`: the boost by age before weighting.
     """
 
     semantic_score: Annotated[float, Meta(description="Semantic score before weighting.")]
@@ -245,7 +246,7 @@ class Explanation(Struct, rename="camel"):
     recency_score: Annotated[float | UnsetType, Meta(description="Recency score before weighting.")] = UNSET
 
     @classmethod
-    def of(cls, hit: Hit) -> Explanation:
+    def from_hit(cls, hit: Hit) -> Explanation:
         explanation = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
         if hit.rerank_score is not None and hit.rank_before is not None:
             explanation.rerank_score, explanation.rank_before = hit.rerank_score, hit.rank_before
@@ -257,9 +258,9 @@ class Explanation(Struct, rename="camel"):
 
 
 class ResultContext(Struct):
-    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong to.
+    """The text around a result, `parsed[start:end] == content`, and the header of its table.
 
-    Present if `expand` was sent, and for rows of a table, whose content is the result's own without `expand`.
+    Present with `expand`, and for rows of a table; without `expand` the content is the result's own.
     """
 
     content: Annotated[str, Meta(description="The chunk's text.")]
@@ -270,8 +271,7 @@ class ResultContext(Struct):
     ] = UNSET
 
     @classmethod
-    def of(cls, hit: Hit) -> ResultContext | UnsetType:
-        """The context of a hit, if it has one."""
+    def from_hit(cls, hit: Hit) -> ResultContext | UnsetType:
         context = hit.context
         if context is None and not hit.header:
             return UNSET
@@ -281,13 +281,13 @@ class ResultContext(Struct):
         return cls(context.content, context.start, context.end, header)
 
 
-def with_header(header: str, rows: str) -> str:
-    """Return rows of a table below its column names, unless these are among them."""
+def prepend_header(header: str, rows: str) -> str:
+    """Return rows of a table below the column names, unless present."""
     return embedded_text("", header, rows)
 
 
 class SearchResult(Struct, rename="camel"):
-    """A piece of a document that matches."""
+    """A matching chunk of a document."""
 
     content: Annotated[str, Meta(description="The chunk's text.")]
     score: Annotated[float, Meta(ge=0, le=1, description="The score of the result.")]
@@ -320,12 +320,12 @@ class SearchResult(Struct, rename="camel"):
 
     @property
     def passage(self) -> str:
-        """The content as shapes without a context show it: a table's column names before its rows."""
+        """Content with a table's column names, for formats without a context."""
         header = UNSET if self.context is UNSET else self.context.header
-        return self.content if header is UNSET else with_header(header, self.content)
+        return self.content if header is UNSET else prepend_header(header, self.content)
 
     @classmethod
-    def of(cls, hit: Hit, *, explain: bool = False) -> SearchResult:
+    def from_hit(cls, hit: Hit, *, explain: bool = False) -> SearchResult:
         source = hit.external_id if hit.document_type == "URL" else hit.name
         return cls(
             content=hit.content,
@@ -333,14 +333,14 @@ class SearchResult(Struct, rename="camel"):
             metadata={**hit.metadata, "id": hit.document_id, "source": source, "type": hit.document_type},
             document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
-            explanation=Explanation.of(hit) if explain else UNSET,
-            context=ResultContext.of(hit),
-            duplicates=[DuplicateDocument.of(copy) for copy in hit.copies] or UNSET,
+            explanation=Explanation.from_hit(hit) if explain else UNSET,
+            context=ResultContext.from_hit(hit),
+            duplicates=[DuplicateDocument.from_copy(copy) for copy in hit.copies] or UNSET,
         )
 
 
 class SearchTimings(Struct):
-    """Milliseconds by step; null for a step that was not needed."""
+    """Milliseconds by step; null for a skipped step."""
 
     embed: Annotated[float | None, Meta(description="Milliseconds for embedding the query.")]
     vector: Annotated[float | None, Meta(description="Milliseconds for the semantic search.")]
@@ -348,23 +348,22 @@ class SearchTimings(Struct):
     hydrate: Annotated[float | None, Meta(description="Milliseconds for reading the results.")]
 
     @classmethod
-    def of(cls, spent: Mapping[str, float]) -> SearchTimings:
+    def from_durations(cls, spent: Mapping[str, float]) -> SearchTimings:
         return cls(*(spent.get(f"{step}_ms") for step in ("embed", "vector", "keyword", "hydrate")))
 
 
 class SearchData(Struct):
-    """Results, best first; `timings` and `corrections` if `explain` was sent."""
+    """Results, best first; `timings` and `corrections` with `explain`."""
 
     results: Annotated[list[SearchResult], Meta(description="The results, best first.")]
     timings: Annotated[SearchTimings | UnsetType, Meta(description="Duration of each step, if requested.")] = UNSET
     reranked: Annotated[
         bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
-    """Whether the reranker made this order; absent where it was not to be asked."""
     corrections: Annotated[
         list[CorrectedWord] | UnsetType, Meta(description="Corrected words of the query; absent without any.")
     ] = UNSET
-    note: Annotated[str | UnsetType, Meta(description=NOTE)] = UNSET
+    note: Annotated[str | UnsetType, Meta(description=NOTE_DESCRIPTION)] = UNSET
     answerable: Annotated[Answerable | UnsetType, Meta(description="Whether the documents answer the query.")] = UNSET
 
 
@@ -372,16 +371,20 @@ class SearchAnswer(DataAnswer[SearchData]):
     """Results of the search, best first."""
 
 
-def check_query(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:
+def check_query(query: str, invalid: ErrorCode = INVALID_REQUEST, *, field: str = "query") -> str:
     if not query.strip():
         raise ServiceError(invalid, f"{field} is blank.", field=field, reason="blank")
-    if len(query.encode()) > QUERY_BYTES:
-        raise ServiceError(invalid, f"{field} may take {QUERY_BYTES} bytes.", field=field, reason="too_long")
+    if len(query.encode()) > MAX_QUERY_BYTES:
+        raise ServiceError(invalid, f"{field} may take {MAX_QUERY_BYTES} bytes.", field=field, reason="too_long")
     return query
 
 
-def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
-    values = {"top_k": request.top_k, "threshold": request.score_threshold, "document_filter": where_of(request.filter)}
+def _common_values(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
+    values = {
+        "top_k": request.top_k,
+        "threshold": request.score_threshold,
+        "document_filter": read_filter(request.filter),
+    }
     shape = Shape(
         request.per_document,
         None if request.expand is None else request.expand.to_values(),
@@ -390,7 +393,7 @@ def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
     return {"shape": shape} | {name: value for name, value in values.items() if value is not None}
 
 
-def where_of(
-    filter_sent: SearchFilter | None, invalid: ErrorCode = INVALID, *, field: str = "filter"
+def read_filter(
+    filter_sent: SearchFilter | None, invalid: ErrorCode = INVALID_REQUEST, *, field: str = "filter"
 ) -> DocumentFilter | None:
     return None if filter_sent is None else filters.parse_search(msgspec.to_builtins(filter_sent), invalid, where=field)

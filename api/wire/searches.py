@@ -1,4 +1,4 @@
-"""Batches of searches and explanations of a search on the wire."""
+"""Batches and explanations of searches in requests and responses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.wire.answerable import NOTE, Answerable
+from api.wire.answerable import NOTE_DESCRIPTION, Answerable
 from api.wire.common import DataAnswer, ErrorInfo, NamespaceId
 from api.wire.filters import FilterConfig
 from api.wire.search import (
-    INVALID,
+    INVALID_REQUEST,
     Explain,
-    Filtered,
+    FilteredRequest,
     HybridConfig,
     HybridSearchRequest,
     NamespaceIds,
@@ -35,11 +35,11 @@ from retrieval.filters import DocumentFilter
 from retrieval.search.explain import FilterPart, SearchExplanation
 from retrieval.search.search import Query
 
-QUERIES = 64
+MAX_QUERIES = 64
 
 
 class SearchBatchRequest(Struct, rename="camel", kw_only=True):
-    """Searches in one namespace, or in the same several ones."""
+    """Searches in one namespace, or in several common ones."""
 
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
@@ -47,7 +47,7 @@ class SearchBatchRequest(Struct, rename="camel", kw_only=True):
         list[Annotated[Raw, Meta(extra_json_schema={"type": "object"})]],
         Meta(
             min_length=1,
-            max_length=QUERIES,
+            max_length=MAX_QUERIES,
             description="Bodies of searches without a namespace, or with the same one. A body with `hybridConfig` is "
             "a hybrid search.",
             examples=[[{"query": "How do I open the cover?", "topK": 3}]],
@@ -55,8 +55,8 @@ class SearchBatchRequest(Struct, rename="camel", kw_only=True):
     ]
 
 
-class Peek(Struct, rename="camel"):
-    """Fields that distinguish the two kinds of search."""
+class SearchKind(Struct, rename="camel"):
+    """Fields that distinguish the kinds of search."""
 
     hybrid_config: Raw | UnsetType = UNSET
     search_type: Raw | UnsetType = UNSET
@@ -74,7 +74,7 @@ class SearchBatchResult(Struct, omit_defaults=True):
     reranked: Annotated[
         bool | UnsetType, Meta(description="Whether the results were reranked; absent if not requested.")
     ] = UNSET
-    note: Annotated[str | UnsetType, Meta(description=NOTE)] = UNSET
+    note: Annotated[str | UnsetType, Meta(description=NOTE_DESCRIPTION)] = UNSET
     answerable: Annotated[Answerable | UnsetType, Meta(description="Whether the documents answer the query.")] = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
@@ -89,7 +89,7 @@ class SearchBatchAnswer(DataAnswer[SearchBatchData]):
     """Results of all searches."""
 
 
-class WhyRequest(Filtered, rename="camel", kw_only=True):
+class WhyRequest(FilteredRequest, rename="camel", kw_only=True):
     """A search, hybrid with `hybridConfig`, and the document to explain: by its id or its external id."""
 
     query: QueryText
@@ -113,7 +113,7 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
         document_ids = [document_id for document_id in (self.document_id, self.external_id) if document_id is not None]
         if len(document_ids) != 1 or "\0" in document_ids[0]:
             message = "Send either documentId or externalId."
-            raise ServiceError(INVALID, message, field="documentId", reason="missing")
+            raise ServiceError(INVALID_REQUEST, message, field="documentId", reason="missing")
         plain = SearchRequest(
             query=self.query,
             namespace_id=self.namespace_id,
@@ -128,9 +128,9 @@ class WhyRequest(Filtered, rename="camel", kw_only=True):
         both = {name: getattr(plain, name) for name in plain.__struct_fields__ if name != "search_type"}
         return HybridSearchRequest(**both, hybrid_config=self.hybrid_config).to_values()
 
-    def parts(self) -> list[FilterPart]:
-        """Return the parts of the filter that can leave a document out, by their path in the request."""
-        return [] if self.filter is None else list(_parts(self.filter))
+    def list_filter_parts(self) -> list[FilterPart]:
+        """Return the parts of the filter that can exclude a document, by path."""
+        return [] if self.filter is None else list(_split_filter(self.filter))
 
 
 class WhyDocument(Struct, rename="camel"):
@@ -145,7 +145,7 @@ class WhyDocument(Struct, rename="camel"):
 
 
 class WhyReason(Struct):
-    """A reason why the document is not shown."""
+    """A reason for the absence of the document."""
 
     kind: Annotated[
         Literal["STATUS", "HIDDEN", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
@@ -159,7 +159,7 @@ Score = Annotated[float, Meta(description="Score from 0 to 1; null without one."
 
 
 class WhyData(Struct, rename="camel"):
-    """Evaluation of the document by the search; scores, ranks and words are those of its best chunk."""
+    """Evaluation of the document by the search; scores, ranks and words of the best chunk."""
 
     document: Annotated[WhyDocument, Meta(description="The document of the result.")]
     shown: Annotated[bool, Meta(description="Whether the search returns the document.")]
@@ -175,7 +175,7 @@ class WhyData(Struct, rename="camel"):
     missing_terms: Annotated[list[str], Meta(description="Query words that the document does not contain.")]
 
     @classmethod
-    def of(cls, why: SearchExplanation) -> WhyData:
+    def from_why(cls, why: SearchExplanation) -> WhyData:
         return cls(
             WhyDocument(why.document_id, why.name, why.status, why.generation),
             why.is_result,
@@ -193,10 +193,10 @@ class WhyData(Struct, rename="camel"):
 
 
 class WhyAnswer(DataAnswer[WhyData]):
-    """The explanation of why the document is shown, or is not."""
+    """The reasons for the rank or absence of the document."""
 
 
-_NAMES = {
+_DOCUMENT_FIELDS = {
     "document_ids": "documentIds",
     "external_ids": "documentExternalIds",
     "types": "documentTypes",
@@ -211,27 +211,29 @@ _NAMES = {
 }
 
 
-def _parts(search_filter: SearchFilter) -> Iterator[FilterPart]:
-    metadata = filters.parse_metadata(search_filter.metadata, INVALID, where="filter.metadata")
-    yield from _keys(DocumentFilter(metadata=metadata), "filter.metadata")
-    yield from _conditions(filters.condition_of(search_filter.where, INVALID, where="filter.where"), "filter.where")
-    documents = (search_filter.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
+def _split_filter(search_filter: SearchFilter) -> Iterator[FilterPart]:
+    metadata = filters.parse_metadata(search_filter.metadata, INVALID_REQUEST, where="filter.metadata")
+    yield from _split_metadata(DocumentFilter(metadata=metadata), "filter.metadata")
+    yield from _split_condition(
+        filters.condition_of(search_filter.where, INVALID_REQUEST, where="filter.where"), "filter.where"
+    )
+    documents = (search_filter.documents or FilterConfig()).to_values(INVALID_REQUEST, where="filter.documents")
     for name in fields(documents):
-        if name.name in _NAMES and (value := getattr(documents, name.name)) not in {(), None}:
-            yield FilterPart(f"filter.documents.{_NAMES[name.name]}", DocumentFilter(**{name.name: value}))
-    yield from _keys(documents, "filter.documents.metadata")
-    yield from _conditions(documents.where, "filter.documents.where")
+        if name.name in _DOCUMENT_FIELDS and (value := getattr(documents, name.name)) not in {(), None}:
+            yield FilterPart(f"filter.documents.{_DOCUMENT_FIELDS[name.name]}", DocumentFilter(**{name.name: value}))
+    yield from _split_metadata(documents, "filter.documents.metadata")
+    yield from _split_condition(documents.where, "filter.documents.where")
 
 
-def _keys(where: DocumentFilter, path: str) -> Iterator[FilterPart]:
-    for key, value in where.metadata.items():
+def _split_metadata(document_filter: DocumentFilter, path: str) -> Iterator[FilterPart]:
+    for key, value in document_filter.metadata.items():
         yield FilterPart(f"{path}.{key}", DocumentFilter(metadata={key: value}))
 
 
-def _conditions(condition: Condition | None, path: str) -> Iterator[FilterPart]:
-    """A condition, or each of those that all must hold."""
+def _split_condition(condition: Condition | None, path: str) -> Iterator[FilterPart]:
+    """Yield a condition, or the operands of `all`."""
     if isinstance(condition, All):
         for number, part in enumerate(condition.parts):
-            yield from _conditions(part, f"{path}.all[{number}]")
+            yield from _split_condition(part, f"{path}.all[{number}]")
     elif condition is not None:
         yield FilterPart(path, DocumentFilter(where=condition))

@@ -1,4 +1,4 @@
-"""Address and credentials that a connection takes in a request."""
+"""Address and credentials of a connection in a request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from retrieval.sources import DESCRIBED
 Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
 Short = Annotated[str, Meta(max_length=2048)]
 
-_BUCKETS = ["s3", "gs"]
-_SERVERS = ["sftp", "webdav+https", "smb", "ftps", "imaps"]
-_STORAGES = {
+_BUCKET_SCHEMES = ["s3", "gs"]
+_SERVER_SCHEMES = ["sftp", "webdav+https", "smb", "ftps", "imaps"]
+# Display name and example URL by scheme.
+_STORAGE_EXAMPLES = {
     "s3": ("S3, R2, MinIO and others", "s3://handbooks/2026"),
     "gs": ("Google Cloud Storage", "gs://handbooks/2026"),
     "azure": ("Azure Blob Storage", "azure://account/container/2026"),
@@ -25,22 +26,21 @@ _STORAGES = {
     "imaps": ("Mailbox, by IMAP", "imaps://mail.example.com/INBOX"),
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }
-"""Storages by their scheme, each with its name for people and an example URL."""
-_SERVICES = {name: registry.load_source_infos()[name] for name in DESCRIBED}
-_SOURCES = {
-    **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGES.items()},
-    **{key: {"connector": key, "title": info.title, "example": info.example} for key, info in _SERVICES.items()},
+_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in DESCRIBED}
+# Sources without an app, by scheme or connector; forms are generated from these.
+_SOURCE_FORMS = {
+    **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGE_EXAMPLES.items()},
+    **{key: {"connector": key, "title": info.title, "example": info.example} for key, info in _SERVICE_INFOS.items()},
 }
-"""What a connection without an app can read, by scheme or connector; forms are made from it."""
 
 
-def _with(credential: str) -> list[str]:
-    """Return the services that have a credential."""
-    return [name for name, info in _SERVICES.items() if credential in info.credentials]
+def _services_with(credential: str) -> list[str]:
+    """Return the services with a credential."""
+    return [name for name, info in _SERVICE_INFOS.items() if credential in info.credentials]
 
 
-def _for(names: list[str], description: str, **extra: bool) -> Meta:
-    """Describe a field that only these sources have."""
+def _describe_for(names: list[str], description: str, **extra: bool) -> Meta:
+    """Describe a field of these sources only."""
     return Meta(
         description=description,
         extra_json_schema={"x-sources": names} | {f"x-{name}": value for name, value in extra.items()},
@@ -48,22 +48,34 @@ def _for(names: list[str], description: str, **extra: bool) -> Meta:
 
 
 class SourceCredentials(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """Credentials of a storage or service, sealed at rest; responses never show them."""
+    """Credentials of a storage or service, encrypted; responses never show credentials."""
 
-    access_key_id: Annotated[Secret | None, _for(_BUCKETS, "Access key of S3, or HMAC key of Google.")] = None
-    secret_access_key: Annotated[Secret | None, _for(_BUCKETS, "Secret of the access key.")] = None
-    session_token: Annotated[Secret | None, _for(["s3"], "Session token of temporary keys.")] = None
-    account_key: Annotated[Secret | None, _for(["azure"], "Key of the storage account, or a SAS token instead.")] = None
-    sas_token: Annotated[Secret | None, _for(["azure"], "SAS token that may list and read the container.")] = None
+    access_key_id: Annotated[
+        Secret | None, _describe_for(_BUCKET_SCHEMES, "Access key of S3, or HMAC key of Google.")
+    ] = None
+    secret_access_key: Annotated[Secret | None, _describe_for(_BUCKET_SCHEMES, "Secret of the access key.")] = None
+    session_token: Annotated[Secret | None, _describe_for(["s3"], "Session token of temporary keys.")] = None
+    account_key: Annotated[
+        Secret | None, _describe_for(["azure"], "Key of the storage account, or a SAS token instead.")
+    ] = None
+    sas_token: Annotated[Secret | None, _describe_for(["azure"], "SAS token that may list and read the container.")] = (
+        None
+    )
     user: Annotated[
-        Secret | None, _for([*_SERVERS, *_with("user")], "User of a server, or of an API token, often an e-mail.")
+        Secret | None,
+        _describe_for(
+            [*_SERVER_SCHEMES, *_services_with("user")], "User of a server, or of an API token, often an e-mail."
+        ),
     ] = None
     token: Annotated[
-        Secret | None, _for(_with("token"), "Access token, API token or application password of a service.")
+        Secret | None,
+        _describe_for(_services_with("token"), "Access token, API token or application password of a service."),
     ] = None
-    password: Annotated[Secret | None, _for(_SERVERS, "Password of the user, or of the private key.")] = None
+    password: Annotated[
+        Secret | None, _describe_for(_SERVER_SCHEMES, "Password of the user, or of the private key.")
+    ] = None
     private_key: Annotated[
-        Secret | None, _for(["sftp"], "Private key of the user, its whole file.", multiline=True)
+        Secret | None, _describe_for(["sftp"], "Private key of the user, its whole file.", multiline=True)
     ] = None
 
 
@@ -75,18 +87,24 @@ class SourceAddress(Struct, rename="camel", kw_only=True, omit_defaults=True):
         Meta(
             min_length=1,
             max_length=2048,
-            extra_json_schema={"x-sources": _SOURCES},
+            extra_json_schema={"x-sources": _SOURCE_FORMS},
             description="The bucket, folder, or what to read of a service, such as a repository.",
-            examples=[source["example"] for source in _SOURCES.values()],
+            examples=[source["example"] for source in _SOURCE_FORMS.values()],
         ),
     ]
     credentials: SourceCredentials | None = None
     endpoint: (
-        Annotated[Short, _for(["s3", "azure"], "Endpoint of S3-compatible storage; null for the vendor's own.")] | None
+        Annotated[
+            Short, _describe_for(["s3", "azure"], "Endpoint of S3-compatible storage; null for the vendor's own.")
+        ]
+        | None
     ) = None
-    region: Annotated[Short, _for(["s3"], "Region of the bucket, such as us-east-1.")] | None = None
+    region: Annotated[Short, _describe_for(["s3"], "Region of the bucket, such as us-east-1.")] | None = None
     host_key: (
-        Annotated[Short, _for(["sftp"], "Key of the server as `ssh-keygen -lf` shows it, SHA256:…, or several.")] | None
+        Annotated[
+            Short, _describe_for(["sftp"], "Key of the server as `ssh-keygen -lf` shows it, SHA256:…, or several.")
+        ]
+        | None
     ) = None
 
 

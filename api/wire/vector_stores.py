@@ -1,7 +1,4 @@
-"""Vector stores and files as OpenAI's clients know them: a vector store is a namespace, a file of one a document.
-
-Answers have OpenAI's fields alone.
-"""
+"""Vector stores and files in the format of OpenAI's API: namespaces and documents."""
 
 from __future__ import annotations
 
@@ -23,13 +20,12 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.settings import Settings
 from retrieval.statuses import DocumentStatus
 
-A = TypeVar("A", bound=Aged)
-INVALID = ErrorCode.INVALID_REQUEST
+EntryT = TypeVar("EntryT", bound=Aged)
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 DEFAULT_NAME = "Vector store"
-MOST_FILES = 500
-"""Files of one batch."""
+MAX_BATCH_FILES = 500
 
-_PAIRS = {
+_ATTRIBUTES_SCHEMA = {
     "maxProperties": 16,
     "additionalProperties": {
         "anyOf": [{"type": "string", "maxLength": 512}, {"type": "number"}, {"type": "boolean"}],
@@ -41,12 +37,12 @@ Attributes = Annotated[
     Meta(
         description="Up to 16 pairs of strings, numbers and booleans: the document's metadata.",
         examples=[{"topic": "seals"}],
-        extra_json_schema=_PAIRS,
+        extra_json_schema=_ATTRIBUTES_SCHEMA,
     ),
 ]
 FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
 Moment = Annotated[int, Meta(description="Unix seconds.")]
-_STATUSES: dict[str, FileStatus] = {
+_FILE_STATUSES: dict[str, FileStatus] = {
     DocumentStatus.SUCCESS: "completed",
     DocumentStatus.FAILED: "failed",
     DocumentStatus.CANCELLED: "cancelled",
@@ -54,25 +50,25 @@ _STATUSES: dict[str, FileStatus] = {
 
 
 def file_status(status: str) -> FileStatus:
-    """Return OpenAI's name of a document's status."""
-    return _STATUSES.get(status, "in_progress")
+    """Return OpenAI's name of a document status."""
+    return _FILE_STATUSES.get(status, "in_progress")
 
 
-def statuses_of(name: FileStatus) -> tuple[str, ...]:
-    """Return the statuses of documents that OpenAI gives one name."""
+def document_statuses(name: FileStatus) -> tuple[str, ...]:
+    """Return the document statuses of an OpenAI status."""
     return tuple(str(status) for status in DocumentStatus if file_status(status) == name)
 
 
 def accept_attributes(attributes: dict[str, Any] | None, settings: Settings) -> dict[str, Any]:
-    """Return the attributes with keys in NFC, {} for none. Raises INVALID_REQUEST beyond OpenAI's or our limits."""
+    """Return the attributes with keys in NFC; raise INVALID_REQUEST above the limits."""
     pairs = attributes or {}
     for key, value in pairs.items():
         if not isinstance(value, str | int | float) or len(key) > 64 or len(str(value)) > 512:
             message = "attributes: keys have up to 64 characters, values are strings of up to 512, numbers or booleans."
-            raise ServiceError(INVALID, message, field=f"attributes.{key[:64]}", reason="wrong_type")
+            raise ServiceError(INVALID_REQUEST, message, field=f"attributes.{key[:64]}", reason="wrong_type")
     if len(pairs) > 16:
-        raise ServiceError(INVALID, "attributes: at most 16 pairs.", field="attributes", reason="too_many_keys")
-    return metadata.accept_metadata(pairs, settings, INVALID, "attributes")
+        raise ServiceError(INVALID_REQUEST, "attributes: at most 16 pairs.", field="attributes", reason="too_many_keys")
+    return metadata.accept_metadata(pairs, settings, INVALID_REQUEST, "attributes")
 
 
 class StaticChunks(Struct):
@@ -85,27 +81,29 @@ class StaticChunks(Struct):
 
 
 class ChunkingStrategy(Struct):
-    """`auto`: the service's defaults; `static`: the given sizes."""
+    """`auto`: the defaults of the service; `static`: the sent sizes."""
 
     type: Annotated[Literal["auto", "static", "other"], Meta(description="The kind of chunking.")] = "auto"
     static: StaticChunks | None = None
 
 
-def as_ingestion(strategy: ChunkingStrategy | None) -> Ingestion:
-    """Return the settings of a job run. Raises INVALID_REQUEST for an overlap that is no smaller than a chunk."""
+def build_ingestion(strategy: ChunkingStrategy | None) -> Ingestion:
+    """Return the settings of a job run; raise INVALID_REQUEST for an overlap not below the chunk size."""
     if strategy is None or strategy.type != "static":
         return Ingestion()
     chunks, at = strategy.static or StaticChunks(), "chunking_strategy.static.chunk_overlap_tokens"
     if chunks.chunk_overlap_tokens >= chunks.max_chunk_size_tokens:
         message = f"{at} must be smaller than max_chunk_size_tokens."
-        raise ServiceError(INVALID, message, field=at, reason="overlap_too_large")
+        raise ServiceError(INVALID_REQUEST, message, field=at, reason="overlap_too_large")
     return Ingestion(chunk_size=chunks.max_chunk_size_tokens, chunk_overlap=chunks.chunk_overlap_tokens)
 
 
 Chunking = Annotated[ChunkingStrategy | None, Meta(description="Chunk settings. Default: those of the service.")]
 FileIds = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=MOST_FILES, description="Ids of uploaded files.", examples=[["file-06gzpnn6z30k9qdmrw54faz30g"]]),
+    Meta(
+        max_length=MAX_BATCH_FILES, description="Ids of uploaded files.", examples=[["file-06gzpnn6z30k9qdmrw54faz30g"]]
+    ),
 ]
 StoreName = Annotated[Annotated[str, Meta(max_length=200)] | None, Meta(description="The namespace's name.")]
 
@@ -117,8 +115,8 @@ class CreateVectorStore(Struct):
     file_ids: FileIds = []
     chunking_strategy: Chunking = None
 
-    def files(self) -> list[AddFile]:
-        """Return the files, each once."""
+    def list_files(self) -> list[AddFile]:
+        """Return distinct files."""
         return [AddFile(name, None, self.chunking_strategy) for name in dict.fromkeys(self.file_ids)]
 
 
@@ -140,29 +138,31 @@ class AddFiles(Struct):
     """Uploaded files to ingest: `file_ids` with attributes for all, or `files` with attributes of their own."""
 
     file_ids: FileIds = []
-    files: Annotated[list[AddFile], Meta(max_length=MOST_FILES, description="Files with attributes of their own.")] = []
+    files: Annotated[
+        list[AddFile], Meta(max_length=MAX_BATCH_FILES, description="Files with attributes of their own.")
+    ] = []
     attributes: Attributes | None = None
     chunking_strategy: Chunking = None
 
-    def each(self) -> list[AddFile]:
-        """Return the files, each once. Raises INVALID_REQUEST for none, both forms, or several chunk settings."""
+    def list_files(self) -> list[AddFile]:
+        """Return distinct files; raise INVALID_REQUEST for none, both forms or different chunk settings."""
         if bool(self.file_ids) is bool(self.files):
-            raise ServiceError(INVALID, "Send either file_ids or files.", field="file_ids", reason="missing")
+            raise ServiceError(INVALID_REQUEST, "Send either file_ids or files.", field="file_ids", reason="missing")
         files = self.files or [AddFile(name, self.attributes, self.chunking_strategy) for name in self.file_ids]
         if any(file.chunking_strategy != files[0].chunking_strategy for file in files):
             message = "All files of a batch have the same chunking_strategy."
-            raise ServiceError(INVALID, message, field="files", reason="not_allowed")
+            raise ServiceError(INVALID_REQUEST, message, field="files", reason="not_allowed")
         return list({file.file_id: file for file in files}.values())
 
 
 class UpdateFile(Struct):
-    """Attributes that replace those of the document."""
+    """New attributes, in place of the document's."""
 
     attributes: Attributes | None
 
 
 class StoreList(Struct):
-    """A page of a list: entries after `after` and before `before`, in the order. Both are ids of entries."""
+    """A page of a list: entries after `after` and before `before`. Both are ids of entries."""
 
     after: Annotated[str | None, Meta(description="The id of the entry that the page begins after.")] = None
     before: Annotated[str | None, Meta(description="The id of the entry that the list ends before.")] = None
@@ -170,25 +170,25 @@ class StoreList(Struct):
     order: Annotated[Literal["asc", "desc"], Meta(description="By time of creation.")] = "desc"
 
     @property
-    def oldest_first(self) -> bool:
-        """Report whether the oldest entry is the first."""
+    def is_ascending(self) -> bool:
+        """Return whether the oldest entry is the first."""
         return self.order == "asc"
 
-    def cut_page(self, rows: Sequence[A], end: Aged | None) -> tuple[list[A], bool]:
-        """Return the rows of the page before `end`, and whether further ones follow. `rows`: one more than a page."""
+    def cut_page(self, rows: Sequence[EntryT], end: Aged | None) -> tuple[list[EntryT], bool]:
+        """Return the page's rows before `end`, and whether more follow; `rows` has one more than a page."""
         if end is not None:
-            place = (end.created_at, end.id)
-            rows = [row for row in rows if _precedes((row.created_at, row.id), place, ascending=self.oldest_first)]
+            position = (end.created_at, end.id)
+            rows = [row for row in rows if _precedes((row.created_at, row.id), position, ascending=self.is_ascending)]
         return list(rows[: self.limit]), len(rows) > self.limit
 
 
-def _precedes(place: tuple[datetime, str], end: tuple[datetime, str], *, ascending: bool) -> bool:
-    return place < end if ascending else place > end
+def _precedes(position: tuple[datetime, str], end: tuple[datetime, str], *, ascending: bool) -> bool:
+    return position < end if ascending else position > end
 
 
 def unknown_entry(field: str) -> ServiceError:
-    """Return the error for an `after` or `before` that names no entry of the list."""
-    return ServiceError(INVALID, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
+    """Return the error for an unknown id in `after` or `before`."""
+    return ServiceError(INVALID_REQUEST, f"{field} names no entry of this list.", field=field, reason="bad_cursor")
 
 
 class StoreFileList(StoreList):
@@ -206,7 +206,7 @@ class FileCounts(Struct):
     cancelled: Annotated[int, Meta(description="Files whose ingestion was cancelled.")] = 0
     total: Annotated[int, Meta(description="All files.")] = 0
 
-    def add(self, status: FileStatus, number: int) -> None:
+    def add_files(self, status: FileStatus, number: int) -> None:
         setattr(self, status, getattr(self, status) + number)
         self.total += number
 
@@ -227,12 +227,12 @@ class VectorStore(Struct, kw_only=True):
     metadata: Annotated[None, Meta(description="Always null.")] = None
 
     @classmethod
-    def of(cls, namespace: NamespaceConfig, counts: Iterable[StoreCount]) -> VectorStore:
-        """Return the vector store. `counts`: those of all namespaces of the response."""
+    def from_namespace(cls, namespace: NamespaceConfig, counts: Iterable[StoreCount]) -> VectorStore:
+        """Return the vector store; `counts` covers all namespaces of the response."""
         store_counts = [count for count in counts if count.namespace_id == namespace.id]
         files = FileCounts()
         for count in store_counts:
-            files.add(file_status(count.status), count.documents)
+            files.add_files(file_status(count.status), count.documents)
         return cls(
             id=namespace.id,
             created_at=unix_seconds(namespace.created_at),
@@ -267,7 +267,7 @@ class VectorStoreFile(Struct, kw_only=True):
     chunking_strategy: Chunking
 
     @classmethod
-    def of(cls, row: DocumentRow, namespace_id: str) -> VectorStoreFile:
+    def from_row(cls, row: DocumentRow, namespace_id: str) -> VectorStoreFile:
         size, overlap = row.embedding.get("chunkSize"), row.embedding.get("chunkOverlap")
         chunks = None if size is None else ChunkingStrategy("static", StaticChunks(size, overlap or 0))
         return cls(
@@ -295,7 +295,7 @@ class FileBatch(Struct, kw_only=True):
     file_counts: FileCounts
 
     @classmethod
-    def of(cls, run: JobRun, namespace_id: str) -> FileBatch:
+    def from_job_run(cls, run: JobRun, namespace_id: str) -> FileBatch:
         counts = FileCounts()
         for status, documents in (
             ("in_progress", [*run.queued, *run.processing]),
@@ -303,7 +303,7 @@ class FileBatch(Struct, kw_only=True):
             ("failed", run.failed),
             ("cancelled", run.cancelled),
         ):
-            counts.add(status, len(documents))  # type: ignore[arg-type]
+            counts.add_files(status, len(documents))  # type: ignore[arg-type]
         return cls(
             id=run.id,
             created_at=unix_seconds(run.created_at),
@@ -343,7 +343,7 @@ class VectorStorePage(EntryPage, kw_only=True):
     data: list[VectorStore]
 
     @classmethod
-    def of(cls, entries: list[VectorStore], *, has_more: bool) -> VectorStorePage:
+    def from_entries(cls, entries: list[VectorStore], *, has_more: bool) -> VectorStorePage:
         first, last = (entries[0].id, entries[-1].id) if entries else (None, None)
         return cls(data=entries, has_more=has_more, first_id=first, last_id=last)
 
@@ -354,7 +354,7 @@ class VectorStoreFilePage(EntryPage, kw_only=True):
     data: list[VectorStoreFile]
 
     @classmethod
-    def of(cls, entries: list[VectorStoreFile], *, has_more: bool) -> VectorStoreFilePage:
+    def from_entries(cls, entries: list[VectorStoreFile], *, has_more: bool) -> VectorStoreFilePage:
         first, last = (entries[0].id, entries[-1].id) if entries else (None, None)
         return cls(data=entries, has_more=has_more, first_id=first, last_id=last)
 
@@ -378,7 +378,7 @@ class FileTextPage(Struct, kw_only=True):
 
 
 def scalar_values(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """Return the metadata that attributes can hold."""
+    """Return the metadata values that attributes can hold."""
     return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 

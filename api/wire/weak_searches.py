@@ -11,13 +11,13 @@ from retrieval.search import queries_weak
 
 
 class WeakSearchesQuery(Struct, rename="camel"):
-    """The namespace whose weak searches are listed."""
+    """The namespace of the weak searches."""
 
     namespace_id: NamespaceId
 
 
 class WeakSearch(Struct, rename="camel"):
-    """A query whose results probably did not answer it."""
+    """A query with probably irrelevant results."""
 
     query: Annotated[str, Meta(description="The query.")]
     count: Annotated[int, Meta(description="Number of searches for it.")]
@@ -28,8 +28,14 @@ class WeakSearch(Struct, rename="camel"):
     last_at: Annotated[Timestamp, Meta(description="Time of the last search.")]
 
     @classmethod
-    def of(cls, search: queries_weak.WeakSearch) -> WeakSearch:
-        return cls(search.query, search.searches, search.best_score, search.probability, Timestamp.of(search.last_at))
+    def from_weak_search(cls, search: queries_weak.WeakSearch) -> WeakSearch:
+        return cls(
+            search.query,
+            search.searches,
+            search.best_score,
+            search.probability,
+            Timestamp.from_datetime(search.last_at),
+        )
 
 
 class WeakSearchesData(Struct, rename="camel"):

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries on the wire."""
+"""Webhooks and deliveries in requests and responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Status = Literal["ACTIVE", "DISABLED"]
 
 
 class CreateWebhook(Struct, rename="camel"):
-    """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
+    """An endpoint to notify. With X-Tenant-ID only of events of the tenant."""
 
     url: Annotated[
         Url, Meta(description="URL of the endpoint: https, or http in an address range that the operator allows.")
@@ -38,7 +38,7 @@ class CreateWebhook(Struct, rename="camel"):
 
 
 class UpdateWebhook(Struct, rename="camel"):
-    """Changes to a webhook; fields that are not sent stay."""
+    """Changes to a webhook; absent fields stay."""
 
     url: Annotated[Url | UnsetType, Meta(description="The new URL.")] = UNSET
     events: Annotated[
@@ -83,7 +83,7 @@ class Webhook(Struct, rename="camel", kw_only=True):
     health: Annotated[ObservedHealth, Meta(description="Outcome of its deliveries.")]
 
     @classmethod
-    def of(cls, hook: endpoints.Webhook) -> Webhook:
+    def from_hook(cls, hook: endpoints.Webhook) -> Webhook:
         return cls(
             id=hook.id,
             url=hook.url,
@@ -93,8 +93,8 @@ class Webhook(Struct, rename="camel", kw_only=True):
             description=hook.description,
             status="ACTIVE" if hook.status == "ACTIVE" else "DISABLED",
             status_reason=hook.status_reason,
-            created_at=Timestamp.of(hook.created_at),
-            health=ObservedHealth.of(hook.health),
+            created_at=Timestamp.from_datetime(hook.created_at),
+            health=ObservedHealth.from_health(hook.health),
         )
 
 
@@ -105,21 +105,21 @@ class WebhooksData(Listing, kw_only=True):
 
 
 class WebhooksAnswer(DataAnswer[WebhooksData]):
-    """The webhooks that the request may see."""
+    """The webhooks visible to the request."""
 
 
 class WebhookData(Struct):
-    """One webhook."""
+    """A webhook."""
 
     webhook: Webhook
 
 
 class WebhookAnswer(DataAnswer[WebhookData]):
-    """The webhook as it is now."""
+    """The current webhook."""
 
 
 class SecretData(Struct):
-    """The webhook with its new secret, which is never shown again."""
+    """The webhook with its new secret, shown only once."""
 
     webhook: Webhook
     secret: Annotated[
@@ -128,7 +128,7 @@ class SecretData(Struct):
 
 
 class SecretAnswer(DataAnswer[SecretData]):
-    """The webhook and its new secret."""
+    """The webhook and the new secret."""
 
 
 class DeliveriesQuery(PartQuery, rename="camel"):
@@ -138,7 +138,7 @@ class DeliveriesQuery(PartQuery, rename="camel"):
         Literal["PENDING", "DELIVERED", "FAILED"] | None, Meta(description="Only deliveries with this status.")
     ] = None
 
-    def bounded(self) -> PageRequest:
+    def to_page(self) -> PageRequest:
         return PageRequest(self.page_size or PAGE_SIZE, self.cursor)
 
 
@@ -163,7 +163,7 @@ class Delivery(Struct, rename="camel", kw_only=True):
     created_at: Annotated[Timestamp, Meta(description="Time of creation.")]
 
     @classmethod
-    def of(cls, delivery: deliveries.Delivery) -> Delivery:
+    def from_delivery(cls, delivery: deliveries.Delivery) -> Delivery:
         return cls(
             id=delivery.id,
             webhook_id=delivery.webhook_id,
@@ -174,8 +174,8 @@ class Delivery(Struct, rename="camel", kw_only=True):
             attempts=delivery.attempts,
             response_status=delivery.response_status,
             reason=delivery.reason,
-            next_attempt_at=Timestamp.of(delivery.next_attempt_at) if delivery.next_attempt_at else None,
-            created_at=Timestamp.of(delivery.created_at),
+            next_attempt_at=Timestamp.from_datetime(delivery.next_attempt_at) if delivery.next_attempt_at else None,
+            created_at=Timestamp.from_datetime(delivery.created_at),
         )
 
 
@@ -190,10 +190,10 @@ class DeliveriesAnswer(DataAnswer[DeliveriesData]):
 
 
 class DeliveryData(Struct):
-    """One delivery."""
+    """A delivery."""
 
     delivery: Delivery
 
 
 class DeliveryAnswer(DataAnswer[DeliveryData]):
-    """The delivery, which is made at once."""
+    """The delivery, sent at once."""

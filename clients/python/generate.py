@@ -101,10 +101,10 @@ SYNC = [
 
 def written() -> dict[Path, str]:
     """Every generated file with its text."""
-    from api.app import HANDLERS
+    from api.app import ROUTE_HANDLERS
     from api.openapi import describe_handlers
 
-    described = json.loads(json.dumps(describe_handlers(HANDLERS), default=str))
+    described = json.loads(json.dumps(describe_handlers(ROUTE_HANDLERS), default=str))
     # What no operation uses of the imports is taken out.
     asynchronous = _formatted({PACKAGE / "_async" / "operations.py": _operations(described)})
     by_hand = {

@@ -23,7 +23,7 @@ if str(PROJECT) not in sys.path:
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Page, expect, sync_playwright  # noqa: E402
 
-from local.scratch import Scratch, create_namespace, start_scratch  # noqa: E402
+from local.scratch import ScratchInstance, create_namespace, start_scratch  # noqa: E402
 from retrieval.settings import load_settings  # noqa: E402
 from retrieval_client.bodies import CreateConnection, Question, SourceIngestion  # noqa: E402
 
@@ -69,7 +69,7 @@ def main() -> int:
     return 0
 
 
-def fill(scratch: Scratch) -> str:
+def fill(scratch: ScratchInstance) -> str:
     """Ingest the demo's files into a namespace that is the only one; with judged questions."""
     with scratch.connect() as client:
         namespace = create_namespace(client, "Fjordline Home")
@@ -96,7 +96,7 @@ def fill(scratch: Scratch) -> str:
     return namespace
 
 
-def sign_in(page: Page, scratch: Scratch) -> None:
+def sign_in(page: Page, scratch: ScratchInstance) -> None:
     page.goto(scratch.service["ui"])
     page.get_by_label("API key").fill(scratch.service["apiKey"])
     page.get_by_role("button", name="Sign in").first.click()

@@ -1,6 +1,6 @@
-"""`retrieval prove`: start an instance, measure what the service promises, write a page and JSON.
+"""Measurements of the service's promises in a fresh instance: `retrieval prove`.
 
-`--mine FOLDER` measures how well the files of a folder are found, by questions that are made from them.
+`--mine FOLDER` measures search quality on the files of a folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from retrieval.settings import Settings
 
 
 def run(options: Namespace, settings: Settings) -> int:
-    """Measure and write prove.html and prove.json. Exit code 1 if a promise is broken."""
+    """Measure and write prove.html and prove.json; return 1 for a broken promise."""
     from local.prove import documents, mine, page
     from local.scratch import start_scratch
     from retrieval_client import RetrievalError
@@ -72,13 +72,13 @@ def _measure_all(bench: Any) -> dict[str, Any]:
 
 
 def judge_promises(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """Promises, what was measured of each, and whether it holds. A quick run makes none about hosted services."""
-    from local.prove.measures import HOSTED
+    """Return each promise with its measurement and verdict; a quick run omits hosted services."""
+    from local.prove.measures import HOSTED_RESULTS
 
     bench, reading, rows = figures["benchV0"], figures["reading"], figures["rows"]
     isolation, kills = figures["isolation"], figures["kills"]
     damage = kills["lost"] + kills["doubled"] + kills["notFoundOnce"]
-    best = max(row[1] for row in HOSTED)
+    best = max(row[1] for row in HOSTED_RESULTS)
     judged = [
         (
             f"bench-v0 scores no less than the best hosted service ({best})",

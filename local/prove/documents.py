@@ -1,4 +1,4 @@
-"""Documents of a proof's instance: how they are ingested, what was read from them, how they are searched."""
+"""Ingestion, reading and search of documents for the measurements."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.scratch import Scratch, create_namespace
+from local.scratch import ScratchInstance, create_namespace
 from retrieval_client import RetrievalClient, RetrievalError, SearchResults
 
 INGEST_SECONDS = 600.0
-TOP = 5
-"""Chunks that each question asks for."""
+CHUNKS_PER_QUESTION = 5
 
 
 @dataclass
-class Bench:
-    """A running instance with the key of an organization that no rate limits, and the lines of progress."""
+class ProofBench:
+    """Running instance with the key of an unlimited organization, and progress output."""
 
-    scratch: Scratch
+    scratch: ScratchInstance
     key: str
     is_quick: bool
     started: float = field(default_factory=time.monotonic)
@@ -31,30 +30,32 @@ class Bench:
         return self.scratch.connect(self.key, timeout=120.0, **options)
 
 
-def open_bench(scratch: Scratch, *, is_quick: bool) -> Bench:
+def open_bench(scratch: ScratchInstance, *, is_quick: bool) -> ProofBench:
     """Create an organization with a key in a running instance."""
     organization = _find_word(
         scratch.run_command("org", "create", "proof", "--requests", "1000000", "--namespaces", "100"), "org_"
     )
     key = _find_word(scratch.run_command("key", "create", "--name", "proof", "--org", organization), "rtr_")
-    return Bench(scratch, key, is_quick)
+    return ProofBench(scratch, key, is_quick)
 
 
 def _find_word(text: str, prefix: str) -> str:
     return next(word for word in text.split() if word.startswith(prefix))
 
 
-class Shelf:
-    """A namespace, and the documents that were put into it by their external ids."""
+class DocumentShelf:
+    """Namespace with documents by external id."""
 
-    def __init__(self, bench: Bench, name: str, client: RetrievalClient | None = None, *, namespace: str = "") -> None:
+    def __init__(
+        self, bench: ProofBench, name: str, client: RetrievalClient | None = None, *, namespace: str = ""
+    ) -> None:
         self.bench, self.client = bench, client or bench.connect()
         self.namespace = namespace or create_namespace(self.client, name)
         self.runs: dict[str, str] = {}
         self.failures: dict[str, str] = {}
 
     def add_file(self, name: str, data: Any, **options: Any) -> None:
-        """Send a file: its bytes or its path. One that is refused is a failure with its reason."""
+        """Send a file by bytes or path; record a refusal as a failure."""
         try:
             answer = self.client.ingest.file(
                 self.namespace, data, name=name.rpartition("/")[2], external_id=name, **options
@@ -68,7 +69,7 @@ class Shelf:
         self.runs[name] = answer.ingest_job_run_id
 
     def wait_for_runs(self) -> None:
-        """Wait until every run is COMPLETED, and note why a document failed."""
+        """Wait for the end of all runs; record failures."""
         deadline, interval = time.monotonic() + INGEST_SECONDS, max(len(self.runs) // 5, 20)
         for number, (name, run_id) in enumerate(self.runs.items(), 1):
             ended = self.client.runs.wait(self.namespace, run_id, timeout=max(deadline - time.monotonic(), 1.0))
@@ -79,7 +80,7 @@ class Shelf:
         self.runs = {}
 
     def read_texts(self) -> dict[str, str]:
-        """Text that was read from each document, by its external id."""
+        """Return the parsed text of each document by external id."""
         documents = self.client.documents.list(self.namespace, statuses=["SUCCESS"])
         return {document.external_id: self._read_text(document.id) for document in documents}
 
@@ -91,11 +92,11 @@ class Shelf:
         return text
 
     def search(self, query: str, client: RetrievalClient | None = None, **options: Any) -> SearchResults:
-        """The five best chunks by the default request."""
-        return (client or self.client).search(self.namespace, query, top_k=TOP, hybrid=True, **options)
+        """Return the best chunks of the default request."""
+        return (client or self.client).search(self.namespace, query, top_k=CHUNKS_PER_QUESTION, hybrid=True, **options)
 
-    def rank(self, questions: Sequence[str], is_answer: Callable[[int, Any], bool]) -> list[int | None]:
-        """Place of the first chunk that answers each question, from 1; None if no chunk does."""
+    def rank_answers(self, questions: Sequence[str], is_answer: Callable[[int, Any], bool]) -> list[int | None]:
+        """Return the rank of the first answering chunk of each question, from 1; None if absent."""
         ranks: list[int | None] = []
         for number, question in enumerate(questions):
             hits = self.search(question)
@@ -107,7 +108,9 @@ def find_external_id(hit: Any) -> str:
     return str(hit.document.external_id)
 
 
-def share_within(ranks: Iterable[int | None], place: int) -> float:
-    """Share of ranks that are at most `place`."""
-    places = list(ranks)
-    return round(sum(rank is not None and rank <= place for rank in places) / len(places), 4) if places else 0.0
+def share_within(ranks: Iterable[int | None], limit: int) -> float:
+    """Return the share of ranks up to `limit`."""
+    all_ranks = list(ranks)
+    return (
+        round(sum(rank is not None and rank <= limit for rank in all_ranks) / len(all_ranks), 4) if all_ranks else 0.0
+    )

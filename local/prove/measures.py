@@ -1,4 +1,4 @@
-"""The measurements of `retrieval prove`: each returns its figures, in plain values for the JSON."""
+"""Measurements of `retrieval prove`, with plain values for JSON."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ import numpy as np
 from local import LocalError, instance, machine
 from local.machine import measure_disk, sum_tree_seconds
 from local.processes import Process
-from local.prove.documents import Bench, Shelf, find_external_id, share_within
+from local.prove.documents import DocumentShelf, ProofBench, find_external_id, share_within
 from local.prove.drawings import Drawing, draw_files, draw_price_list
 from retrieval_client import RetrievalError
 
 BENCH_V0 = Path(__file__).parent / "collections" / "bench-v0"
-HOSTED = (
+# System, score, recall, precision and p50 in ms, as published by the authors of bench-v0 (README.md).
+HOSTED_RESULTS = (
     ("Azure AI Search", 84.0, 0.909, 0.678, 408),
     ("Vertex AI RAG Engine", 82.6, 0.945, 0.547, 358),
     ("Bedrock knowledge base", 82.5, 0.879, 0.701, 408),
     ("OpenAI File Search", 78.5, 0.893, 0.534, 1358),
 )
-"""System, score, recall, precision and p50 in ms: rows that the authors of bench-v0 published (its README.md)."""
-SAMPLES = 2000
-_RERANKED: dict[str, Any] = {"rerank_config": {"provider": "LOCAL"}, "rerank": {"budgetMs": 10_000}}
+BOOTSTRAP_SAMPLES = 2000
+_RERANK_OPTIONS: dict[str, Any] = {"rerank_config": {"provider": "LOCAL"}, "rerank": {"budgetMs": 10_000}}
 _KILL_SECONDS = 240.0
 
 
-def measure_bench_v0(bench: Bench) -> dict[str, Any]:
-    """Search of bench-v0 by the default request and reranked, and what it costs to ingest its documents."""
+def measure_bench_v0(bench: ProofBench) -> dict[str, Any]:
+    """Measure search on bench-v0, default and reranked, and the cost of ingestion."""
     questions = [json.loads(line) for line in (BENCH_V0 / "questions.jsonl").read_text().splitlines()]
     files = sorted((BENCH_V0 / "corpus").iterdir())
     if bench.is_quick:
         questions, files = _take_few(questions, files)
-    shelf, root = Shelf(bench, "bench-v0"), _find_root(bench)
-    warm = Shelf(bench, "warm")
+    shelf, root = DocumentShelf(bench, "bench-v0"), _find_root(bench)
+    warm = DocumentShelf(bench, "warm")
     warm.add_text("warm", "The first text loads the model.")
     warm.wait_for_runs()
     cpu_seconds, began = sum_tree_seconds(root), time.monotonic()
@@ -62,13 +62,13 @@ def measure_bench_v0(bench: Bench) -> dict[str, Any]:
     return {
         "questions": len(questions),
         **_ask_questions(shelf, questions),
-        "reranked": _ask_questions(shelf, questions, **_RERANKED),
+        "reranked": _ask_questions(shelf, questions, **_RERANK_OPTIONS),
         "cost": cost,
     }
 
 
-def _ask_questions(shelf: Shelf, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
-    """Score of the questions of bench-v0, and the median time; nothing once a search was not reranked in time."""
+def _ask_questions(shelf: DocumentShelf, questions: Sequence[Any], **options: Any) -> dict[str, Any]:
+    """Return the score and median time; nothing if a search was not reranked in time."""
     recalls, precisions, milliseconds = [], [], []
     for question in questions:
         start = time.perf_counter()
@@ -80,20 +80,20 @@ def _ask_questions(shelf: Shelf, questions: Sequence[Any], **options: Any) -> di
         cited = {name.rpartition("/")[2] for name in question["ground_truth_citations"]}
         recalls.append(len(names & cited) / len(cited) if cited else math.nan)
         precisions.append(len(names & cited) / max(len(names), 1))
-    return {**_score(recalls, precisions), "p50Milliseconds": round(statistics.median(milliseconds), 1)}
+    return {**_score_answers(recalls, precisions), "p50Milliseconds": round(statistics.median(milliseconds), 1)}
 
 
 def _take_few(questions: list[Any], files: list[Path]) -> tuple[list[Any], list[Path]]:
-    """Six questions, and the files that they cite."""
+    """Return six questions and their cited files."""
     questions = questions[:6]
     cited = {name.rpartition("/")[2] for question in questions for name in question["ground_truth_citations"]}
     return questions, [file for file in files if file.name in cited]
 
 
-def _score(recalls: Sequence[float], precisions: Sequence[float]) -> dict[str, Any]:
-    """Score of bench-v0 by the rule of its README; the interval holds 95 % of resampled scores."""
+def _score_answers(recalls: Sequence[float], precisions: Sequence[float]) -> dict[str, Any]:
+    """Return the score of bench-v0 by the README, with a 95 % bootstrap interval."""
     pairs = np.array([recalls, precisions])
-    drawn = pairs[:, np.random.default_rng(1).integers(0, len(recalls), (SAMPLES, len(recalls)))]
+    drawn = pairs[:, np.random.default_rng(1).integers(0, len(recalls), (BOOTSTRAP_SAMPLES, len(recalls)))]
     scores = 100 * (0.7 * np.nanmean(drawn[0], axis=1) + 0.3 * drawn[1].mean(axis=1))
     recall, precision = float(np.nanmean(pairs[0])), float(pairs[1].mean())
     low, high = (round(float(bound), 1) for bound in np.percentile(scores, [2.5, 97.5]))
@@ -106,8 +106,8 @@ def _score(recalls: Sequence[float], precisions: Sequence[float]) -> dict[str, A
     }
 
 
-def measure_cost(bench: Bench, cost: dict[str, float]) -> dict[str, Any]:
-    """Cost for 1,000 documents like those of bench-v0, and the memory of the whole instance."""
+def measure_cost(bench: ProofBench, cost: dict[str, float]) -> dict[str, Any]:
+    """Return the cost of 1,000 such documents, and the memory of the instance."""
     factor = 1000 / cost["documents"]
     return {
         "documentBytes": round(cost["bytes"] / cost["documents"]),
@@ -118,10 +118,10 @@ def measure_cost(bench: Bench, cost: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def measure_reading(bench: Bench) -> dict[str, Any]:
-    """Rows of tables and words of columns and Hebrew that are read from drawn PDFs in their order."""
+def measure_reading(bench: ProofBench) -> dict[str, Any]:
+    """Measure table rows and words read from generated PDFs in order."""
     drawings = draw_files(1 if bench.is_quick else 6)
-    shelf = Shelf(bench, "reading")
+    shelf = DocumentShelf(bench, "reading")
     for drawing in drawings:
         shelf.add_file(drawing.name, drawing.data)
     shelf.wait_for_runs()
@@ -144,10 +144,10 @@ def _score_reading(drawing: Drawing, text: str) -> float:
     return sum(block.size for block in blocks) / max(len(truth), len(words))
 
 
-def measure_rows(bench: Bench) -> dict[str, Any]:
-    """Questions for a row of a price list of many rows."""
+def measure_rows(bench: ProofBench) -> dict[str, Any]:
+    """Measure questions for a row of a large price list."""
     header, *rows = draw_price_list(60 if bench.is_quick else 400)
-    shelf = Shelf(bench, "rows")
+    shelf = DocumentShelf(bench, "rows")
     shelf.add_file("prices.csv", "\n".join(",".join(row) for row in (header, *rows)).encode())
     shelf.wait_for_runs()
     chosen = rows[:: max(len(rows) // 40, 1)]
@@ -156,20 +156,20 @@ def measure_rows(bench: Bench) -> dict[str, Any]:
     def holds_row(number: int, hit: Any) -> bool:
         return any(all(cell in line for cell in chosen[number]) for line in hit.content.splitlines())
 
-    ranks = shelf.rank(questions, holds_row)
+    ranks = shelf.rank_answers(questions, holds_row)
     figures = {f"first{limit}": share_within(ranks, limit) for limit in (1, 3, 5)}
     return {"rows": len(rows), "questions": len(questions), **figures}
 
 
-def measure_isolation(bench: Bench) -> dict[str, Any]:
-    """A user's answers in two worlds: before and after other people and another tenant add documents."""
+def measure_isolation(bench: ProofBench) -> dict[str, Any]:
+    """Compare a user's answers before and after others add documents."""
     texts = [(file.name, file.read_text()[:3000]) for file in sorted((BENCH_V0 / "corpus").iterdir())]
     count = 4 if bench.is_quick else 12
     visible, hidden, foreign = (texts[start : start + count] for start in (0, count, 2 * count))
     queries = [" ".join(text.split()[8:20]) for _, text in (*visible, *hidden, *foreign)]
     north, south = bench.connect(tenant="north"), bench.connect(tenant="south")
     ada = bench.connect(tenant="north", on_behalf_of="ada@example.com")
-    shelf = Shelf(bench, "isolation", north)
+    shelf = DocumentShelf(bench, "isolation", north)
     for name, text in visible:
         shelf.add_text(name, text, access={"users": ["ada@example.com"]})
     shelf.wait_for_runs()
@@ -177,7 +177,7 @@ def measure_isolation(bench: Bench) -> dict[str, Any]:
     for name, text in hidden:
         shelf.add_text(name, text, access={"users": ["bob@example.com"]})
     shelf.wait_for_runs()
-    foreign_shelf = Shelf(bench, "", south, namespace=shelf.namespace)
+    foreign_shelf = DocumentShelf(bench, "", south, namespace=shelf.namespace)
     for name, text in foreign:
         foreign_shelf.add_text(name, text)
     foreign_shelf.wait_for_runs()
@@ -186,7 +186,7 @@ def measure_isolation(bench: Bench) -> dict[str, Any]:
     return {"answers": len(answers[0]), "differing": differing, "hidden": len(hidden) + len(foreign)}
 
 
-def _list_answers(shelf: Shelf, client: Any, queries: Sequence[str]) -> list[Any]:
+def _list_answers(shelf: DocumentShelf, client: Any, queries: Sequence[str]) -> list[Any]:
     answers: list[Any] = [sorted(document.external_id for document in client.documents.list(shelf.namespace))]
     answers.append(client.documents.facets(shelf.namespace, ["document.language"]))
     for query in queries:
@@ -196,17 +196,17 @@ def _list_answers(shelf: Shelf, client: Any, queries: Sequence[str]) -> list[Any
     return answers
 
 
-def measure_kills(bench: Bench) -> dict[str, Any]:
-    """Kill the worker and the API of this instance amid ingestion; then count what is lost or doubled."""
+def measure_kills(bench: ProofBench) -> dict[str, Any]:
+    """Kill worker and API during ingestion; count lost and duplicate documents."""
     count = 9 if bench.is_quick else 60
-    shelf = Shelf(bench, "kills")
+    shelf = DocumentShelf(bench, "kills")
     for number in range(count):
         if number == count // 3:
             _kill_role(bench, "worker")
         if number == 2 * count // 3:
             _kill_role(bench, "api")
-        _send_surely(shelf, number)
-    _repeat(shelf.wait_for_runs)
+        _send_until_accepted(shelf, number)
+    _retry_after_kill(shelf.wait_for_runs)
     documents = list(shelf.client.documents.list(shelf.namespace, statuses=["SUCCESS"]))
     names = [document.external_id for document in documents]
     unfound = 0
@@ -228,14 +228,14 @@ def measure_kills(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _send_surely(shelf: Shelf, number: int) -> None:
-    """Send a text by one Idempotency-Key until it is accepted."""
+def _send_until_accepted(shelf: DocumentShelf, number: int) -> None:
+    """Send a text with one Idempotency-Key until accepted."""
     text = f"Text number {number} of the kill round has the mark mark{number}x. " * 20
-    _repeat(lambda: shelf.add_text(f"text {number}", text, idempotency_key=f"kill-round-{number}"))
+    _retry_after_kill(lambda: shelf.add_text(f"text {number}", text, idempotency_key=f"kill-round-{number}"))
 
 
-def _repeat(act: Callable[[], None]) -> None:
-    """Act again while the service is away after a kill."""
+def _retry_after_kill(act: Callable[[], None]) -> None:
+    """Retry while the service restarts."""
     deadline = time.monotonic() + _KILL_SECONDS
     while True:
         try:
@@ -246,17 +246,17 @@ def _repeat(act: Callable[[], None]) -> None:
             time.sleep(0.5)
 
 
-def _kill_role(bench: Bench, name: str) -> None:
-    """Send SIGKILL to a role of the instance that this command started."""
+def _kill_role(bench: ProofBench, name: str) -> None:
+    """Send SIGKILL to a role of the instance."""
     record = instance.find_running(bench.scratch.home)
     role = next((role for role in record.roles if role.name == name), None) if record else None
     if role is None or role.pid is None or role.started is None:
         raise LocalError(f"The {name} of {bench.scratch.home} does not run.")
-    Process(role.pid, role.started).signal(signal.SIGKILL)
+    Process(role.pid, role.started).send_signal(signal.SIGKILL)
     bench.report(f"killed the {name} (process {role.pid})")
 
 
-def _find_root(bench: Bench) -> int:
+def _find_root(bench: ProofBench) -> int:
     record = instance.find_running(bench.scratch.home)
     if record is None:
         raise LocalError(f"Nothing runs in {bench.scratch.home}.")

@@ -1,4 +1,4 @@
-"""`retrieval prove --mine FOLDER`: how well the files of a folder are found."""
+"""Search quality on a folder's files: `retrieval prove --mine FOLDER`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from local import LocalError
-from local.prove.documents import Bench, Shelf, find_external_id, share_within
+from local.prove.documents import DocumentShelf, ProofBench, find_external_id, share_within
 from local.prove.questions import Question, make_questions
 
-_QUESTIONS = 400
+_MAX_QUESTIONS = 400
 
 
-def measure_folder(bench: Bench, folder: Path) -> dict[str, Any]:
-    """Ingest a folder, ask questions that are made from its documents, and count where their documents are found."""
+def measure_folder(bench: ProofBench, folder: Path) -> dict[str, Any]:
+    """Ingest a folder, ask generated questions, and count the ranks of their documents."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
     if not files:
         raise LocalError(f"There is no file in {folder}.", exit_code=2)
-    shelf = Shelf(bench, "mine")
+    shelf = DocumentShelf(bench, "mine")
     bench.report(f"ingesting {len(files)} files")
     for file in files:
         shelf.add_file(str(file.relative_to(folder)), file)
     shelf.wait_for_runs()
     texts = shelf.read_texts()
-    questions = make_questions(texts, 40 if bench.is_quick else _QUESTIONS)
+    questions = make_questions(texts, 40 if bench.is_quick else _MAX_QUESTIONS)
     if not questions:
         raise LocalError(f"No question can be made from {folder}: {shelf.failures or 'its files hold too few words'}")
     bench.report(f"{len(texts)} documents; asking {len(questions)} questions")
     began = time.perf_counter()
-    ranks = shelf.rank([question.text for question in questions], lambda n, hit: is_answer(questions[n], hit))
+    ranks = shelf.rank_answers([question.text for question in questions], lambda n, hit: is_answer(questions[n], hit))
     milliseconds = 1000 * (time.perf_counter() - began) / len(questions)
     figures = summarize_ranks(questions, ranks)
     bench.report(f"first {figures['first1']:.3f}, first five {figures['first5']:.3f}")
@@ -45,14 +45,14 @@ def measure_folder(bench: Bench, folder: Path) -> dict[str, Any]:
 
 
 def is_answer(question: Question, hit: Any) -> bool:
-    """Check that a chunk is of the document and, for a row, holds its cells in one line."""
+    """Return whether a chunk is of the document and, for a row, has its cells in one line."""
     if find_external_id(hit) != question.document:
         return False
     return not question.cells or any(all(cell in line for cell in question.cells) for line in hit.content.splitlines())
 
 
 def summarize_ranks(questions: Sequence[Question], ranks: Sequence[int | None]) -> dict[str, Any]:
-    """Shares of questions that are answered first and among the first five, by kind of file and of question."""
+    """Return shares of first and top-five ranks by kind of file and question."""
     pairs = list(zip(questions, ranks, strict=True))
 
     def summarize_kinds(kinds: Sequence[str]) -> dict[str, Any]:

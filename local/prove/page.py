@@ -1,4 +1,4 @@
-"""The page of a proof: one HTML file without anything from elsewhere, in light and dark."""
+"""Page of a proof: one self-contained HTML file in light and dark."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from local.prove.measures import HOSTED
+from local.prove.measures import HOSTED_RESULTS
 
-_STYLE = """
+_PAGE_STYLE = """
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--ink:#16202c;--soft:#5c6b7a;--line:#dfe4ea;--main:#0b6e4f;
 --bar:#b9c4cf;--bad:#b3261e}
 @media(prefers-color-scheme:dark){:root{--page:#11161c;--card:#19212a;--ink:#e8edf2;--soft:#9aa9b8;--line:#2c3743;
@@ -26,7 +26,7 @@ tr.us td{font-weight:600;color:var(--main)}.yes{color:var(--main);font-weight:60
 code,pre{font:14px/1.5 ui-monospace,monospace}pre{margin:0;overflow-x:auto}svg{display:block;width:100%;height:auto}
 svg text{fill:var(--ink);font:14px system-ui,sans-serif}.scroll{overflow-x:auto}
 """
-_MEASURES = """
+_MEASURES_TEXT = """
 bench-v0: 81 company documents and 50 questions, 5 of them without an answer. Each question asks for five chunks by the
 default hybrid request; reranked: with the service's own reranker, too. Score = 100 (.7 recall of the cited files + .3
 precision of the files of the chunks). The interval holds 95 % of 2,000 resampled scores.
@@ -46,7 +46,6 @@ tables, files and vectors are checked against each other.
 
 
 def build_page(figures: dict[str, Any]) -> str:
-    """Page of a proof's figures."""
     mine = figures.get("mine")
     body = _build_mine(mine, figures["machine"]) if mine else _build_proof(figures)
     machine = figures["machine"]
@@ -54,7 +53,7 @@ def build_page(figures: dict[str, Any]) -> str:
     seconds = figures["seconds"]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>Retrieval Service: proof of {machine["at"][:10]}</title><style>{_STYLE}</style></head><body><main>
+<title>Retrieval Service: proof of {machine["at"][:10]}</title><style>{_PAGE_STYLE}</style></head><body><main>
 {body}
 <h2>Repeat it</h2>
 <div class="card"><pre>{escape(figures["command"])}</pre>
@@ -72,7 +71,7 @@ def _build_proof(figures: dict[str, Any]) -> str:
     bench, rows, isolation = figures["benchV0"], figures["rows"], figures["isolation"]
     kills, cost, reading = figures["kills"], figures["cost"], figures["reading"]
     damage = kills["lost"] + kills["doubled"]
-    is_quick, best = figures["quick"], HOSTED[0]
+    is_quick, best = figures["quick"], HOSTED_RESULTS[0]
     subset = f"{bench['questions']} questions of bench-v0 on the documents that they cite"
     tiles = (
         (
@@ -87,7 +86,7 @@ def _build_proof(figures: dict[str, Any]) -> str:
         ("", str(damage), f"of {kills['documents']} texts lost or doubled by two kills"),
     )
     us = _list_system("Retrieval Service", bench)
-    systems = [us] if is_quick else sorted([us, *HOSTED], key=lambda row: -row[1])
+    systems = [us] if is_quick else sorted([us, *HOSTED_RESULTS], key=lambda row: -row[1])
     reranked = bench.get("reranked")
     lines = _build_system(_list_system("Retrieval Service, reranked", reranked), reranked) if reranked else ""
     lines += "".join(_build_system(row, bench if row is us else None) for row in systems)
@@ -124,7 +123,7 @@ def _build_proof(figures: dict[str, Any]) -> str:
     }
 <p class="soft">Scaled from the {figures["benchV0"]["cost"]["documents"]} documents of bench-v0, of
 {cost["documentBytes"] / 1000:.0f} kB each.</p>
-<h2>What was measured</h2>{"".join(f"<p>{escape(text)}</p>" for text in _MEASURES.split(chr(10) * 2))}"""
+<h2>What was measured</h2>{"".join(f"<p>{escape(text)}</p>" for text in _MEASURES_TEXT.split(chr(10) * 2))}"""
 
 
 def _list_system(name: str, figures: dict[str, Any]) -> tuple[str, float, float, float, float]:
@@ -132,7 +131,7 @@ def _list_system(name: str, figures: dict[str, Any]) -> tuple[str, float, float,
 
 
 def _build_system(row: tuple[str, float, float, float, float], measured: dict[str, Any] | None) -> str:
-    """Row of the table of systems. measured: figures with an interval, for rows that were measured here."""
+    """Return a table row; `measured` adds the interval of a local measurement."""
     name, score, recall, precision, milliseconds = row
     interval = f" ({measured['low']:.1f} to {measured['high']:.1f})" if measured else ""
     return (
@@ -142,7 +141,7 @@ def _build_system(row: tuple[str, float, float, float, float], measured: dict[st
 
 
 def _note_load(machine: dict[str, Any]) -> str:
-    """Note that times are long, where more was running than this proof alone keeps busy."""
+    """Return a note for a machine with other load."""
     if machine["load"][0] <= 2 * machine["cores"]:
         return ""
     return (
@@ -196,9 +195,9 @@ def _build_tiles(tiles: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _build_chart(bars: Sequence[tuple[str, float, bool]], interval: tuple[float, float]) -> str:
-    """Bars from 50 to 100 points, and the interval of the one that was measured here."""
+    """Return bars from 50 to 100 points, with the interval of the local measurement."""
 
-    def place(score: float) -> float:
+    def bar_end(score: float) -> float:
         return 200 + (max(score, 50.0) - 50) * 12.4
 
     parts = []
@@ -206,10 +205,10 @@ def _build_chart(bars: Sequence[tuple[str, float, bool]], interval: tuple[float,
         y = 8 + number * 38
         parts.append(f'<text x="0" y="{y + 19}">{escape(name)}</text>')
         colour = "var(--main)" if is_us else "var(--bar)"
-        parts.append(f'<rect x="200" y="{y}" width="{place(score) - 200:.1f}" height="28" rx="4" fill="{colour}"/>')
-        end = place(score)
+        parts.append(f'<rect x="200" y="{y}" width="{bar_end(score) - 200:.1f}" height="28" rx="4" fill="{colour}"/>')
+        end = bar_end(score)
         if is_us:
-            low, high = map(place, interval)
+            low, high = map(bar_end, interval)
             parts.append(
                 f'<path d="M{low:.1f} {y + 14}H{high:.1f}M{low:.1f} {y + 8}v12M{high:.1f} {y + 8}v12" '
                 'stroke="var(--ink)" stroke-width="2" fill="none"/>'
@@ -217,7 +216,7 @@ def _build_chart(bars: Sequence[tuple[str, float, bool]], interval: tuple[float,
             end = high
         parts.append(f'<text x="{end + 10:.1f}" y="{y + 19}">{score:.1f}</text>')
     axis = "".join(
-        f'<text x="{place(mark) - 8:.0f}" y="{22 + len(bars) * 38}" opacity=".6">{mark}</text>'
+        f'<text x="{bar_end(mark) - 8:.0f}" y="{22 + len(bars) * 38}" opacity=".6">{mark}</text>'
         for mark in (50, 60, 70, 80, 90, 100)
     )
     label = "Scores of bench-v0: " + ", ".join(f"{name} {score:.1f}" for name, score, _ in bars)

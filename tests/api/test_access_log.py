@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 
-from api.access_log import MOST, AccessLog
+from api.access_log import MAX_WAITING_LINES, AccessLog
 from tests.api.process import running
 
 
@@ -20,18 +20,18 @@ def test_lines_wait_for_others_a_fifth_of_a_second_and_are_written_whole():
     async def work() -> list[str]:
         stream = io.StringIO()
         access = AccessLog("json", stream)
-        for number in range(MOST - 1):
-            access.answered(f"req_{number}", "GET", "/v1/a", 200, "org_1", 1.5)
+        for number in range(MAX_WAITING_LINES - 1):
+            access.add_request(f"req_{number}", "GET", "/v1/a", 200, "org_1", 1.5)
         assert stream.getvalue() == ""
         await asyncio.sleep(0.5)
-        assert len(stream.getvalue().splitlines()) == MOST - 1
-        for number in range(MOST):
-            access.answered(f"more_{number}", "GET", "/v1/a", 200, None, 1.5)
+        assert len(stream.getvalue().splitlines()) == MAX_WAITING_LINES - 1
+        for number in range(MAX_WAITING_LINES):
+            access.add_request(f"more_{number}", "GET", "/v1/a", 200, None, 1.5)
         return stream.getvalue().splitlines()
 
     lines = [json.loads(line) for line in asyncio.run(work())]
     assert [line["request_id"] for line in lines[:2]] == ["req_0", "req_1"]
-    assert len(lines) == 2 * MOST - 1
+    assert len(lines) == 2 * MAX_WAITING_LINES - 1
     assert (
         lines[0].items()
         >= {
@@ -53,10 +53,10 @@ def test_no_path_makes_a_line_of_its_own_or_shows_a_login(form):
     async def work() -> str:
         stream = io.StringIO()
         access = AccessLog(form, stream)
-        access.answered(
+        access.add_request(
             "req_1", "GET", "/v1/a\nrequest.answered https://user:password@host/x?signature=1", 200, None, 1.0
         )
-        access.write()
+        access.write_lines()
         return stream.getvalue()
 
     written = asyncio.run(work())
@@ -80,12 +80,12 @@ def test_lines_that_a_full_disk_refuses_do_not_pile_up():
     async def work() -> list[str]:
         stream = FullDisk()
         access = AccessLog("json", stream)
-        for number in range(5 * MOST):
+        for number in range(5 * MAX_WAITING_LINES):
             with contextlib.suppress(OSError):
-                access.answered(f"lost_{number}", "GET", "/v1/a", 200, None, 1.0)
+                access.add_request(f"lost_{number}", "GET", "/v1/a", 200, None, 1.0)
         stream.full = False
-        access.answered("req_1", "GET", "/v1/a", 200, None, 1.0)
-        access.write()
+        access.add_request("req_1", "GET", "/v1/a", 200, None, 1.0)
+        access.write_lines()
         return [json.loads(line)["request_id"] for line in stream.getvalue().splitlines()]
 
     assert asyncio.run(work()) == ["req_1"]

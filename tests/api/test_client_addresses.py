@@ -4,14 +4,14 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.rates import client_of
+from api.rates import find_client
 
 PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
 
 
 def seen(peer, *forwarded, trusted=PROXIES):
     headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
-    return client_of({"client": peer and (peer, 1), "headers": headers}, trusted)
+    return find_client({"client": peer and (peer, 1), "headers": headers}, trusted)
 
 
 @pytest.mark.parametrize(

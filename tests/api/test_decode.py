@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from api.decode import json_reader, query_reader
+from api.decode import make_json_reader, make_query_reader
 from api.wire.admin import TenantId
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -69,19 +69,19 @@ def said(read, text):
     ],
 )
 def test_a_refusal_says_in_words_what_would_be_taken(body, message, reason):
-    assert said(json_reader(Body, INVALID), body) == (message, reason)
+    assert said(make_json_reader(Body, INVALID), body) == (message, reason)
 
 
 def test_a_pattern_of_a_wire_type_is_told_in_words():
-    said_of = said(json_reader(TenantId, INVALID), b'"a b"')
+    said_of = said(make_json_reader(TenantId, INVALID), b'"a b"')
     words = "The body must have 1 to 64 letters, digits, hyphens and underscores, and nothing else."
     assert said_of == (words, "out_of_bounds")
 
 
 def test_a_field_of_a_form_and_a_query_string_are_named_likewise():
-    assert said(json_reader(Part, INVALID, at="metadata"), b"{")[0] == "metadata is not valid JSON."
-    assert said(json_reader(Part, INVALID, at="ocrConfig"), b'{"oneKind": 5}')[0].startswith(
+    assert said(make_json_reader(Part, INVALID, at="metadata"), b"{")[0] == "metadata is not valid JSON."
+    assert said(make_json_reader(Part, INVALID, at="ocrConfig"), b'{"oneKind": 5}')[0].startswith(
         "ocrConfig.oneKind must be"
     )
-    assert said(query_reader(Query, INVALID), b"kind=BAT")[0] == "kind must be one of OWL, SEAL."
-    assert said(query_reader(Query, INVALID), b"pageSize=101")[0] == "pageSize must be at most 100."
+    assert said(make_query_reader(Query, INVALID), b"kind=BAT")[0] == "kind must be one of OWL, SEAL."
+    assert said(make_query_reader(Query, INVALID), b"pageSize=101")[0] == "pageSize must be at most 100."

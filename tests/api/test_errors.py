@@ -10,7 +10,7 @@ import time
 import psycopg
 import pytest
 
-from api.errors import STATUS, render_error, to_service_error
+from api.errors import STATUS_BY_CODE, render_error, to_service_error
 from retrieval.errors import ErrorCode, ServiceError
 from tests.api.support import assert_error
 
@@ -18,8 +18,8 @@ NO_SUCH = "ns_000000000000000000000000000000000000"
 
 
 def test_every_code_has_a_status_and_the_rules_hold():
-    assert set(STATUS) == set(ErrorCode)
-    for code, status in STATUS.items():
+    assert set(STATUS_BY_CODE) == set(ErrorCode)
+    for code, status in STATUS_BY_CODE.items():
         if code.startswith("INVALID_"):
             assert status == 400
         if code.endswith("_NOT_FOUND"):
@@ -138,7 +138,7 @@ def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url
         with pytest.raises(psycopg.errors.QueryCanceled) as ended:
             connection.execute("select pg_sleep(5)")
     told = to_service_error(ended.value)
-    assert (STATUS[told.code], told.reason) == (503, "took_too_long")
+    assert (STATUS_BY_CODE[told.code], told.reason) == (503, "took_too_long")
     assert "Ask for less" in str(told)
     away = to_service_error(psycopg.OperationalError("gone"))
     assert (away.code, away.reason) != (told.code, told.reason)

@@ -34,7 +34,7 @@ from retrieval import settings
 from retrieval.errors import ServiceError
 from retrieval.namespaces import namespaces
 
-config_check.SECONDS = SECONDS * 0.9
+config_check.CHECK_SECONDS = SECONDS * 0.9
 area, config = json.loads(sys.stdin.read())
 embedded = {**namespaces.EMBEDDED, area: config}
 now = datetime.now(UTC)

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from api.app import HANDLERS
+from api.app import ROUTE_HANDLERS
 from retrieval.accounts import idempotency
 from retrieval.accounts.idempotency import IdempotentRequest
 from retrieval.errors import ErrorCode, ServiceError
@@ -273,14 +273,14 @@ def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
 
 
 def test_every_operation_that_creates_takes_the_header():
-    said = [handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt]
+    said = [handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt]
     without = {f"{about.method} {about.path}" for about in said if about.method == "POST" and not about.creates}
     assert without <= NOT_CREATING
 
 
 CREATING = [
     about
-    for about in (handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt)
+    for about in (handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt)
     if about.creates and about.body is not None and "{" not in about.path
 ]
 

@@ -13,7 +13,7 @@ from jwt import api_jwk, jwk_set_cache, jwks_client
 
 from api.oidc import issuer_keys
 from api.oidc.issuer_keys import IssuerAway, IssuerKeys
-from api.oidc.tokens import TokenRules, Verifier
+from api.oidc.tokens import TokenRules, TokenVerifier
 from retrieval.errors import ErrorCode, ServiceError
 from tests.standins import oidc_provider
 from tests.standins.oidc_provider import Provider, signing_key
@@ -49,7 +49,7 @@ def run(provider, steps):
 
     async def main():
         keys = IssuerKeys(provider.issuer)
-        verifier = Verifier(TokenRules(provider.issuer, frozenset({provider.client_id})), keys)
+        verifier = TokenVerifier(TokenRules(provider.issuer, frozenset({provider.client_id})), keys)
         try:
             return await steps(verifier)
         finally:
@@ -61,7 +61,7 @@ def run(provider, steps):
 async def reason(verifier, token):
     """Why the token is refused, None if it is not."""
     try:
-        await verifier.verify(token)
+        await verifier.verify_token(token)
     except ServiceError as error:
         return error.reason
     return None
@@ -81,7 +81,7 @@ def test_each_accepted_signature_is_read(provider, clock, algorithm):
     provider.keys = [signing_key(algorithm)]
 
     async def steps(verifier):
-        person = await verifier.verify(provider.token("somebody", groups="one"))
+        person = await verifier.verify_token(provider.token("somebody", groups="one"))
         assert (person.subject, person.principal, person.groups) == ("somebody", "somebody", ("one",))
 
     run(provider, steps)
@@ -102,11 +102,11 @@ def test_a_new_key_is_found_and_a_withdrawn_one_ends(provider, clock):
         old, new = provider.keys[0], signing_key("ES256")
         token = provider.token("somebody")
         assert await reason(verifier, token) is None
-        clock.now += issuer_keys.PAUSE_SECONDS
+        clock.now += issuer_keys.REQUEST_PAUSE_SECONDS
         provider.keys = [new, old]
         assert await reason(verifier, provider.token("somebody")) is None
         provider.keys = [new]
-        clock.now += issuer_keys.FRESH_SECONDS - 1
+        clock.now += issuer_keys.KEYS_FRESH_SECONDS - 1
         assert await reason(verifier, token) is None
         clock.now += 2
         assert await reason(verifier, token) == "unknown_key"
@@ -139,20 +139,20 @@ def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
         token = provider.token("somebody")
         assert await reason(verifier, token) is None
         provider.instead = lambda _path: (500, {})
-        clock.now += issuer_keys.FRESH_SECONDS + 1
+        clock.now += issuer_keys.KEYS_FRESH_SECONDS + 1
         assert await reason(verifier, token) is None
         assert await reason(verifier, provider.token("x", key=signing_key("ES256"))) == "issuer_away"
-        clock.now += issuer_keys.KEPT_SECONDS
+        clock.now += issuer_keys.KEYS_STALE_SECONDS
         assert await reason(verifier, token) == "issuer_away", "not for ever"
         provider.instead = lambda _path: None
-        clock.now += issuer_keys.PAUSE_SECONDS
+        clock.now += issuer_keys.REQUEST_PAUSE_SECONDS
         assert await reason(verifier, token) is None
 
     run(provider, steps)
 
 
 def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch):
-    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 2.0)
+    monkeypatch.setattr(issuer_keys, "KEY_FETCH_SECONDS", 2.0)
     over = threading.Event()
 
     def hang(_path):
@@ -179,7 +179,7 @@ def test_the_refusal_is_503_where_nothing_can_be_known(provider, clock):
 
     async def steps(verifier):
         with pytest.raises(ServiceError) as refusal:
-            await verifier.verify(provider.token("somebody"))
+            await verifier.verify_token(provider.token("somebody"))
         assert refusal.value.code is ErrorCode.SERVICE_UNAVAILABLE
 
     run(provider, steps)
@@ -188,7 +188,7 @@ def test_the_refusal_is_503_where_nothing_can_be_known(provider, clock):
 ODD = {
     "not JSON": (200, b"<html>It works!</html>"),
     "too deep": (200, b"[" * 100_000),
-    "too large": (200, b" " * (issuer_keys.LARGEST + 1)),
+    "too large": (200, b" " * (issuer_keys.MAX_DOCUMENT_BYTES + 1)),
     "a redirect": (302, b""),
     "a list": (200, []),
     "of another issuer": (200, {"issuer": "https://elsewhere.example", "jwks_uri": "https://elsewhere.example/keys"}),
@@ -250,7 +250,7 @@ def test_the_issuer_itself_is_the_reason_only_for_the_log(provider, clock):
     async def steps():
         keys = IssuerKeys(provider.issuer)
         with pytest.raises(IssuerAway, match=r"^$"):
-            await keys.find("a", "ES256")
+            await keys.find_key("a", "ES256")
         await keys.close()
 
     asyncio.run(steps())

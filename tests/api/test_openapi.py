@@ -7,7 +7,7 @@ import re
 import jsonschema
 import openapi_spec_validator
 
-from api.app import HANDLERS
+from api.app import ROUTE_HANDLERS
 from api.openapi import describe_handlers
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
@@ -150,7 +150,7 @@ def test_models_and_scopes_are_enumerated():
     assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == MODELS["OPENAI"]
     assert schemas["LocalModel"]["properties"]["model"]["enum"] == LOCAL_MODELS
     assert schemas["KeyScope"]["enum"] == list(SCOPES)
-    more = describe_handlers(HANDLERS, {**MODELS, "JINA": ["jina-embeddings-v9"]})["components"]["schemas"]
+    more = describe_handlers(ROUTE_HANDLERS, {**MODELS, "JINA": ["jina-embeddings-v9"]})["components"]["schemas"]
     assert more["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
 
 

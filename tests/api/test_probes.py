@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.services import PROBES
+from api.services import MAX_CONFIG_CHECKS
 from connectors import registry
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
@@ -163,7 +163,7 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
             hanging = [
                 clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **VENDORS}) for _ in range(6)
             ]
-            wait_until(lambda: len(ports.asked) >= PROBES)
+            wait_until(lambda: len(ports.asked) >= MAX_CONFIG_CHECKS)
             started = time.monotonic()
             form = {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.")}}
             assert probed.client.post("/v1/ingest/file", **form).status_code == 200

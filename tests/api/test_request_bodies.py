@@ -84,8 +84,8 @@ def test_what_arrives_in_pieces_is_decoded_as_a_whole(encoding, encode, size):
     content = "naïve = größer, and a long line that is broken softly, once and then again\r\n".encode() * 3
     encoded = encode(content).replace(b"\n", b"\r\n") if encoding == "base64" else encode(content)
     decoder = TransferDecoder(encoding.encode(), "file")
-    pieces = [decoder.decode(encoded[at : at + size]) for at in range(0, len(encoded), size)]
-    assert b"".join([*pieces, decoder.finish()]) == content
+    pieces = [decoder.decode_chunk(encoded[at : at + size]) for at in range(0, len(encoded), size)]
+    assert b"".join([*pieces, decoder.decode_rest()]) == content
 
 
 @pytest.mark.parametrize(

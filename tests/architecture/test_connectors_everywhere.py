@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from api.routes.ingest_sources import HANDLERS
+from api.routes.ingest_sources import ROUTE_HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
 from flows import deployments
@@ -42,7 +42,7 @@ def test_every_list_of_connectors_names_the_same_ones():
 
 @pytest.mark.parametrize("name", APPS)
 def test_each_has_an_operation_and_a_page(name):
-    assert f"/v1/ingest/{slug(name)}" in {path for handler in HANDLERS for path in handler.paths}
+    assert f"/v1/ingest/{slug(name)}" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
     title = registry.load_connector_infos()[name].title
     service = registry.make_authorizer(
         name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load_settings()
@@ -54,7 +54,7 @@ def test_each_has_an_operation_and_a_page(name):
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_each_source_without_an_app_has_a_page(name):
-    assert "/v1/ingest/source" in {path for handler in HANDLERS for path in handler.paths}
+    assert "/v1/ingest/source" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
     page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
     assert page.startswith(f"# How do I ingest {registry.load_source_infos()[name].title}?\n")
 

@@ -6,8 +6,8 @@ import re
 import msgspec
 import pytest
 
-from api.app import HANDLERS
-from api.errors import STATUS
+from api.app import ROUTE_HANDLERS
+from api.errors import STATUS_BY_CODE
 from api.wire.common import ErrorAnswer
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.settings import PROJECT
@@ -15,7 +15,7 @@ from retrieval.settings import PROJECT
 TEXT = (PROJECT / "docs" / "contract.md").read_text(encoding="utf-8")
 OPERATIONS = {
     (operation.method, re.sub(r"{\w+(:str)?}", "{}", operation.path)): operation
-    for operation in (handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt)
+    for operation in (handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt)
 }
 EXAMPLES = re.findall(r"```http\n(\w+) (\S+)\n(.*?)```\n(?:```json\n(.*?)```)?", TEXT, re.DOTALL)
 ANSWERS = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
@@ -28,7 +28,7 @@ def operation_of(method, path):
 
 def test_the_error_table_is_that_of_the_code():
     rows = re.findall(r"^\| ([A-Z][A-Z_]+|(?:missing|invalid)_tenant_id) \| (\d{3})\b", TEXT, re.MULTILINE)
-    expected = {code.value: status for code, status in STATUS.items()}
+    expected = {code.value: status for code, status in STATUS_BY_CODE.items()}
     assert {code: int(status) for code, status in rows} == expected, "Correct the table of codes in docs/contract.md."
 
 
@@ -57,5 +57,5 @@ def test_every_scope_is_named():
 
 def test_no_code_is_named_that_does_not_exist():
     shaped = re.findall(r"`((?:INVALID|MISSING)_[A-Z_]+|[A-Z_]+_(?:NOT_FOUND|FAILED|ERROR|EXCEEDED))`", TEXT)
-    unknown = set(shaped) - {code.value for code in STATUS}
+    unknown = set(shaped) - {code.value for code in STATUS_BY_CODE}
     assert not unknown, "Correct these codes in docs/contract.md."

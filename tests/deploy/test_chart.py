@@ -49,7 +49,7 @@ def test_settings_and_roles_are_those_of_the_service():
                for one in re.findall(r"\w+", row)}  # fmt: skip
     assert secrets <= set(SECRETS)
     for role in re.findall(r"args: \[(\w+)\]", "".join(TEMPLATES.values())):
-        assert cli._parse([role]).command == role
+        assert cli._parse_arguments([role]).command == role
 
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")

@@ -45,7 +45,7 @@ def test_every_service_is_asked_for_its_health_and_waited_for(name):
 @pytest.mark.parametrize("name", OURS)
 def test_roles_and_settings_are_those_of_the_service(name, capsys):
     (command,) = OURS[name]["command"]
-    assert cli._parse([command]).command == command
+    assert cli._parse_arguments([command]).command == command
     known = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
     files = {f"RETRIEVAL_{field}_FILE".upper() for field in SECRETS}
     given = OURS[name]["environment"]

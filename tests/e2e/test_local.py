@@ -94,7 +94,7 @@ def test_a_home_of_before_gets_prefects_database_and_the_newest_extension(home: 
 def test_what_was_acknowledged_survives_a_kill_of_all_its_processes(home: Path) -> None:
     assert _note(postgres.start(home), "before") == ["before"]
     for process in _running(home):
-        process.signal(signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
     assert _note(postgres.start(home), "later") == ["before", "later"]
 
 
@@ -192,8 +192,8 @@ import subprocess, sys, time
 from pathlib import Path
 from local import postgres, processes
 cluster = postgres.prepare(Path({str(home)!r}))
-child = subprocess.Popen(postgres.command(cluster), preexec_fn=processes.end_with_parent({int(signal.SIGINT)}))
-while not postgres.ready(cluster):
+child = subprocess.Popen(postgres.build_command(cluster), preexec_fn=processes.end_with_parent({int(signal.SIGINT)}))
+while not postgres.is_ready(cluster):
     time.sleep(0.05)
 print("ready", flush=True)
 time.sleep(60)

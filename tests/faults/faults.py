@@ -45,9 +45,9 @@ def stop(role: str) -> Callable[[Place, float], None]:
     def act(place: Place, seconds: float) -> None:
         process = place.roles().get(role)
         if process is not None:
-            process.signal(signal.SIGSTOP)
+            process.send_signal(signal.SIGSTOP)
             time.sleep(seconds)
-            process.signal(signal.SIGCONT)
+            process.send_signal(signal.SIGCONT)
 
     return act
 

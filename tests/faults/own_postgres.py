@@ -26,10 +26,10 @@ class OwnPostgres:
             self.port = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def url(self, port: int = 0, database: str = postgres.DATABASE) -> str:
+    def url(self, port: int = 0, database: str = postgres.DATABASE_NAME) -> str:
         """The address of its database, through another port if one is named."""
         password = (self._home / "postgres.password").read_text().strip()
-        return f"postgresql://{postgres.USER}:{password}@127.0.0.1:{port or self.port}/{database}"
+        return f"postgresql://{postgres.USER_NAME}:{password}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self) -> None:
         """Start it, or start it again, and wait until it answers."""
@@ -44,7 +44,7 @@ class OwnPostgres:
         self._reap()
         with (self._home / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*postgres.command(cluster), "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"],
+                [*postgres.build_command(cluster), "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -80,7 +80,7 @@ class OwnPostgres:
     def kill(self) -> None:
         """All of its processes, at once."""
         for process in self._processes():
-            process.signal(signal.SIGKILL)
+            process.send_signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """Shut it down in order; connections are ended."""
@@ -93,7 +93,7 @@ class OwnPostgres:
 
     def signal(self, number: signal.Signals) -> None:
         for process in self._processes():
-            process.signal(number)
+            process.send_signal(number)
 
     def remove(self) -> None:
         """End it for good."""

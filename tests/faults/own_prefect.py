@@ -67,13 +67,13 @@ class OwnPrefect:
     @property
     def process(self) -> Process | None:
         """The server, if it lives; signals go to all that it has started, too."""
-        found = Process.of(self._process.pid) if self._process and self._process.poll() is None else None
+        found = Process.from_pid(self._process.pid) if self._process and self._process.poll() is None else None
         return found and _Group(found.pid, found.started)
 
     def kill(self) -> None:
         """It, and whatever it has started."""
         if found := self.process:
-            found.signal(signal.SIGKILL)
+            found.send_signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait(30)
 

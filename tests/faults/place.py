@@ -168,13 +168,13 @@ class Place:
             found["prefect"] = process
         if "worker" in found:
             found |= _of_worker(found["worker"].pid)
-        return {name: process for name, process in found.items() if process.alive()}
+        return {name: process for name, process in found.items() if process.is_alive()}
 
     def signal(self, role: str, number: signal.Signals) -> bool:
         """Whether there was such a process."""
         process = self.roles().get(role)
         if process is not None:
-            process.signal(number)
+            process.send_signal(number)
         return process is not None
 
     def until_up(self) -> None:
@@ -182,7 +182,7 @@ class Place:
         deadline = time.monotonic() + UP_SECONDS
         while True:
             record = instance.load_record(self.service.home)
-            if record and record.supervisor.alive() and all(one.state in {"up", "done"} for one in record.roles):
+            if record and record.supervisor.is_alive() and all(one.state in {"up", "done"} for one in record.roles):
                 return
             states = {one.name: one.state for one in record.roles} if record else {}
             assert time.monotonic() < deadline, f"not all roles are up {UP_SECONDS:.0f} s after the faults: {states}"
@@ -226,7 +226,7 @@ def _children(pid: int) -> list[Process]:
             with suppress(OSError):
                 below = [int(one) for one in task.read_text().split()]
                 waiting += below
-                found += [one for child in below if (one := Process.of(child))]
+                found += [one for child in below if (one := Process.from_pid(child))]
     return [one for one in sorted(found, key=lambda one: -one.started) if _is_python(one.pid)]
 
 

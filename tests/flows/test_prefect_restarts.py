@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_RETRY_EXTRA_CODES, 
 from prefect.states import Pending
 
 from local import environment
-from local.environment import Resolved
+from local.environment import ResolvedAddresses
 from retrieval.settings import Settings
 from tests.nightly import nightly_except
 
@@ -58,7 +58,7 @@ def restarting_server(refusals):
 def test_a_role_asks_again_while_the_database_of_prefect_restarts(tmp_path, role):
     """A flow run that was being submitted stayed Pending, and its batch waited for the end of a lease."""
     with restarting_server(1) as (url, statuses):
-        variables = environment.build_variables(role, Settings(home=tmp_path), Resolved("", "", url))
+        variables = environment.build_variables(role, Settings(home=tmp_path), ResolvedAddresses("", "", url))
         own = {
             PREFECT_API_URL: variables["PREFECT_API_URL"],
             PREFECT_CLIENT_RETRY_EXTRA_CODES: variables["PREFECT_CLIENT_RETRY_EXTRA_CODES"],

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from local import environment, postgres
-from local.environment import Resolved
+from local.environment import ResolvedAddresses
 from retrieval.settings import Settings
 from tests.flows.conftest import PROJECT, free_port, wait_until_healthy
 
@@ -32,7 +32,7 @@ def server(postgres_home, tmp_path, monkeypatch):
         connection.execute("create extension pg_trgm")
     settings = Settings(home=tmp_path)
     variables = environment.build_prefect(
-        settings, Resolved("", "", f"http://127.0.0.1:{port}/api", "retrieval:word"), [], url
+        settings, ResolvedAddresses("", "", f"http://127.0.0.1:{port}/api", "retrieval:word"), [], url
     )
     variables["PREFECT_SERVER_UI_ENABLED"] = "false"
     command = [sys.executable, "-m", "flows.prefect_server", "--host", "127.0.0.1", "--port", str(port)]

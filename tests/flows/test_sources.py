@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from api.wire.connectors import BODIES, SOURCE_BODY
+from api.wire.connectors import CONNECTOR_BODIES, SOURCE_BODY
 from api.wire.ingest import IngestSitemap, IngestText, IngestUrls, IngestWebsite
 from connectors import registry
 from flows import deployments, sources
@@ -54,7 +54,7 @@ WEB_BODIES = {"URLS_LIST": IngestUrls, "SITEMAP": IngestSitemap, "WEBSITE": Inge
 
 def request_fields(name):
     """The fields of the request's `ingestConfig.config`, each with its default, by their API names."""
-    body = WEB_BODIES.get(name) or BODIES.get(name, SOURCE_BODY)
+    body = WEB_BODIES.get(name) or CONNECTOR_BODIES.get(name, SOURCE_BODY)
     struct = msgspec.inspect.type_info(body)
     for name_of_part in ("ingestConfig", "config"):
         (part,) = (field.type for field in struct.fields if field.encode_name == name_of_part)

@@ -17,7 +17,7 @@ import pytest
 
 from connectors import registry
 from local import LocalError, backup, instance, postgres, up
-from local.instance import Record
+from local.instance import InstanceRecord
 from local.processes import Process
 from retrieval import settings
 from retrieval.database import database, revisions
@@ -44,8 +44,8 @@ def run(command, folder, home):
 def started(home):
     """Postgres, and the record that a supervisor would leave: this process."""
     url = postgres.start(home)
-    ours = Process.of(os.getpid())
-    instance.save_record(home, Record(pid=ours.pid, started=ours.started, token="none", phase="ready"))
+    ours = Process.from_pid(os.getpid())
+    instance.save_record(home, InstanceRecord(pid=ours.pid, started=ours.started, token="none", phase="ready"))
     return url
 
 
@@ -172,7 +172,7 @@ def ended_amid_recovery(home, restore):
         assert restore() == 0
         cluster = postgres.prepare(home)
         with subprocess.Popen(
-            postgres.command(cluster),
+            postgres.build_command(cluster),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -190,7 +190,7 @@ def ended_amid_recovery(home, restore):
 def state(cluster):
     """What Postgres itself says of its data."""
     told = subprocess.run(
-        [postgres._program("pg_controldata"), cluster.data],
+        [postgres._find_program("pg_controldata"), cluster.data],
         env={"LC_ALL": "C"}, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     return next(line for line in told.splitlines() if "cluster state" in line).partition(":")[2].strip()

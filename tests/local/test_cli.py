@@ -22,9 +22,9 @@ import pytest
 from pydantic import SecretStr
 
 from local import LocalError, cli, environment, health, instance, roles, up
-from local.environment import Resolved
-from local.instance import Record, RoleRecord
-from local.logs import Series
+from local.environment import ResolvedAddresses
+from local.instance import InstanceRecord, RoleRecord
+from local.logs import ErrorSeries
 from local.processes import Process
 from retrieval import settings
 from retrieval.security.secrets import KeyRing
@@ -47,10 +47,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     settings.load_settings.cache_clear()
 
 
-def _mine(**more: object) -> Record:
-    me = Process.of(os.getpid())
+def _mine(**more: object) -> InstanceRecord:
+    me = Process.from_pid(os.getpid())
     assert me is not None
-    return Record(me.pid, me.started, "token", **more)
+    return InstanceRecord(me.pid, me.started, "token", **more)
 
 
 def test_a_taken_port_is_refused_with_the_setting_to_change(
@@ -182,7 +182,7 @@ def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> N
 def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
     cli.main(["status"])
-    resolved = environment.Resolved("postgresql://x/y", "1:k", "http://p/api", None)
+    resolved = environment.ResolvedAddresses("postgresql://x/y", "1:k", "http://p/api", None)
     assert environment.build_variables("worker", settings.load_settings(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
 
 
@@ -276,7 +276,7 @@ def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
 
 
 _PREFECT = "postgresql://u:p@h/prefect"
-_RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
+_RESOLVED = ResolvedAddresses("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
 
 
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,8 +295,8 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
 ) -> None:
     monkeypatch.setenv(name, "mine")
     own = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
-    resolved = Resolved("postgresql://x", "1:k", own.prefect_api_url, environment.prefect_login(own))
-    for role, needs in environment.NEEDS.items():
+    resolved = ResolvedAddresses("postgresql://x", "1:k", own.prefect_api_url, environment.prefect_login(own))
+    for role, needs in environment.ROLE_NEEDS.items():
         if role != "prefect":
             assert environment.build_variables(role, own, resolved).get(name) == ("mine" if needs.prefect else None), (
                 role
@@ -305,7 +305,7 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
 
 def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
     given = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
-    resolved = Resolved("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
+    resolved = ResolvedAddresses("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
     made = environment.build_prefect(given, resolved, roles.prefect_origins(given), _PREFECT)
     assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
     assert "--names=prefect.internal" in roles.list_commands(given)["prefect"]
@@ -347,8 +347,10 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
         monkeypatch.setenv(f"RETRIEVAL_{name.upper()}_FILE", "canary-file")
     monkeypatch.delenv("RETRIEVAL_LOG_LEVEL_FILE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
-    resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-prefect_login")
-    for role, needs in environment.NEEDS.items():
+    resolved = ResolvedAddresses(
+        "canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-prefect_login"
+    )
+    for role, needs in environment.ROLE_NEEDS.items():
         given = Settings.model_construct(
             home=home,
             prefect_api_url=None,
@@ -435,7 +437,7 @@ def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.Ca
 def test_status_warns_of_a_kernel_without_landlock(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    me = Process.of(os.getpid())
+    me = Process.from_pid(os.getpid())
     assert me is not None
     instance.save_record(home, _mine(phase="ready", roles=[RoleRecord("api", "up", me.pid, me.started, 1.0)]))
     monkeypatch.setattr("connectors.parsers.confinement.landlock_version", lambda: 0)
@@ -446,7 +448,7 @@ def test_status_warns_of_a_kernel_without_landlock(
 
 
 def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    me = Process.of(os.getpid())
+    me = Process.from_pid(os.getpid())
     assert me is not None
     here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
     instance.save_record(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
@@ -460,8 +462,8 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
 
 def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = time.time()
-    often, once = Series("scheduler - no bulk DML", 14, now - 125, now - 2), Series("just once", 1, now, now)
-    me = Process.of(os.getpid())
+    often, once = ErrorSeries("scheduler - no bulk DML", 14, now - 125, now - 2), ErrorSeries("just once", 1, now, now)
+    me = Process.from_pid(os.getpid())
     assert me is not None
     role = RoleRecord("prefect", "up", me.pid, me.started, now, errors=[often, once])
     instance.save_record(home, _mine(phase="ready", roles=[role]))
@@ -487,7 +489,7 @@ def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() 
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
     shown = up.build_banner(known)
     quickstart = (roles.PROJECT / "docs" / "quickstart.md").read_text()
-    for request in (up.INGEST, up.WAIT, up.SEARCH):
+    for request in (up.INGEST_COMMAND, up.WAIT_COMMAND, up.SEARCH_COMMAND):
         assert request in shown
         assert request in quickstart
     line = next(one for one in shown.splitlines() if one.startswith("export "))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.logs import REPEATED, SERIES_SECONDS, Watch, list_errors
+from local.logs import REPEATED_COUNT, SERIES_SECONDS, LogWatch, list_errors
 
 ERRORS = {
     "prefect": "02:11:09.512 | ERROR   | prefect.server.services.scheduler - Can't evaluate bulk DML statement",
@@ -47,21 +47,21 @@ def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
 def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, program):
     log, series = tmp_path / "role.log", []
     log.write_text(ERRORS[program] + "\n")
-    watch = Watch(log, series)
-    for number in range(REPEATED):
+    watch = LogWatch(log, series)
+    for number in range(REPEATED_COUNT):
         with log.open("a") as opened:
             opened.write(ERRORS[program].replace("02:1", f"0{number}:1").replace("4711", str(number)) + "\n" + TRACE)
         assert watch.read_errors(1000.0 + number)
         assert not watch.read_errors(1000.5 + number)
     (one,) = series
-    assert (one.count, one.first, one.last) == (REPEATED, 1000.0, 1000.0 + REPEATED - 1)
-    assert one.repeats(1010)
-    assert not one.repeats(one.last + SERIES_SECONDS + 1)
+    assert (one.count, one.first, one.last) == (REPEATED_COUNT, 1000.0, 1000.0 + REPEATED_COUNT - 1)
+    assert one.is_repeated(1010)
+    assert not one.is_repeated(one.last + SERIES_SECONDS + 1)
 
 
 def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_path: Path):
     log, series = tmp_path / "role.log", []
-    watch = Watch(log, series)
+    watch = LogWatch(log, series)
     assert not watch.read_errors(0)
     words = ("".join(chr(97 + int(digit)) for digit in str(number)) for number in range(20_000))
     log.write_text("".join(f"[ERROR] {word} went wrong in a way of its own {'x' * 90}\n" for word in words))

@@ -69,14 +69,14 @@ def test_with_a_token_only_who_sends_it_reads_the_figures(database_url, tmp_path
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "metrics.internal", ""])
 def test_other_machines_are_let_in_by_a_token_alone(host, tmp_path):
     with pytest.raises(LocalError, match="RETRIEVAL_METRICS_TOKEN"):
-        metrics_server.require_a_token(Settings(home=tmp_path, metrics_port=0, metrics_host=host))
-    metrics_server.require_a_token(Settings(home=tmp_path, metrics_port=0, metrics_host=host, metrics_token="t"))
+        metrics_server.require_token(Settings(home=tmp_path, metrics_port=0, metrics_host=host))
+    metrics_server.require_token(Settings(home=tmp_path, metrics_port=0, metrics_host=host, metrics_token="t"))
 
 
 def test_who_holds_connections_open_keeps_nobody_from_the_figures_for_long(database_url, tmp_path, monkeypatch):
-    monkeypatch.setattr(metrics_server, "SECONDS", 0.5)
+    monkeypatch.setattr(metrics_server, "CLIENT_TIMEOUT_SECONDS", 0.5)
     with running(database_url, tmp_path) as port:
-        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * metrics_server.AT_ONCE)]
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * metrics_server.MAX_CONNECTIONS)]
         try:
             for _ in range(50):
                 try:

@@ -37,7 +37,7 @@ def pooled(url, mode, folder):
     config.write_text("\n".join(lines))
     identity = processes.choose_identity(folder, Path(str(PGBOUNCER)))
     for path in (folder, config):
-        identity.own(path)
+        identity.take_ownership(path)
     running = subprocess.Popen([*identity.prefix, str(PGBOUNCER), str(config)], **identity.process_options)
     try:
         address = f"postgresql://{given['user']}@127.0.0.1:{port}/{given['dbname']}"

@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from local import health, instance, postgres, processes
-from local.instance import Record, RoleRecord
+from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval.database import disk_full, revisions
 from retrieval.settings import Settings
@@ -26,8 +26,8 @@ GB = 1 << 30
 def test_a_database_that_takes_no_writes_is_told_in_the_first_line_of_status(fresh_database, tmp_path, capsys):
     url = fresh_database("status_of_writes")
     settings = Settings(home=tmp_path, database_url=url, secret_key="1:" + "A" * 43 + "=")
-    myself = Process.of(os.getpid())
-    instance.save_record(tmp_path, Record(myself.pid, myself.started, "token", phase="ready"))
+    myself = Process.from_pid(os.getpid())
+    instance.save_record(tmp_path, InstanceRecord(myself.pid, myself.started, "token", phase="ready"))
     assert health.print_status(Namespace(json=False), settings) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("ready (supervisor ")
@@ -53,12 +53,14 @@ def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_p
         url = postgres.start(home)
         revisions.upgrade_schema(url)
         settings = Settings(home=home, database_url=url, secret_key="1:" + "A" * 43 + "=")
-        myself = Process.of(os.getpid())
+        myself = Process.from_pid(os.getpid())
         dispatcher = RoleRecord("dispatcher", state="up", pid=myself.pid, started=myself.started)
-        instance.save_record(home, Record(myself.pid, myself.started, "token", phase="ready", roles=[dispatcher]))
+        instance.save_record(
+            home, InstanceRecord(myself.pid, myself.started, "token", phase="ready", roles=[dispatcher])
+        )
         stopped = processes.list_working_in((home / "postgres").resolve(), "postgres")
         for process in stopped:
-            process.signal(signal.SIGSTOP)
+            process.send_signal(signal.SIGSTOP)
         try:
             begun = time.monotonic()
             assert health.print_status(Namespace(json=False), settings) == 3
@@ -66,12 +68,12 @@ def test_status_says_within_seconds_that_a_silent_database_does_not_answer(tmp_p
             assert "The database does not answer." in capsys.readouterr().out.splitlines()[0]
         finally:
             for process in stopped:
-                process.signal(signal.SIGCONT)
+                process.send_signal(signal.SIGCONT)
             postgres.stop(home)
 
 
 def test_a_disk_without_room_for_postgres_is_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=postgres.ROOM - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=postgres.RECOVERY_BYTES - 1))
     problem = health.check_disk(Settings(home=tmp_path))[1]
     assert problem is not None
     assert "is full: 31 MB are free" in problem

@@ -14,7 +14,7 @@ from local import roles, run_role
 from retrieval.settings import Settings
 told = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
 roles.list_commands = lambda *_: {"metrics": [sys.executable, "-c", told]}
-run_role._become("metrics", Settings(home=sys.argv[1]), dict(os.environ))
+run_role._replace_process("metrics", Settings(home=sys.argv[1]), dict(os.environ))
 """
 
 

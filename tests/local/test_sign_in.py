@@ -40,8 +40,8 @@ def test_no_role_gets_the_secrets_by_its_environment(tmp_path, monkeypatch):
     cookie = tmp_path / "canary-cookie"
     cookie.write_text("c" * 40)
     monkeypatch.setenv("RETRIEVAL_OIDC_COOKIE_SECRET_FILE", str(cookie))
-    resolved = environment.Resolved("postgresql://x/y", "1:key", "http://127.0.0.1:1/api")
-    for role in environment.NEEDS:
+    resolved = environment.ResolvedAddresses("postgresql://x/y", "1:key", "http://127.0.0.1:1/api")
+    for role in environment.ROLE_NEEDS:
         given = environment.build_variables(role, settings(tmp_path), resolved)
         assert SECRET not in given.values()
         assert str(cookie) not in given.values()

@@ -16,12 +16,12 @@ from typing import TextIO
 
 import pytest
 
-from local import REFUSED, LocalError, instance, logs, processes
+from local import REFUSED_EXIT_CODE, LocalError, instance, logs, processes
 from local import supervisor as module
 from local.console import Console
-from local.instance import Record, RoleRecord
+from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
-from local.supervisor import Role, Stopped, Supervisor
+from local.supervisor import Role, StopRequested, Supervisor
 from retrieval_client.cli.output import ProgressLine
 
 pytestmark = pytest.mark.service
@@ -36,22 +36,22 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def record() -> Record:
-    me = Process.of(os.getpid())
+def record() -> InstanceRecord:
+    me = Process.from_pid(os.getpid())
     assert me is not None
-    return Record(me.pid, me.started, _TOKEN + str(os.getpid()))
+    return InstanceRecord(me.pid, me.started, _TOKEN + str(os.getpid()))
 
 
 @pytest.fixture
-def supervisor(tmp_path: Path, record: Record, said: list[str]) -> Iterator[Supervisor]:
+def supervisor(tmp_path: Path, record: InstanceRecord, said: list[str]) -> Iterator[Supervisor]:
     started = Supervisor(tmp_path, record, said.append)
     yield started
-    started.stop()
+    started.stop_roles()
     assert processes.list_carrying(record.token) == []
 
 
-def _role(record: Record, tmp_path: Path, program: str, name: str = "sample") -> Role:
-    environment = dict(os.environ) | {processes.TOKEN: record.token}
+def _role(record: InstanceRecord, tmp_path: Path, program: str, name: str = "sample") -> Role:
+    environment = dict(os.environ) | {processes.TOKEN_VARIABLE: record.token}
     return Role(name, [sys.executable, "-c", program], environment, tmp_path, grace=1)
 
 
@@ -59,13 +59,13 @@ def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not fact():
         assert time.monotonic() < deadline
-        supervisor.tick()
+        supervisor.check_roles()
 
 
 def test_a_killed_role_is_started_again_and_its_death_is_told(
-    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path
 ) -> None:
-    supervisor.add(_role(record, tmp_path, _STAYS))
+    supervisor.add_role(_role(record, tmp_path, _STAYS))
     supervisor.wait_ready(10)
     _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "sample"))
     first = record.roles[0].pid
@@ -79,21 +79,21 @@ def test_a_killed_role_is_started_again_and_its_death_is_told(
 
 
 def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
-    supervisor.add(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
+    supervisor.add_role(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
     with pytest.raises(LocalError, match=r"(?s)sample died \(exit code 1\).*the disk is full.*[36] times.*sample\.log"):
         _until(supervisor, lambda: False)
 
 
 def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
-    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path
 ) -> None:
     """PostgreSQL on a full disk died six times in a minute, and the whole service with it."""
     room = tmp_path / "room"
     program = f"import pathlib, time; assert pathlib.Path({str(room)!r}).exists(), 'no room'; time.sleep(60)"
     plain = _role(record, tmp_path, program)
-    supervisor.add(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
+    supervisor.add_role(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
     _until(supervisor, lambda: record.roles[0].state == "restarting")
     ends = time.monotonic() + 5
     _until(supervisor, lambda: time.monotonic() > ends)
@@ -104,13 +104,13 @@ def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
 
 
 def test_a_role_that_does_not_answer_any_more_is_started_again(
-    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervisor: Supervisor, record: InstanceRecord, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Prefect server that stands still lives on: nothing but a question finds it."""
-    monkeypatch.setattr(module, "_ASK_EVERY", 0.1)
+    monkeypatch.setattr(module, "_PROBE_SECONDS", 0.1)
     answers = tmp_path / "answers"
     answers.touch()
-    supervisor.add(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS), ready=answers.exists, silent_for=1.0))
     supervisor.wait_ready(10)
     first = record.roles[0].pid
     answers.unlink()
@@ -124,15 +124,15 @@ def test_a_role_that_does_not_answer_any_more_is_started_again(
 
 
 def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
     up = tmp_path / "up"
-    supervisor.add(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "server"), ready=up.exists))
     step = f"import pathlib; assert pathlib.Path({str(up)!r}).exists()"
-    supervisor.add(replace(_role(record, tmp_path, step, "step"), is_setup_step=True, after=("server",)))
-    supervisor.add(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("step",)))
+    supervisor.add_role(replace(_role(record, tmp_path, step, "step"), is_setup_step=True, after=("server",)))
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "last"), after_end=("step",)))
     _until(supervisor, lambda: record.roles[0].state == "starting")
-    supervisor.tick()
+    supervisor.check_roles()
     assert [role.state for role in record.roles] == ["starting", "waiting", "waiting"]
     up.touch()
     supervisor.wait_ready(20)
@@ -141,47 +141,47 @@ def test_a_role_starts_once_what_it_waits_for_is_up_or_done(
 
 
 def test_a_setup_step_that_fails_stops_everything_with_its_log(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
     program = "import sys; print('no such pool', file=sys.stderr); sys.exit(7)"
-    supervisor.add(replace(_role(record, tmp_path, program, "register"), is_setup_step=True))
+    supervisor.add_role(replace(_role(record, tmp_path, program, "register"), is_setup_step=True))
     with pytest.raises(LocalError, match=r"(?s)register failed \(exit code 7\).*no such pool"):
         supervisor.wait_ready(20)
 
 
 def test_a_setup_step_that_refuses_is_told_by_its_last_line_alone(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
-    program = f"import sys; print('...'); print('Set the key.', file=sys.stderr); sys.exit({REFUSED})"
-    supervisor.add(replace(_role(record, tmp_path, program, "migrate"), is_setup_step=True))
+    program = f"import sys; print('...'); print('Set the key.', file=sys.stderr); sys.exit({REFUSED_EXIT_CODE})"
+    supervisor.add_role(replace(_role(record, tmp_path, program, "migrate"), is_setup_step=True))
     with pytest.raises(LocalError, match=r"^Set the key\.$"):
         supervisor.wait_ready(20)
 
 
-def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
-    supervisor.add(replace(_role(record, tmp_path, _STAYS), ready=lambda: False))
-    supervisor.add(replace(_role(record, tmp_path, _STAYS, "next"), after=("sample",)))
+def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: InstanceRecord, tmp_path: Path) -> None:
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS), ready=lambda: False))
+    supervisor.add_role(replace(_role(record, tmp_path, _STAYS, "next"), after=("sample",)))
     with pytest.raises(LocalError, match="sample was not ready within 0 s"):
         supervisor.wait_ready(0.3)
 
 
 def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
     program = (
         "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True);"
         "print('here', flush=True); time.sleep(60)"
     )
-    supervisor.add(_role(record, tmp_path, program))
+    supervisor.add_role(_role(record, tmp_path, program))
     _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "sample"))
     assert len(processes.list_carrying(record.token)) == 2
-    supervisor.stop()
+    supervisor.stop_roles()
     assert processes.list_carrying(record.token) == []
 
 
-def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record, tmp_path: Path) -> None:
-    environment = dict(os.environ) | {processes.TOKEN: record.token}
+def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: InstanceRecord, tmp_path: Path) -> None:
+    environment = dict(os.environ) | {processes.TOKEN_VARIABLE: record.token}
     with (
         subprocess.Popen([sys.executable, "-c", _STAYS], env=environment, stdout=subprocess.DEVNULL) as left,
         subprocess.Popen([sys.executable, "-c", _STAYS], stdout=subprocess.DEVNULL) as foreign,
@@ -197,14 +197,14 @@ def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record,
     assert instance.load_record(tmp_path) is None
 
 
-def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
+def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: InstanceRecord, tmp_path: Path) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         supervisor.handle_signals()
-        supervisor.add(_role(record, tmp_path, _STAYS))
+        supervisor.add_role(_role(record, tmp_path, _STAYS))
         os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(Stopped):
-            supervisor.watch()
+        with pytest.raises(StopRequested):
+            supervisor.watch_roles()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -229,28 +229,28 @@ def _wait_for_exec(pid: int) -> None:
 
 
 def test_each_step_of_a_start_is_reported_once_in_the_order_of_its_end(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
-    supervisor.add(_role(record, tmp_path, _STAYS, "postgres"))
-    supervisor.add(replace(_role(record, tmp_path, "", "migrate"), is_setup_step=True, after=("postgres",)))
+    supervisor.add_role(_role(record, tmp_path, _STAYS, "postgres"))
+    supervisor.add_role(replace(_role(record, tmp_path, "", "migrate"), is_setup_step=True, after=("postgres",)))
     stream = io.StringIO()
     supervisor.wait_ready(20, Console(stream).report_start)
     assert re.fullmatch(r"  PostgreSQL … \d\.\d s\n  Database schema … \d\.\d s\n", stream.getvalue())
 
 
 def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
-    supervisor: Supervisor, record: Record, tmp_path: Path
+    supervisor: Supervisor, record: InstanceRecord, tmp_path: Path
 ) -> None:
     deaf = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
     )
     supervisor.handle_signals()
-    supervisor.add(replace(_role(record, tmp_path, deaf, "worker"), grace=30))
+    supervisor.add_role(replace(_role(record, tmp_path, deaf, "worker"), grace=30))
     supervisor.wait_ready(20)
     _until(supervisor, lambda: "here" in logs.read_tail(tmp_path, "worker"))
     os.kill(os.getpid(), signal.SIGINT)
-    with pytest.raises(Stopped):
-        supervisor.tick()
+    with pytest.raises(StopRequested):
+        supervisor.check_roles()
     named: list[str] = []
 
     def report(name: str) -> None:
@@ -259,7 +259,7 @@ def test_a_role_that_takes_its_time_to_end_is_named_and_a_second_signal_ends_it(
             os.kill(os.getpid(), signal.SIGINT)
 
     begin = time.monotonic()
-    supervisor.stop(report)
+    supervisor.stop_roles(report)
     assert set(named) == {"worker"}
     assert time.monotonic() - begin < 10
 

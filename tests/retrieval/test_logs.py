@@ -19,8 +19,8 @@ structlog.get_logger().error("disk.full", what="another")
 
 async def answered():
     lines = AccessLog("console")
-    lines.answered("req_1", "GET", "/v1/namespaces", 200, None, 1.0)
-    lines.write()
+    lines.add_request("req_1", "GET", "/v1/namespaces", 200, None, 1.0)
+    lines.write_lines()
 
 asyncio.run(answered())
 print("went on")

@@ -43,14 +43,14 @@ class BrowseConnection(TypedDict):
 
 
 class BuiltinScraper(TypedDict):
-    """The service's own crawler; a key is not needed and not used."""
+    """The service's own crawler; needs no key."""
 
     provider: Literal["BUILTIN"]
     apiKey: NotRequired[str]
 
 
 class ChunkConfig(TypedDict):
-    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered to it."""
+    """Chunking of documents, in tokens of the embedding model. Values above the model's limit are lowered."""
 
     chunkSize: int
     chunkOverlap: int
@@ -89,7 +89,7 @@ class ConnectorApp(TypedDict):
 
 
 class CreateConnection(TypedDict):
-    """A connection to create. The namespace must have the connector's app, or `config` has what it needs."""
+    """A connection to create. The namespace must have the connector's app, or `config` must be sent."""
 
     namespaceId: str
     name: str
@@ -126,7 +126,9 @@ class CreateEvaluation(TypedDict):
 
 
 class CreateKey(TypedDict):
-    """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
+    """A key to create. Without `scopes` it may do everything except administration; it may be bound to a namespace
+    or tenant.
+    """
 
     name: str
     scopes: NotRequired[
@@ -174,7 +176,7 @@ class CreateNamespace(TypedDict):
 
 
 class CreateSchedule(TypedDict):
-    """The ingestion to repeat, and when: `intervalMinutes` or `cron`."""
+    """The ingestion to repeat, by `intervalMinutes` or `cron`."""
 
     namespaceId: str
     ingestJobRunId: str
@@ -184,13 +186,13 @@ class CreateSchedule(TypedDict):
 
 
 class CreateTenant(TypedDict):
-    """A tenant to make known, by the name that clients send in X-Tenant-ID."""
+    """A tenant to register, by the name in X-Tenant-ID."""
 
     id: str
 
 
 class CreateWebhook(TypedDict):
-    """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
+    """An endpoint to notify. With X-Tenant-ID only of events of the tenant."""
 
     url: str
     events: list[
@@ -218,7 +220,7 @@ class CreateWebhook(TypedDict):
 
 
 class DeleteDocuments(TypedDict):
-    """Filter of the documents to delete. A filter that restricts nothing is refused."""
+    """Filter of the documents to delete. A filter without restrictions is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -232,7 +234,7 @@ class Denied(TypedDict):
 
 
 class DifyCondition(TypedDict):
-    """A condition on metadata. Text that is a number counts as that number where numbers are compared."""
+    """A condition on metadata. Numeric text is compared as a number."""
 
     name: list[str] | str
     comparison_operator: Literal[
@@ -259,7 +261,7 @@ class DifyCondition(TypedDict):
 
 
 class DifyConditions(TypedDict):
-    """Conditions on metadata, all of which must hold, or one with `or`."""
+    """Conditions on metadata; all must hold, or one with `or`."""
 
     conditions: NotRequired[list[DifyCondition] | None]
     logical_operator: NotRequired[Literal["and", "or"] | None]
@@ -275,7 +277,7 @@ class DifyRetrieval(TypedDict):
 
 
 class DifySetting(TypedDict):
-    """Number of records, and the minimum score of one."""
+    """Number of records, and their minimum score."""
 
     top_k: NotRequired[int | None]
     score_threshold: NotRequired[float | None]
@@ -322,7 +324,7 @@ class EndpointParser(TypedDict):
 
 
 class EndpointReranker(TypedDict):
-    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
+    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` selects among several."""
 
     provider: Literal["ENDPOINT"]
     url: str
@@ -331,14 +333,14 @@ class EndpointReranker(TypedDict):
 
 
 class Expand(TypedDict):
-    """Context of each result: its unit of the document, up to a number of tokens of the embedding model."""
+    """Context of each result: a unit of the document, up to a number of tokens of the embedding model."""
 
     unit: Literal["CHUNK", "DOCUMENT", "PAGE", "SECTION"]
     maxTokens: NotRequired[int | None]
 
 
 class FetchDocuments(TypedDict):
-    """Filter of the documents to list. Without pagination up to 1000 and a cursor."""
+    """Filter of the documents to list. Without pagination up to 1000 documents and a cursor."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -348,7 +350,7 @@ class FetchDocuments(TypedDict):
 
 
 class FilesConfig(TypedDict):
-    """Files that are ingested by one job run, with settings for all of them."""
+    """Files to ingest by a single job run, with common settings."""
 
     files: list[UploadedFile]
     name: NotRequired[str | None]
@@ -359,7 +361,7 @@ class FilesConfig(TypedDict):
 
 
 class FilesIngestion(TypedDict):
-    """Files with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """Files with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Literal["FILE", "LOCAL_FILE"]
     config: FilesConfig
@@ -367,7 +369,7 @@ class FilesIngestion(TypedDict):
 
 
 class FilterConfig(TypedDict):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+    """AND between fields, OR within a field. An absent, null or empty field restricts nothing."""
 
     documentIds: NotRequired[list[str] | None]
     documentExternalIds: NotRequired[list[str] | None]
@@ -392,7 +394,7 @@ class FirecrawlScraper(TypedDict):
 
 
 class Gate(TypedDict):
-    """Condition for swapping in the new generation: `minimum`, or `notWorseThan` compared with the current one."""
+    """Condition for activating the new embeddings: `minimum`, or `notWorseThan` compared with the current ones."""
 
     evaluationId: str
     metric: Literal["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"]
@@ -444,7 +446,7 @@ class HidePassage(TypedDict):
 
 
 class HybridConfig(TypedDict):
-    """Weights of meaning and of words; the two sum to 1.0."""
+    """Weights of meaning and words; they sum to 1.0."""
 
     semanticWeight: float
     keywordWeight: float
@@ -472,7 +474,7 @@ class HybridSearchRequest(TypedDict):
 
 
 class IncludeConfig(TypedDict):
-    """Parts of the response beside or instead of the documents."""
+    """Optional parts of the response."""
 
     documents: NotRequired[bool | None]
     rawFileUrl: NotRequired[bool | None]
@@ -602,7 +604,7 @@ class JinaScraper(TypedDict):
 
 
 class LocalModel(TypedDict):
-    """A model that runs inside the service; needs no account."""
+    """A model of the service itself; needs no account."""
 
     provider: Literal["LOCAL"]
     model: Literal["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256", "auto"]
@@ -617,7 +619,7 @@ class LocalReranker(TypedDict):
 
 
 class LocalStorage(TypedDict):
-    """A folder beside the service; needs no account."""
+    """A folder of the service; needs no account."""
 
     type: Literal["LOCAL"]
 
@@ -711,7 +713,7 @@ class OnedriveIngestion(TypedDict):
 
 
 class OpenAIModel(TypedDict):
-    """An embedding model of OpenAI, or of the server with OpenAI's API that the operator has set."""
+    """An embedding model of OpenAI, or of the operator's server with OpenAI's API."""
 
     provider: Literal["OPENAI"]
     model: Literal["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
@@ -721,7 +723,7 @@ class OpenAIModel(TypedDict):
 
 
 class Pagination(TypedDict):
-    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+    """A page of a listing; `cursor` is the `nextCursor` of the previous page."""
 
     pageSize: NotRequired[int | None]
     cursor: NotRequired[str | None]
@@ -767,7 +769,7 @@ class PutGroup(TypedDict):
 
 
 class Question(TypedDict):
-    """A query as users send it, with everything that answers it."""
+    """A query of users, with its relevant documents."""
 
     query: str
     relevant: list[Relevant]
@@ -775,14 +777,14 @@ class Question(TypedDict):
 
 
 class RecencyConfig(TypedDict):
-    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`; the boost halves every `halfLifeDays`."""
 
     halfLifeDays: float
     weight: float
 
 
 class Relevant(TypedDict):
-    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+    """A relevant document by one of its ids, optionally with a span of its parsed text."""
 
     documentId: NotRequired[str]
     externalId: NotRequired[str]
@@ -792,14 +794,14 @@ class Relevant(TypedDict):
 
 
 class RerankOptions(TypedDict):
-    """Number of best results to rerank, and the time limit for it."""
+    """Number of results to rerank, and the time limit."""
 
     candidates: NotRequired[int]
     budgetMs: NotRequired[int]
 
 
 class ResyncDocuments(TypedDict):
-    """Filter of the documents to ingest again from their source. A filter that restricts nothing is refused."""
+    """Filter of the documents to ingest again from their source. A filter without restrictions is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -810,7 +812,7 @@ class ResyncDocuments(TypedDict):
 
 
 class RetryRequest(TypedDict):
-    """The run's namespace, which failed documents to retry, and other options to read and chunk them."""
+    """The run's namespace, the failed documents to retry, and changed options."""
 
     namespaceId: str
     failureCauses: NotRequired[
@@ -842,7 +844,7 @@ class RunRequest(TypedDict):
 
 
 class S3Credentials(TypedDict):
-    """An access key that may read, write and delete in the bucket."""
+    """An access key with permission to read, write and delete in the bucket."""
 
     accessKeyId: str
     secretAccessKey: str
@@ -859,7 +861,7 @@ class S3Storage(TypedDict):
 
 
 class ScrapeOptions(TypedDict):
-    """CSS selectors of the elements to keep and to leave out of each page; up to 50 of 200 characters each."""
+    """CSS selectors of included and excluded elements of a page; up to 50 of 200 characters each."""
 
     includeSelectors: NotRequired[list[str] | None]
     excludeSelectors: NotRequired[list[str] | None]
@@ -873,7 +875,7 @@ class ScrapingBeeScraper(TypedDict):
 
 
 class SearchBatchRequest(TypedDict):
-    """Searches in one namespace, or in the same several ones."""
+    """Searches in one namespace, or in several common ones."""
 
     namespaceId: NotRequired[str | None]
     namespaceIds: NotRequired[list[str] | None]
@@ -881,9 +883,8 @@ class SearchBatchRequest(TypedDict):
 
 
 class SearchFilter(TypedDict):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
-    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
-    hold.
+    """Every metadata key must match: a value, any of a list, or an element of the document's list. `documents`
+    restricts by document fields, `where` by a condition; all must hold.
     """
 
     metadata: NotRequired[dict[str, Any] | None]
@@ -912,13 +913,13 @@ class SearchRequest(TypedDict):
 
 
 class SearchReranker(TypedDict):
-    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+    """The service's own reranker, by late interaction; available in every namespace."""
 
     provider: Literal["LOCAL"]
 
 
 class SetQuotas(TypedDict):
-    """Limits to set; null removes one, and what is absent stays."""
+    """Limits to set; null removes a limit, absent limits stay."""
 
     documents: NotRequired[int | None]
     storedBytes: NotRequired[int | None]
@@ -927,7 +928,7 @@ class SetQuotas(TypedDict):
 
 
 class Setting(TypedDict):
-    """One way to search, under a name; the two weights sum to 1.0."""
+    """A named setting of the search; the weights sum to 1.0."""
 
     name: str
     semanticWeight: float
@@ -960,7 +961,7 @@ class SharepointIngestion(TypedDict):
 
 
 class SitemapConfig(TypedDict):
-    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
+    """The pages of a sitemap. `excludePaths` takes precedence over `includePaths`."""
 
     scrapeOptions: NotRequired[ScrapeOptions | None]
     metadata: NotRequired[dict[str, Any] | None]
@@ -973,7 +974,7 @@ class SitemapConfig(TypedDict):
 
 
 class SitemapIngestion(TypedDict):
-    """A sitemap with how to cut its pages."""
+    """A sitemap with chunk settings."""
 
     source: Literal["SITEMAP"]
     config: SitemapConfig
@@ -1003,7 +1004,7 @@ class SourceConfig(TypedDict):
 
 
 class SourceCredentials(TypedDict):
-    """Credentials of a storage or service, sealed at rest; responses never show them."""
+    """Credentials of a storage or service, encrypted; responses never show credentials."""
 
     accessKeyId: NotRequired[str | None]
     secretAccessKey: NotRequired[str | None]
@@ -1034,8 +1035,8 @@ class StartRun(TypedDict):
 
 
 class TextConfig(TypedDict):
-    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces
-    it.
+    """A text. Its identity is `externalId`, else `name`, else the text; the same identity again replaces the
+    document.
     """
 
     text: str
@@ -1048,7 +1049,7 @@ class TextConfig(TypedDict):
 
 
 class TextIngestion(TypedDict):
-    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """A text with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Literal["TEXT"]
     config: TextConfig
@@ -1056,7 +1057,7 @@ class TextIngestion(TypedDict):
 
 
 class UpdateConnection(TypedDict):
-    """Changes to a connection; without any it only requests a new authorization. Null removes a value."""
+    """Changes to a connection; without changes a new authorization. Null removes a value."""
 
     namespaceId: str
     name: NotRequired[str]
@@ -1067,7 +1068,7 @@ class UpdateConnection(TypedDict):
 
 
 class UpdateDocuments(TypedDict):
-    """Filter of the documents, and the changes. A filter that restricts nothing is refused."""
+    """Filter of the documents, and the changes. A filter without restrictions is refused."""
 
     namespaceId: str
     filterConfig: FilterConfig
@@ -1075,9 +1076,7 @@ class UpdateDocuments(TypedDict):
 
 
 class UpdateEvaluation(TypedDict):
-    """Another name; questions to add; queries whose questions are removed, before the others are added; documents
-    to judge one by one, at the end.
-    """
+    """Changes to an evaluation, in this order: name, removed queries, added questions, judgements."""
 
     namespaceId: str
     name: NotRequired[str]
@@ -1087,8 +1086,8 @@ class UpdateEvaluation(TypedDict):
 
 
 class UpdateNamespace(TypedDict):
-    """Changes to a namespace. A config is replaced whole; null removes an optional one; a masked secret stays as
-    stored.
+    """Changes to a namespace. A config is replaced as a whole; null removes an optional config; masked secrets
+    stay.
     """
 
     name: NotRequired[str]
@@ -1116,7 +1115,7 @@ class UpdateOrganization(TypedDict):
 
 
 class UpdateSchedule(TypedDict):
-    """Changes to a schedule; fields that are not sent stay."""
+    """Changes to a schedule; absent fields stay."""
 
     namespaceId: str
     intervalMinutes: NotRequired[int]
@@ -1132,7 +1131,7 @@ class UpdateTenant(TypedDict):
 
 
 class UpdateWebhook(TypedDict):
-    """Changes to a webhook; fields that are not sent stay."""
+    """Changes to a webhook; absent fields stay."""
 
     url: NotRequired[str]
     events: NotRequired[
@@ -1179,7 +1178,7 @@ class UrlsConfig(TypedDict):
 
 
 class UrlsIngestion(TypedDict):
-    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+    """Pages with chunk settings. `chunkConfig` takes precedence over `config.chunkConfig`."""
 
     source: Literal["URLS_LIST"]
     config: UrlsConfig
@@ -1187,7 +1186,7 @@ class UrlsIngestion(TypedDict):
 
 
 class VectorStoreFilter(TypedDict):
-    """A comparison of a metadata key, or several with `and` and `or`."""
+    """A comparison of a metadata key, or a combination of filters with `and` or `or`."""
 
     type: Literal["and", "eq", "gt", "gte", "in", "lt", "lte", "ne", "nin", "or"]
     key: NotRequired[str]
@@ -1196,7 +1195,7 @@ class VectorStoreFilter(TypedDict):
 
 
 class VectorStoreRanking(TypedDict):
-    """Ranking of results, and the minimum score of one."""
+    """Ranking of results, and their minimum score."""
 
     ranker: NotRequired[str | None]
     score_threshold: NotRequired[float | None]
@@ -1204,7 +1203,7 @@ class VectorStoreRanking(TypedDict):
 
 
 class VectorStoreSearch(TypedDict):
-    """OpenAI's request to search a vector store, whose id is the namespace's."""
+    """OpenAI's request to search a vector store."""
 
     query: str | list[str]
     filters: NotRequired[VectorStoreFilter | None]
@@ -1214,14 +1213,14 @@ class VectorStoreSearch(TypedDict):
 
 
 class VectorStoreWeights(TypedDict):
-    """Weights of meaning and words, in proportion to each other."""
+    """Weights of meaning and words, in proportion."""
 
     embedding_weight: float
     text_weight: float
 
 
 class Verdict(TypedDict):
-    """Judgement of one document for a query; grade 0 removes it. `filter` is for a question that is new."""
+    """Judgement of a document for a query; grade 0 removes the judgement. `filter` applies to a new question."""
 
     query: str
     documentId: NotRequired[str]
@@ -1237,7 +1236,7 @@ class VerifyDeletion(TypedDict):
 
 
 class WebsiteConfig(TypedDict):
-    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
+    """The pages of a site, found by links. `maxDepth` counts links from the start page."""
 
     scrapeOptions: NotRequired[ScrapeOptions | None]
     metadata: NotRequired[dict[str, Any] | None]
@@ -1252,7 +1251,7 @@ class WebsiteConfig(TypedDict):
 
 
 class WebsiteIngestion(TypedDict):
-    """A website with how to cut its pages."""
+    """A website with chunk settings."""
 
     source: Literal["WEBSITE"]
     config: WebsiteConfig

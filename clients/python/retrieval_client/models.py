@@ -46,7 +46,7 @@ class ActivityData(Record):
 
 
 class Allowance(Record):
-    """A limit and the part of it that is used."""
+    """A limit and the current usage."""
 
     used: int
     limit: int
@@ -84,7 +84,7 @@ class AuditData(Record):
 
 
 class AuditEntry(Record):
-    """A write, done or refused. `objectId` is null where several objects were changed, or none was known."""
+    """A write, successful or refused. `objectId` is null for several objects or an unknown object."""
 
     id: str
     at: Timestamp
@@ -128,7 +128,7 @@ class AuditEntry(Record):
 
 
 class Breaker(Record):
-    """A vendor or site that gets no requests for a while, because they failed."""
+    """Vendor or site without requests for some time, after failures."""
 
     name: str
     reason: str
@@ -151,7 +151,7 @@ class BrowsedAnswer(Record):
 
 
 class BrowsedData(Record):
-    """A page of one folder, in the service's order."""
+    """A page of a folder, in the service's order."""
 
     items: list[BrowsedEntry]
     has_next_page: bool
@@ -176,8 +176,8 @@ class BrowsedEntry(Record):
 
 
 class Calibration(Record):
-    """Accuracy of `answerable`: how well it tells questions that have an answer from those with an empty
-    `relevant`. Figures of a fit come from questions that it was not fitted on.
+    """Accuracy of `answerable` on questions with and without an answer. Figures of a fit come from held-out
+    questions.
     """
 
     questions: int
@@ -192,7 +192,7 @@ class Calibration(Record):
 
 
 class CalibrationBin(Record):
-    """Questions whose probability is in a tenth of the range, and how many of them have an answer."""
+    """Questions with a probability in a tenth of the range, and the share of answered questions."""
 
     from_: float
     to: float
@@ -213,7 +213,7 @@ class Chosen(Record):
 
 
 class ChosenEntry(Record):
-    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+    """A file or folder by its id or path, or a type of files."""
 
     id: str | None
     path: str | None
@@ -256,7 +256,9 @@ class ChunksData(Record):
 
 
 class Compared(Record):
-    """Numbers of questions whose first judged document ranks higher than under the first setting, equal, or lower."""
+    """Number of questions with a higher, equal or lower rank of the first judged document than under the first
+    setting.
+    """
 
     better: int
     same: int
@@ -332,7 +334,7 @@ class Connection(Record):
 
 
 class ConnectionAnswer(Record):
-    """One connection."""
+    """A connection."""
 
     success: Literal[True]
     message: str
@@ -370,7 +372,7 @@ class ConnectionCredentials(Record):
 
 
 class ConnectionData(Record):
-    """One connection, with the number of its documents."""
+    """A connection, with the number of its documents."""
 
     connection: Connection
     documents: ConnectionDocuments
@@ -384,7 +386,7 @@ class ConnectionData(Record):
 
 
 class ConnectionDocuments(Record):
-    """Number of documents that only the connection has, and of those that others have too."""
+    """Number of documents of this connection only, and of documents shared with others."""
 
     own: int
     shared: int
@@ -402,7 +404,7 @@ class ConnectionRevokedAnswer(Record):
 
 
 class ConnectionUpdatedAnswer(Record):
-    """The connection as it is now."""
+    """The current connection."""
 
     success: Literal[True]
     message: str
@@ -444,7 +446,7 @@ class ConnectorAppView(Record):
 
 
 class ConvertAnswer(Record):
-    """The file as Markdown, with the files that were packed into it."""
+    """The file and the contained files as Markdown."""
 
     success: Literal[True]
     message: str
@@ -454,7 +456,7 @@ class ConvertAnswer(Record):
 
 
 class ConvertData(Record):
-    """The file, then the files within it."""
+    """The file, followed by its contained files."""
 
     documents: list[ConvertedDocument]
     _fields = frozenset(["documents"])
@@ -462,7 +464,7 @@ class ConvertData(Record):
 
 
 class ConvertedDocument(Record):
-    """The file, or one packed into it; `error` is the reason why that one could not be read."""
+    """The file, or a contained file; `error` is the reason why a contained file is unreadable."""
 
     filename: str
     markdown: str
@@ -471,7 +473,7 @@ class ConvertedDocument(Record):
 
 
 class CorrectedWord(Record):
-    """A word of the query that no chunk has, and the words that were searched instead."""
+    """A query word without a match, and the words searched instead."""
 
     word: str
     words: list[str]
@@ -479,7 +481,7 @@ class CorrectedWord(Record):
 
 
 class CreatedConnectionData(Record):
-    """The new connection, and where a person authorizes it within ten minutes."""
+    """The new connection, with the URL for its authorization within ten minutes."""
 
     connection: Identified
     authorization_url: str | None
@@ -536,7 +538,7 @@ class DeletionAnswer(Record):
 
 
 class DeletionData(Record):
-    """One receipt."""
+    """A receipt."""
 
     deletion: Deletion
     _fields = frozenset(["deletion"])
@@ -617,7 +619,7 @@ class Delivery(Record):
 
 
 class DeliveryAnswer(Record):
-    """The delivery, which is made at once."""
+    """The delivery, sent at once."""
 
     success: Literal[True]
     message: str
@@ -627,7 +629,7 @@ class DeliveryAnswer(Record):
 
 
 class DeliveryData(Record):
-    """One delivery."""
+    """A delivery."""
 
     delivery: Delivery
     _fields = frozenset(["delivery"])
@@ -653,7 +655,7 @@ class DifyAnswer(Record):
 
 
 class DifyRecord(Record):
-    """A chunk that was found."""
+    """A matching chunk."""
 
     content: str
     score: float
@@ -663,7 +665,7 @@ class DifyRecord(Record):
 
 
 class DispatcherLoop(Record):
-    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
+    """Loop of a dispatcher: dispatch, recovery or garbage collection."""
 
     loop: str
     last_success_seconds: float
@@ -804,7 +806,7 @@ class Document(Record):
 
 
 class DocumentCount(Record):
-    """Documents whose job run ended in one hour or day."""
+    """Documents whose job run ended in an hour or day."""
 
     at: Timestamp
     indexed: int
@@ -933,7 +935,7 @@ class DocumentsUpdatedAnswer(Record):
 
 
 class DryRunReport(Record):
-    """Effects of an ingestion on documents, and its cost. `sampled`: not all of them were read."""
+    """Effects of an ingestion on documents, and the cost. `sampled`: estimated from a sample."""
 
     create: int
     update: int
@@ -985,7 +987,7 @@ class DuplicateDocument(Record):
 
 
 class EmbeddingConfig(Record):
-    """Chunking and embedding of a document: the values used, which may be lower than those requested."""
+    """Effective chunking and embedding of a document; values may be lower than requested."""
 
     provider: str | None
     model: str | None
@@ -1075,7 +1077,7 @@ class ErrorInfo(Record):
 
 
 class EstimatedCost(Record):
-    """Cost of the embedding, by the prices that the operator has set."""
+    """Cost of the embedding, by the operator's prices."""
 
     amount: float
     currency: str
@@ -1083,7 +1085,7 @@ class EstimatedCost(Record):
 
 
 class Evaluation(Record):
-    """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
+    """A set of questions; `unresolved` has judged external ids without a document (not in listings)."""
 
     id: str
     name: str
@@ -1096,7 +1098,7 @@ class Evaluation(Record):
 
 
 class EvaluationAnswer(Record):
-    """One evaluation."""
+    """An evaluation."""
 
     success: Literal[True]
     message: str
@@ -1106,7 +1108,7 @@ class EvaluationAnswer(Record):
 
 
 class EvaluationData(Record):
-    """One evaluation."""
+    """An evaluation."""
 
     evaluation: Evaluation
     _fields = frozenset(["evaluation"])
@@ -1123,9 +1125,7 @@ class EvaluationDeletedAnswer(Record):
 
 
 class EvaluationRun(Record):
-    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was
-    sent, null before its searches are counted.
-    """
+    """A run, with `questions` after the end and `error` if FAILED; `progress` with `questionLimit`."""
 
     id: str
     evaluation_id: str
@@ -1170,8 +1170,8 @@ class EvaluationsData(Record):
 
 
 class Explanation(Record):
-    """Parts of a score: both scores before they are weighed, and the rank in each list, null outside of it.
-    `recencyScore`, if `recency` was sent: the part that the age adds, before it is weighed.
+    """Parts of a score: scores before weighting, and the rank in each list, null if absent. `recencyScore` is
+    present with `recency`: the boost by age before weighting.
     """
 
     semantic_score: float
@@ -1197,7 +1197,7 @@ class Explanation(Record):
 
 
 class FacetCount(Record):
-    """A value of a field, and how many documents have it; of a field `row.<column>`, how many rows and records."""
+    """A value of a field with its number of documents, for a field `row.<column>` of rows and records."""
 
     value: str | float | bool
     count: int
@@ -1205,7 +1205,7 @@ class FacetCount(Record):
 
 
 class FailureCount(Record):
-    """Failed documents of one cause."""
+    """Failed documents of a cause."""
 
     cause: Literal["CONNECTION", "NOT_ANSWERING", "NO_TEXT", "OTHER", "PAGE_MISSING", "PASSWORD", "UNREADABLE"]
     count: int
@@ -1233,7 +1233,7 @@ class FileUploadAnswer(Record):
 
 
 class FileUploadData(Record):
-    """A stored file that is not ingested yet."""
+    """A stored file, not yet ingested."""
 
     upload_id: str
     name: str
@@ -1242,7 +1242,7 @@ class FileUploadData(Record):
 
 
 class FilterConfig(Record):
-    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+    """AND between fields, OR within a field. An absent, null or empty field restricts nothing."""
 
     document_ids: list[str] | None
     document_external_ids: list[str] | None
@@ -1277,7 +1277,7 @@ class FilterConfig(Record):
 
 
 class FlowRun(Record):
-    """The flow run of a job run as Prefect has it."""
+    """The flow run of a job run in Prefect."""
 
     reachable: bool
     states: list[FlowRunState]
@@ -1319,7 +1319,7 @@ class Group(Record):
 
 
 class GroupAnswer(Record):
-    """The group as it is now."""
+    """The current group."""
 
     success: Literal[True]
     message: str
@@ -1329,7 +1329,7 @@ class GroupAnswer(Record):
 
 
 class GroupData(Record):
-    """One group."""
+    """A group."""
 
     group: Group
     _fields = frozenset(["group"])
@@ -1354,7 +1354,7 @@ class Health(Record):
 
 
 class HeldMembers(Record):
-    """Direct members of a group, as they are compared."""
+    """Direct members of a group, with normalized names."""
 
     users: list[str]
     groups: list[str]
@@ -1362,7 +1362,7 @@ class HeldMembers(Record):
 
 
 class HiddenPassage(Record):
-    """A passage, or a whole document, that no search returns."""
+    """A passage or document hidden from search."""
 
     id: str
     document_id: str
@@ -1394,7 +1394,7 @@ class HiddenPassageData(Record):
 
 
 class HiddenPassagesAnswer(Record):
-    """The passages of the namespace that are hidden from search."""
+    """The hidden passages of the namespace."""
 
     success: Literal[True]
     message: str
@@ -1415,7 +1415,7 @@ class HiddenPassagesData(Record):
 
 
 class HistoryAnswer(Record):
-    """The job runs that held the document, newest first."""
+    """The document's job runs, newest first."""
 
     success: Literal[True]
     message: str
@@ -1477,7 +1477,7 @@ class Identified(Record):
 
 
 class IngestAnswer(Record):
-    """The request is queued, durably."""
+    """The request is durably queued."""
 
     success: Literal[True]
     message: str
@@ -1506,7 +1506,7 @@ class JobRunAnswer(Record):
 
 
 class JobRunData(Record):
-    """A job run. COMPLETED when every document has ended, failed ones too; its `outcome` is the result."""
+    """A job run. COMPLETED after the end of all documents, failed documents included; `outcome` is the result."""
 
     id: str
     name: str
@@ -1565,8 +1565,8 @@ class JobRunData(Record):
 
 
 class JobRunDocument(Record):
-    """A document within a job run. `error` is null unless it failed. `name`: its file, page or title in that run.
-    `name` is absent in the answer to an ingestion.
+    """A document within a job run. `error` is null unless the document failed. `name` is absent in the response to
+    an ingestion.
     """
 
     id: str
@@ -1722,7 +1722,7 @@ class Key(Record):
 
 
 class KeyAnswer(Record):
-    """The API key as it is now."""
+    """The current API key."""
 
     success: Literal[True]
     message: str
@@ -1732,7 +1732,7 @@ class KeyAnswer(Record):
 
 
 class KeyData(Record):
-    """One API key."""
+    """An API key."""
 
     key: Key
     _fields = frozenset(["key"])
@@ -1760,7 +1760,7 @@ class KeysAnswer(Record):
 
 
 class KeysData(Record):
-    """Newest first, revoked ones too."""
+    """Newest first, revoked keys included."""
 
     has_next_page: bool | None
     next_cursor: str | None
@@ -1782,7 +1782,7 @@ class LastRun(Record):
 
 
 class Latency(Record):
-    """Milliseconds of a search after its query was embedded."""
+    """Milliseconds of a search without the embedding of the query."""
 
     p50: float
     p95: float
@@ -1790,9 +1790,7 @@ class Latency(Record):
 
 
 class LearnedLimits(Record):
-    """Form and limits of a model server, as the check of the namespace found them, or the reason for a local
-    model.
-    """
+    """Format and limits of a model server as learned by the check, or the reason for a local model."""
 
     choice: str | None
     texts_per_request: int | None
@@ -1814,7 +1812,7 @@ class MadeKeyData(Record):
 
 
 class Metric(Record):
-    """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
+    """A mean over the questions, with 95 % intervals of the mean and of the difference from the first setting."""
 
     value: float
     ci95: list[float]
@@ -1823,7 +1821,7 @@ class Metric(Record):
 
 
 class Metrics(Record):
-    """Metrics as defined by trec_eval; `spanRecallAt10` is null where no span is judged."""
+    """Metrics as defined by trec_eval; `spanRecallAt10` is null without judged spans."""
 
     ndcg_at10: Metric
     recall_at10: Metric
@@ -1841,7 +1839,7 @@ class Metrics(Record):
 
 
 class ModelUsage(Record):
-    """Tokens of one model. `cost` is null for a model without a price."""
+    """Tokens of a model. `cost` is null for a model without a price."""
 
     provider: str
     model: str
@@ -1851,7 +1849,7 @@ class ModelUsage(Record):
 
 
 class Namespace(Record):
-    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and the numbers of its use."""
+    """A namespace in responses; a bound key gets only `id`, `identifier`, `name` and usage numbers."""
 
     id: str
     identifier: str
@@ -1928,7 +1926,7 @@ class Namespace(Record):
 
 
 class NamespaceAnswer(Record):
-    """One namespace."""
+    """A namespace."""
 
     success: Literal[True]
     message: str
@@ -1938,7 +1936,7 @@ class NamespaceAnswer(Record):
 
 
 class NamespaceData(Record):
-    """One namespace; `ingestJobRunId` if its documents are being embedded again."""
+    """A namespace, with `ingestJobRunId` during a new embedding of its documents."""
 
     namespace: Namespace
     ingest_job_run_id: str | None
@@ -1965,7 +1963,7 @@ class NamespaceReference(Record):
 
 
 class NamespacesAnswer(Record):
-    """Every namespace that the key may see."""
+    """The namespaces visible to the key."""
 
     success: Literal[True]
     message: str
@@ -2006,7 +2004,7 @@ class ObservedHealth(Record):
 
 
 class OpenRuns(Record):
-    """Job runs under way, by status, and since when the oldest one waits."""
+    """Unfinished job runs by status, and the waiting time of the oldest."""
 
     queued: int
     pre_processing: int
@@ -2017,7 +2015,7 @@ class OpenRuns(Record):
 
 
 class OrganizationAnswer(Record):
-    """The organization as it is now."""
+    """The current organization."""
 
     success: Literal[True]
     message: str
@@ -2047,7 +2045,7 @@ class OrganizationDetails(Record):
 
 
 class PageToCheck(Record):
-    """A page whose text may be wrong or missing."""
+    """A page with possibly wrong or missing text."""
 
     page: int | None
     quality: float
@@ -2076,7 +2074,7 @@ class PassageShownAnswer(Record):
 
 
 class PlannedDocument(Record):
-    """A document that an ingestion would create, update or remove, or that fails."""
+    """A document to create, update or remove, or a failed one."""
 
     name: str
     action: Literal["CREATE", "FAILED", "REMOVE", "UPDATE"]
@@ -2086,7 +2084,7 @@ class PlannedDocument(Record):
 
 
 class Progress(Record):
-    """Number of searches done, of all."""
+    """Number of finished searches."""
 
     asked: int
     total: int
@@ -2104,7 +2102,7 @@ class Providers(Record):
 
 
 class Question(Record):
-    """A query as users send it, with everything that answers it."""
+    """A query of users, with its relevant documents."""
 
     query: str
     relevant: list[Relevant]
@@ -2114,7 +2112,7 @@ class Question(Record):
 
 
 class QuestionResult(Record):
-    """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
+    """The rank of each judged document by setting, in the order of `relevant`; null if not found."""
 
     query: str
     ranks: dict[str, list[int | None]]
@@ -2154,7 +2152,7 @@ class QueueAnswer(Record):
 
 
 class QueueData(Record):
-    """Waiting and running job runs. Workers, loops and `stalled` are those of the installation."""
+    """Waiting and running job runs. Workers, loops and `stalled` describe the installation."""
 
     queued: int
     oldest_queued_at: Timestamp | None
@@ -2189,7 +2187,7 @@ class QueueData(Record):
 
 
 class Quotas(Record):
-    """A number for each quota; null where there is no limit."""
+    """A number for each quota; null without a limit."""
 
     documents: int | None
     stored_bytes: int | None
@@ -2208,7 +2206,7 @@ class Readiness(Record):
 
 
 class RecencyConfig(Record):
-    """Weight of a document's age, by `modifiedAt`, else `createdAt`. The age's part halves every `halfLifeDays`."""
+    """Weight of a document's age, by `modifiedAt`, else `createdAt`; the boost halves every `halfLifeDays`."""
 
     half_life_days: float
     weight: float
@@ -2216,7 +2214,7 @@ class RecencyConfig(Record):
 
 
 class Relevant(Record):
-    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+    """A relevant document by one of its ids, optionally with a span of its parsed text."""
 
     document_id: str | None
     external_id: str | None
@@ -2238,7 +2236,7 @@ class RerankConfigView(Record):
 
 
 class RerankOptions(Record):
-    """Number of best results to rerank, and the time limit for it."""
+    """Number of results to rerank, and the time limit."""
 
     candidates: int | None
     budget_ms: int | None
@@ -2256,9 +2254,8 @@ class ResultChunk(Record):
 
 
 class ResultContext(Record):
-    """The text around a result, `parsed[start:end] == content`, and the header of the table that its rows belong
-    to. Present if `expand` was sent, and for rows of a table, whose content is the result's own without
-    `expand`.
+    """The text around a result, `parsed[start:end] == content`, and the header of its table. Present with
+    `expand`, and for rows of a table; without `expand` the content is the result's own.
     """
 
     content: str
@@ -2269,7 +2266,7 @@ class ResultContext(Record):
 
 
 class ResultDocument(Record):
-    """The document that a result is from."""
+    """The document of a result."""
 
     id: str
     name: str
@@ -2279,7 +2276,7 @@ class ResultDocument(Record):
 
 
 class ResyncAnswer(Record):
-    """The eligible documents are queued, in a dry run would be; until they are done everything stays as it is."""
+    """The eligible documents are queued, or would be in a dry run; until the end nothing changes in searches."""
 
     success: Literal[True]
     message: str
@@ -2289,9 +2286,7 @@ class ResyncAnswer(Record):
 
 
 class ResyncData(Record):
-    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without
-    one.
-    """
+    """One job run for each job of the queued documents; `ingestJobRunId` is the first, null without any."""
 
     items_queued: int
     items_skipped: int
@@ -2304,7 +2299,7 @@ class ResyncData(Record):
 
 
 class ResyncReport(Record):
-    """Stored size of the documents that would be queued: the most that is embedded unless their content grew."""
+    """Stored size of the documents to queue: the maximum to embed unless content grew."""
 
     documents: int
     documents_without_chunks: int
@@ -2316,7 +2311,7 @@ class ResyncReport(Record):
 
 
 class ResyncedDocument(Record):
-    """Result for a document that matched. `error` is the reason why it is not eligible."""
+    """Result for a matching document. `error` is the reason why the document is not eligible."""
 
     id: str
     status: Literal["QUEUED_FOR_RESYNC", "NOT_ELIGIBLE_FOR_RESYNC", "REMOVED"]
@@ -2334,7 +2329,7 @@ class RevokedConnectionData(Record):
 
 
 class RevokedDocuments(Record):
-    """Treatment of the documents; those that are `shared` stay with the other connections that have them."""
+    """Treatment of the documents; `shared` ones stay with their other connections."""
 
     kept: int
     deleted: int
@@ -2343,7 +2338,7 @@ class RevokedDocuments(Record):
 
 
 class RunAnswer(Record):
-    """One run."""
+    """A run."""
 
     success: Literal[True]
     message: str
@@ -2353,7 +2348,7 @@ class RunAnswer(Record):
 
 
 class RunData(Record):
-    """One run."""
+    """A run."""
 
     run: EvaluationRun
     _fields = frozenset(["run"])
@@ -2361,7 +2356,7 @@ class RunData(Record):
 
 
 class RunNotice(Record):
-    """A notice about a run beside its documents, and the number of things that it applies to."""
+    """A notice about a run, with the number of affected objects."""
 
     reason: str
     count: int
@@ -2369,9 +2364,8 @@ class RunNotice(Record):
 
 
 class RunProgress(Record):
-    """Numbers of documents by step. An unchanged one was fetched and needed no more; skipped ones were listed and
-    left out, with the reasons. Removed ones no longer exist at the content service; the removal of many at once
-    awaits a person's confirmation.
+    """Number of documents by step. Skipped documents were listed and left out, with reasons. Removed documents no
+    longer exist at the source; the removal of many requires confirmation.
     """
 
     found: int
@@ -2473,7 +2467,7 @@ class Schedule(Record):
 
 
 class ScheduleAnswer(Record):
-    """The schedule as it is now."""
+    """The current schedule."""
 
     success: Literal[True]
     message: str
@@ -2483,7 +2477,7 @@ class ScheduleAnswer(Record):
 
 
 class ScheduleData(Record):
-    """One schedule."""
+    """A schedule."""
 
     schedule: Schedule
     _fields = frozenset(["schedule"])
@@ -2570,7 +2564,7 @@ class SearchBatchResult(Record):
 
 
 class SearchData(Record):
-    """Results, best first; `timings` and `corrections` if `explain` was sent."""
+    """Results, best first; `timings` and `corrections` with `explain`."""
 
     results: list[SearchResult]
     timings: SearchTimings | None
@@ -2588,9 +2582,8 @@ class SearchData(Record):
 
 
 class SearchFilter(Record):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
-    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
-    hold.
+    """Every metadata key must match: a value, any of a list, or an element of the document's list. `documents`
+    restricts by document fields, `where` by a condition; all must hold.
     """
 
     metadata: dict[str, Any] | None
@@ -2601,7 +2594,7 @@ class SearchFilter(Record):
 
 
 class SearchHour(Record):
-    """Searches of one hour."""
+    """Searches of an hour."""
 
     at: Timestamp
     count: int
@@ -2612,14 +2605,14 @@ class SearchHour(Record):
 
 
 class SearchReranker(Record):
-    """The reranker that every namespace can be searched with: the service's own, by late interaction."""
+    """The service's own reranker, by late interaction; available in every namespace."""
 
     provider: Literal["LOCAL"]
     _fields = frozenset(["provider"])
 
 
 class SearchResult(Record):
-    """A piece of a document that matches."""
+    """A matching chunk of a document."""
 
     content: str
     score: float
@@ -2656,7 +2649,7 @@ class SearchResult(Record):
 
 
 class SearchTimeCount(Record):
-    """So many searches took about so long."""
+    """Number of searches with about this duration."""
 
     milliseconds: float
     count: int
@@ -2664,7 +2657,7 @@ class SearchTimeCount(Record):
 
 
 class SearchTimings(Record):
-    """Milliseconds by step; null for a step that was not needed."""
+    """Milliseconds by step; null for a skipped step."""
 
     embed: float | None
     vector: float | None
@@ -2674,7 +2667,7 @@ class SearchTimings(Record):
 
 
 class SecretAnswer(Record):
-    """The webhook and its new secret."""
+    """The webhook and the new secret."""
 
     success: Literal[True]
     message: str
@@ -2684,7 +2677,7 @@ class SecretAnswer(Record):
 
 
 class SecretData(Record):
-    """The webhook with its new secret, which is never shown again."""
+    """The webhook with its new secret, shown only once."""
 
     webhook: Webhook
     secret: str
@@ -2693,7 +2686,7 @@ class SecretData(Record):
 
 
 class SettingResult(Record):
-    """A setting and, once the run has ended, its results; `compared` if `questionLimit` was sent."""
+    """A setting with the results of a finished run; `compared` with `questionLimit`."""
 
     name: str
     semantic_weight: float
@@ -2737,7 +2730,7 @@ class SettingResult(Record):
 
 
 class SiteCount(Record):
-    """Web pages of one site: a host, with its port if the URLs have one."""
+    """Web pages of one site: a host, with a port if present in the URLs."""
 
     site: str
     total_count: int
@@ -2745,7 +2738,7 @@ class SiteCount(Record):
 
 
 class SourceCount(Record):
-    """Documents of one source."""
+    """Documents of a source."""
 
     source: str
     total_count: int
@@ -2755,7 +2748,7 @@ class SourceCount(Record):
 
 
 class StatusCount(Record):
-    """Documents of one status."""
+    """Documents of a status."""
 
     status: str
     total_count: int
@@ -2763,7 +2756,7 @@ class StatusCount(Record):
 
 
 class Tenant(Record):
-    """A tenant that the organization knows, with its quotas."""
+    """A registered tenant with quotas."""
 
     id: str
     created_at: Timestamp
@@ -2773,7 +2766,7 @@ class Tenant(Record):
 
 
 class TenantAnswer(Record):
-    """The tenant is known."""
+    """The tenant is registered."""
 
     success: Literal[True]
     message: str
@@ -2783,7 +2776,7 @@ class TenantAnswer(Record):
 
 
 class TenantData(Record):
-    """One tenant."""
+    """A tenant."""
 
     tenant: Tenant
     _fields = frozenset(["tenant"])
@@ -2791,7 +2784,7 @@ class TenantData(Record):
 
 
 class TenantDeletedAnswer(Record):
-    """The tenant is no longer known; its data stays."""
+    """The tenant is no longer registered; its data stays."""
 
     success: Literal[True]
     message: str
@@ -2801,7 +2794,7 @@ class TenantDeletedAnswer(Record):
 
 
 class TenantsAnswer(Record):
-    """The tenants that the organization knows, oldest first."""
+    """The registered tenants, oldest first."""
 
     success: Literal[True]
     message: str
@@ -2829,7 +2822,7 @@ class Timestamp(Record):
 
 
 class UpdatedConnectionData(Record):
-    """The connection, and where a person authorizes it anew within ten minutes."""
+    """The connection, with the URL for its new authorization within ten minutes."""
 
     authorization_url: str | None
     connection: Connection
@@ -2847,7 +2840,7 @@ class UpdatedDocumentsData(Record):
 
 
 class UsageAnswer(Record):
-    """Usage of the organization and its limits."""
+    """Usage and limits of the organization."""
 
     success: Literal[True]
     message: str
@@ -2899,7 +2892,7 @@ class UsageData(Record):
 
 
 class UsageGroup(Record):
-    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants that have quotas."""
+    """Usage of a day, a namespace or a tenant. `used` and `limit` are present for tenants with quotas."""
 
     day: str | None
     namespace_id: str | None
@@ -2942,7 +2935,7 @@ class VectorStoreDuplicate(Record):
 
 
 class VectorStoreResult(Record):
-    """A document that was found, with its best chunks."""
+    """A matching document with the best chunks."""
 
     file_id: str
     filename: str
@@ -2976,7 +2969,7 @@ class VerifiedDeletion(Record):
 
 
 class WeakSearch(Record):
-    """A query whose results probably did not answer it."""
+    """A query with probably irrelevant results."""
 
     query: str
     count: int
@@ -3064,7 +3057,7 @@ class Webhook(Record):
 
 
 class WebhookAnswer(Record):
-    """The webhook as it is now."""
+    """The current webhook."""
 
     success: Literal[True]
     message: str
@@ -3074,7 +3067,7 @@ class WebhookAnswer(Record):
 
 
 class WebhookData(Record):
-    """One webhook."""
+    """A webhook."""
 
     webhook: Webhook
     _fields = frozenset(["webhook"])
@@ -3082,7 +3075,7 @@ class WebhookData(Record):
 
 
 class WebhooksAnswer(Record):
-    """The webhooks that the request may see."""
+    """The webhooks visible to the request."""
 
     success: Literal[True]
     message: str
@@ -3103,7 +3096,7 @@ class WebhooksData(Record):
 
 
 class WhyAnswer(Record):
-    """The explanation of why the document is shown, or is not."""
+    """The reasons for the rank or absence of the document."""
 
     success: Literal[True]
     message: str
@@ -3113,7 +3106,7 @@ class WhyAnswer(Record):
 
 
 class WhyData(Record):
-    """Evaluation of the document by the search; scores, ranks and words are those of its best chunk."""
+    """Evaluation of the document by the search; scores, ranks and words of the best chunk."""
 
     document: WhyDocument
     shown: bool
@@ -3157,7 +3150,7 @@ class WhyDocument(Record):
 
 
 class WhyReason(Record):
-    """A reason why the document is not shown."""
+    """A reason for the absence of the document."""
 
     kind: Literal["ACCESS", "FILTER", "HIDDEN", "RANK", "STATUS", "THRESHOLD"]
     detail: str
@@ -3165,7 +3158,7 @@ class WhyReason(Record):
 
 
 class Work(Record):
-    """Job runs of one source that a worker has in hand together."""
+    """Job runs of a source that a worker processes together."""
 
     ingest_job_run_id: str
     namespace_id: str

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.permissions import PERMISSIONS, Reach, default_scopes, find_permission
+from api.permissions import OPERATION_PERMISSIONS, Reach, default_scopes, find_permission
 from retrieval.accounts import api_keys
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.ingestion import reembedding
@@ -102,7 +102,7 @@ def state(db, world):
 
 
 def test_every_operation_has_a_row_and_every_row_an_operation():
-    assert {f"{route.method} {route.path}" for route in ROUTES} == set(PERMISSIONS)
+    assert {f"{route.method} {route.path}" for route in ROUTES} == set(OPERATION_PERMISSIONS)
     with pytest.raises(LookupError, match=r"api/permissions\.py"):
         find_permission("POST", "/v1/new")
 
@@ -111,7 +111,7 @@ def test_every_operation_has_a_row_and_every_row_an_operation():
 def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, scope):
     failures = Failures()
     with org.key(scopes=sorted(set(SCOPES) - {scope})) as client:
-        for operation in (name for name, permission in PERMISSIONS.items() if permission.scope == scope):
+        for operation in (name for name, permission in OPERATION_PERMISSIONS.items() if permission.scope == scope):
             method, path = operation.split(" ")
             with failures.of(operation):
                 answer = client.request(method, re.sub(r"{\w+}", "1", path))

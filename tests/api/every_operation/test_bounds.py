@@ -14,9 +14,9 @@ from api.wire.search import HybridSearchRequest, SearchRequest
 from retrieval.errors import ErrorCode, ServiceError
 
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
-read_search = decode.json_reader(SearchRequest, INVALID)
-read_hybrid = decode.json_reader(HybridSearchRequest, INVALID)
-read_chunks = decode.json_reader(ChunkConfig, ErrorCode.INVALID_CHUNK_CONFIG)
+read_search = decode.make_json_reader(SearchRequest, INVALID)
+read_hybrid = decode.make_json_reader(HybridSearchRequest, INVALID)
+read_chunks = decode.make_json_reader(ChunkConfig, ErrorCode.INVALID_CHUNK_CONFIG)
 GOOD = {"query": "a", "namespaceId": "ns_1"}
 
 NUMBERS = (

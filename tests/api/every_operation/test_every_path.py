@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from api.app import HANDLERS
+from api.app import ROUTE_HANDLERS
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from tests.api import raw
@@ -164,6 +164,6 @@ def test_what_the_router_takes_for_a_path_is_checked_as_that_path(spelling, proc
 
 def test_a_handler_of_the_contract_needs_a_caller_by_its_route():
     """Those that do not are few, and named here: whatever is added needs one without a thought."""
-    without = {path for handler in HANDLERS if "operation" not in handler.opt for path in handler.paths}
+    without = {path for handler in ROUTE_HANDLERS if "operation" not in handler.opt for path in handler.paths}
     found = {path for path in without if not path.startswith(("/v1/oauth/", "/v1/files/"))}
     assert found == WITHOUT_A_KEY | ASKS_ITSELF

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.app import HANDLERS
+from api.app import ROUTE_HANDLERS
 from retrieval import ids
 from retrieval.access.queries.lists import set_lists
 from retrieval.accounts import api_keys
@@ -451,7 +451,7 @@ def test_every_route_and_every_id_is_known_here():
     for route in ROUTES:
         content = route.contents.get("application/json", {})
         assert not content or "example" in content, f"{case_name(route)} shows no example that could be sent"
-    handled = {handler.opt["operation"].path for handler in HANDLERS if "operation" in handler.opt}
+    handled = {handler.opt["operation"].path for handler in ROUTE_HANDLERS if "operation" in handler.opt}
     assert {re.sub(r":str", "", path) for path in handled} <= {route.path for route in ROUTES} | OPEN
     public = {
         path for path, methods in DOCUMENT["paths"].items() for said in methods.values() if said.get("security") == []

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from api import decode
-from api.app import HANDLERS
+from api.app import ROUTE_HANDLERS
 from api.wire.documents import Pagination
 from api.wire.ingest import ChunkConfig
 from api.wire.search import SearchRequest
@@ -37,7 +37,7 @@ def all_structs(kind: Any, seen: set[type]) -> set[type]:
 def integers() -> list[tuple[type, str]]:
     """Every integer that a body takes: the struct, and the field's name in it."""
     found: set[type] = set()
-    for handler in HANDLERS:
+    for handler in ROUTE_HANDLERS:
         about = handler.opt.get("operation")
         if about and about.body:
             all_structs(about.body, found)
@@ -68,7 +68,7 @@ def test_there_are_integers():
 @pytest.mark.parametrize(("kind", "name"), INTEGERS, ids=str)
 def test_a_whole_number_is_an_integer(kind, name):
     """Beside it everything that is required is missing, so that only the complaint about the number tells."""
-    read = decode.json_reader(kind, INVALID)
+    read = decode.make_json_reader(kind, INVALID)
 
     def complaint_of(value: str) -> str | None:
         others = {
@@ -100,7 +100,7 @@ class Deep(msgspec.Struct):
 
 
 def test_only_where_an_integer_is_wanted():
-    read = decode.json_reader(Deep, INVALID)
+    read = decode.make_json_reader(Deep, INVALID)
     found = read(b'{"many": [{"a": 1, "b": 2.0}, {"c": 3e2}], "any": {"score": 5.0}}')
     assert found.many == [{"a": 1, "b": 2}, {"c": 300}]
     assert isinstance(found.any["score"], float)
@@ -112,5 +112,5 @@ def test_only_where_an_integer_is_wanted():
 def test_many_of_them_take_no_longer_than_one():
     body = json.dumps({"many": [{"a": 1.0, "b": 2.0}] * 100_000}).encode()
     started = time.monotonic()
-    assert len(decode.json_reader(Deep, INVALID)(body).many) == 100_000
+    assert len(decode.make_json_reader(Deep, INVALID)(body).many) == 100_000
     assert time.monotonic() - started < 20

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from api.permissions import PERMISSIONS
+from api.permissions import OPERATION_PERMISSIONS
 from flows import steps
 from retrieval.ingestion.queries import results, run_documents
 from retrieval.jobs.queries import batches
@@ -28,7 +28,7 @@ from tests.flows.ingestion.test_unpack import packed
 
 USERS = ("ada@x.org", "cyd", "eve", "nobody-else")
 WORDS = ["seals dive for thirty minutes", "owls hunt at night", "tides turn twice a day", "herons wait"]
-READING = {name for name, permission in PERMISSIONS.items() if permission.on_behalf}
+READING = {name for name, permission in OPERATION_PERMISSIONS.items() if permission.on_behalf}
 ITSELF = {"GET /v1/keys/current"}
 CHANGING = re.compile(r"(?:(?<=[?&])(?:expires|signature|principal|key)=|(?:BEGIN|END) )[^&\"\\\\ ]*")
 LEAST = 2_000

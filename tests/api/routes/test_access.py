@@ -227,7 +227,7 @@ def test_requests_on_behalf_of_a_user_only_read(organization):
     """With the header, and with a key that acts as a user, whatever scopes it holds."""
     org, failures = organization(requests_per_minute=100_000), Failures()
     made = org.client.post("/v1/keys", json={"name": "bobs", "principal": "bob"}).json()["data"]["apiKey"]
-    for operation in sorted(permissions.PERMISSIONS):
+    for operation in sorted(permissions.OPERATION_PERMISSIONS):
         method, _, route = operation.partition(" ")
         path = re.sub("{page}", "1", re.sub(r"{(?!page)\w+}", "x", route))
         for headers in ({"X-On-Behalf-Of": "ada"}, {"Authorization": f"Bearer {made}"}):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from api.services import OF_ONE
+from api.services import MAX_PENDING_CALLS_PER_ORGANIZATION
 from retrieval.errors import Skippable
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, Parsed, RawContent
@@ -78,11 +78,15 @@ def test_one_organization_cannot_have_all_files_read_for_it(org, organization, m
     monkeypatch.setattr(convert, "convert_file", lambda *_args, **_named: time.sleep(0.5) or [])
     send = {"files": {"file": ("a.txt", b"a")}}
     other = organization()
-    with ThreadPoolExecutor(OF_ONE + 4) as pool:
-        answers = list(pool.map(lambda _: org.client.post("/v1/convert/file", **send), range(OF_ONE + 4)))
+    with ThreadPoolExecutor(MAX_PENDING_CALLS_PER_ORGANIZATION + 4) as pool:
+        answers = list(
+            pool.map(
+                lambda _: org.client.post("/v1/convert/file", **send), range(MAX_PENDING_CALLS_PER_ORGANIZATION + 4)
+            )
+        )
         assert other.client.post("/v1/convert/file", **send).status_code == 200
     codes = [answer.status_code for answer in answers]
-    assert codes.count(200) >= OF_ONE
+    assert codes.count(200) >= MAX_PENDING_CALLS_PER_ORGANIZATION
     for refused in (answer for answer in answers if answer.status_code != 200):
         assert_error(refused, 503, "SERVICE_UNAVAILABLE")
         assert refused.headers["retry-after"]

@@ -19,7 +19,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from api.mcp.inner import Inner
+from api.mcp.inner import OperationCaller
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
@@ -283,7 +283,7 @@ def test_what_fails_inside_a_tool_stays_in_the_log(org, monkeypatch):
     async def fail(*_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(Inner, "ask", fail)
+    monkeypatch.setattr(OperationCaller, "run_operation", fail)
     for send in (rpc, modern):
         answer = send(org.client, "tools/call", {"name": "list_namespaces", "arguments": {}}, **NAMED).json()
         assert answer["error"] == {"code": -32603, "message": "An internal error occurred. Try again."}

@@ -31,7 +31,7 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setenv("RETRIEVAL_HOME", str(api_settings.home))
     monkeypatch.setattr(registry, "_instances", {})
-    monkeypatch.setattr(config_check, "SECONDS", 60.0)
+    monkeypatch.setattr(config_check, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 60.0)
     monkeypatch.setattr(server_probe, "SLOW_SECONDS", 60.0)
     settings.load_settings.cache_clear()

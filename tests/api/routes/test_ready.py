@@ -31,7 +31,7 @@ def own_db(fresh_database, request):
 @pytest.fixture
 def at(own_db, tmp_path, ring, monkeypatch):
     """The settings of an instance of its own, and a function that asks its API, which keeps no answer."""
-    monkeypatch.setattr("api.routes.operations._KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("api.routes.operations._READY_CACHE_SECONDS", 0.0)
     configured = Settings(home=tmp_path, max_file_bytes=1024)
     with serve(configured, own_db.url, ring) as base, httpx.Client(base_url=base, trust_env=False) as client:
         yield configured, lambda **query: client.get("/ready", params=query)

@@ -145,7 +145,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
         assert client.get("/v1/namespaces").status_code == 200
         stopped = processes.list_working_in((cluster / "postgres").resolve(), "postgres")
         for one in stopped:
-            one.signal(signal.SIGSTOP)
+            one.send_signal(signal.SIGSTOP)
         try:
             answer, seconds = answered(client, "/v1/namespaces")
             assert_error(answer, 503, "SERVICE_UNAVAILABLE")
@@ -155,7 +155,7 @@ def test_a_database_that_falls_silent_is_away_in_bounded_time(cluster, api_setti
             assert seconds < 4
         finally:
             for one in stopped:
-                one.signal(signal.SIGCONT)
+                one.send_signal(signal.SIGCONT)
         until(lambda: client.get("/v1/namespaces").status_code == 200)
         until(lambda: client.get("/ready").status_code == 200)
 

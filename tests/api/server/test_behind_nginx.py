@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from api.rates import LIMIT
+from api.rates import ADDRESS_REQUESTS_PER_MINUTE
 from local import roles
 from local.environment import build_ui
 from retrieval.accounts import api_keys
@@ -131,7 +131,9 @@ def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_d
     wait_for_fresh_minute()
     with client_from(base, "127.0.4.1") as one, client_from(base, "127.0.4.2") as other:
         wrong = {"Authorization": "Bearer rtr_wrong"}
-        assert {one.get("/v1/namespaces", headers=wrong).status_code for _ in range(LIMIT)} == {401}
+        assert {one.get("/v1/namespaces", headers=wrong).status_code for _ in range(ADDRESS_REQUESTS_PER_MINUTE)} == {
+            401
+        }
         assert one.get("/v1/namespaces", headers=wrong).status_code == 429
         assert one.get("/v1/namespaces", headers={**wrong, "X-Forwarded-For": "127.0.4.9"}).status_code == 429
         assert other.get("/v1/namespaces", headers=wrong).status_code == 401

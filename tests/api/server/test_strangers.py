@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.rates import BLOCK, LIMIT
+from api.rates import ADDRESS_BLOCK_SIZE, ADDRESS_REQUESTS_PER_MINUTE
 from retrieval.database.database import Database
 from tests.api import raw
 from tests.api.support import assert_error, client_of, serve, wait_for_fresh_minute
@@ -33,12 +33,15 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
     wait_for_fresh_minute()
     address = "127.0.3.1"
     with raw.Session(org.base, address) as session:
-        statuses = [session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status for _ in range(LIMIT + 20)]
-    assert statuses == [401] * LIMIT + [429] * 20
+        statuses = [
+            session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status
+            for _ in range(ADDRESS_REQUESTS_PER_MINUTE + 20)
+        ]
+    assert statuses == [401] * ADDRESS_REQUESTS_PER_MINUTE + [429] * 20
     mine = [one for one in writes if one["caller"] == f"address:{address}"]
-    assert len(mine) <= LIMIT / BLOCK + 1
+    assert len(mine) <= ADDRESS_REQUESTS_PER_MINUTE / ADDRESS_BLOCK_SIZE + 1
     row = org.db.row("select requests from rate_windows where caller = %(a)s", {"a": f"address:{address}"})
-    assert row["requests"] == LIMIT + 1
+    assert row["requests"] == ADDRESS_REQUESTS_PER_MINUTE + 1
     good = raw.ask(
         org.base, raw.request("GET", "/v1/namespaces", f"Authorization: Bearer {org.api_key}"), source=address
     )
@@ -50,8 +53,10 @@ def test_two_processes_share_what_they_count(org, api_settings, api_database, ri
     with serve(api_settings, api_database, ring) as second:
         sent = raw.request("GET", "/v1/namespaces")
         with raw.Session(org.base, "127.0.3.2") as one, raw.Session(second, "127.0.3.2") as other:
-            statuses = [(one, other)[number % 2].ask(sent).status for number in range(LIMIT + 200)]
-    assert LIMIT <= statuses.count(401) <= LIMIT + 2 * BLOCK
+            statuses = [
+                (one, other)[number % 2].ask(sent).status for number in range(ADDRESS_REQUESTS_PER_MINUTE + 200)
+            ]
+    assert ADDRESS_REQUESTS_PER_MINUTE <= statuses.count(401) <= ADDRESS_REQUESTS_PER_MINUTE + 2 * ADDRESS_BLOCK_SIZE
 
 
 def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_database, ring):
@@ -66,7 +71,7 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
         def ask(session, client):
             return session.ask(raw.request("GET", "/v1/namespaces", WRONG, f"X-Forwarded-For: {client}")).status
 
-        assert {ask(proxy, "198.51.100.1") for _ in range(LIMIT)} == {401}
+        assert {ask(proxy, "198.51.100.1") for _ in range(ADDRESS_REQUESTS_PER_MINUTE)} == {401}
         assert ask(proxy, "198.51.100.1") == 429
         assert ask(proxy, "6.6.6.6, 198.51.100.1") == 429
         assert ask(proxy, "198.51.100.2") == 401
@@ -74,7 +79,7 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
         assert proxy.ask(link).status == 404
         assert {ask(other, f"203.0.113.{number}") for number in range(200)} == {401}
         assert other.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
-            LIMIT - 201
+            ADDRESS_REQUESTS_PER_MINUTE - 201
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from flows.dispatch import dispatcher
 from local import health, instance
-from local.instance import Record, RoleRecord
+from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import readiness
 from retrieval.database.database import Database
@@ -113,9 +113,9 @@ def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, databa
 
 def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_path, capsys):
     settings = Settings(home=tmp_path, database_url=database_url, secret_key="1:" + "A" * 43 + "=")
-    me = Process.of(os.getpid())
+    me = Process.from_pid(os.getpid())
     roles = [RoleRecord("dispatcher", "up", me.pid, me.started, 1.0)]
-    instance.save_record(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
+    instance.save_record(tmp_path, InstanceRecord(me.pid, me.started, "token", phase="ready", roles=roles))
     levers.record_levers(db, [])
     readiness.record_loops(db, "here:1", beats())
     assert health.print_status(Namespace(json=False), settings) == 0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.wire.evaluations import EvaluationRunQuery, comparison_of_run
+from api.wire.evaluations import EvaluationRunQuery, compare_settings
 from connectors import registry
 from connectors.embedders import endpoint, openai_protocol, server_probe
 from connectors.http import retries
@@ -204,7 +204,7 @@ def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_spa
         space.text("Owls hunt at night.", "owls")
         space.work()
         run = run_evaluation(space, asked)
-        shown = comparison_of_run(run, EvaluationRunQuery(namespace_id=space.scope.namespace, question_limit=3))
+        shown = compare_settings(run, EvaluationRunQuery(namespace_id=space.scope.namespace, question_limit=3))
         assert (run.status, run.error) == ("COMPLETED", None)
         assert [question.ranks for question in shown.questions] == [
             {"meaning": [1], "words": [1]},

@@ -111,7 +111,7 @@ class AsyncOperations:
         return models.FileUploadData(answer["data"])
 
     async def ingest_files(self, body: bodies.IngestFiles, *, idempotency_key: str | None = None) -> models.IngestData:
-        """Ingest several uploaded files by one job run: `POST /v1/ingest/files`."""
+        """Ingest several uploaded files by a single job run: `POST /v1/ingest/files`."""
         answer = await self._transport.json(
             "POST", "/v1/ingest/files", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )

@@ -107,7 +107,7 @@ class Operations:
         return models.FileUploadData(answer["data"])
 
     def ingest_files(self, body: bodies.IngestFiles, *, idempotency_key: str | None = None) -> models.IngestData:
-        """Ingest several uploaded files by one job run: `POST /v1/ingest/files`."""
+        """Ingest several uploaded files by a single job run: `POST /v1/ingest/files`."""
         answer = self._transport.json(
             "POST", "/v1/ingest/files", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
         )
