@@ -22,9 +22,7 @@ log = structlog.get_logger()
 
 # Lines of a killed process are lost for this time.
 FLUSH_SECONDS = 0.2
-
 MAX_WAITING_LINES = 200
-
 _EVENT_NAME = "request.answered"
 _PLAIN_WORD = re.compile(r"[!-~]+")
 

@@ -46,14 +46,12 @@ log = structlog.get_logger()
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 # No API key: a state or a signature authorizes. Counted by address.
 _OPEN_PATHS = re.compile(rf"/v1/oauth/|{FILES_PATH}[^/]+/(?:{'|'.join(FileKind)})$")
-
 # Paths outside /v1 that need a key.
 CLOSED_PATHS = frozenset({"/metrics", MCP_PATH})
 _PROBE_PATHS = frozenset({"/health", "/ready"})
 # These answer without key and database; other paths outside /v1 are counted by address.
 _UNCOUNTED_PATHS = _PROBE_PATHS | {"/", "/docs", "/openapi.json"}
 DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-
 _PREFLIGHT_BODY = b'{"success":true,"message":"This site may call the API.","data":null}'
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024

@@ -21,18 +21,14 @@ log = structlog.get_logger()
 
 # Longest block of request numbers.
 MAX_LENT_REQUESTS = 64
-
 # Unused request numbers are returned after this time.
 IDLE_SECONDS = 1.0
-
 # Each failed attempt writes a line to PostgreSQL's log.
 UNWRITABLE_SECONDS = 2.0
-
 # The window's minute is current or the next, which a concurrent request has begun. A later minute was written before
 # the database's clock went back, and would block requests until then.
 IS_SAME_WINDOW_SQL: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
 COUNTED_MINUTE_SQL: LiteralString = f"case when {IS_SAME_WINDOW_SQL} then w.minute else excluded.minute end"
-
 _MAX_LEASES = 4096
 # Returns nothing after the end of the minute or a change of the limit.
 _RETURN_REQUESTS: LiteralString = """
@@ -196,10 +192,8 @@ class RateLeases:
 
 # Requests without a valid key, by client address and minute.
 ADDRESS_REQUESTS_PER_MINUTE = 600
-
 # Requests of an address that are written together; other processes count them from then on.
 ADDRESS_BLOCK_SIZE = 20
-
 _MAX_ADDRESSES = 65_536
 _COUNT_ADDRESS: LiteralString = f"""
     insert into rate_windows as w (caller, minute, requests) values (%(caller)s, %(minute)s, %(requests)s)

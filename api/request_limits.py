@@ -14,7 +14,6 @@ from litestar.types import HTTPReceiveMessage, Receive
 from retrieval.errors import ErrorCode, ServiceError
 
 MAX_JSON_DEPTH = 32
-
 # Characters of a client's key in an error message.
 MAX_SHOWN_KEY_LENGTH = 64
 _STRING_PATTERN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)

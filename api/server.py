@@ -21,7 +21,6 @@ log = structlog.get_logger()
 
 # Target and header fields of one request, with trailers.
 MAX_HEAD_BYTES = 64 * 1024
-
 # Bytes received without content, such as chunk extensions.
 MAX_FRAMING_BYTES = 64 * 1024
 

@@ -34,12 +34,9 @@ from retrieval.statuses import RunStatus
 
 # Threads for synchronous ports: embedding of queries, vector stores, files.
 PORT_THREADS = 8
-
 # Own threads, so a hanging vendor delays no search.
 MAX_CONFIG_CHECKS = 12
-
 MAX_BROWSE_REQUESTS = 8
-
 VENDOR_THREADS, VENDOR_CALLS_PER_NAMESPACE = 64, 8
 RERANKING_THREADS = 16
 

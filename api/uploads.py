@@ -34,7 +34,6 @@ _MAX_HEADER_BYTES = 64 * 1024
 _MAX_PARTS = 50
 # Fields and boundaries around the file.
 _FORM_OVERHEAD_BYTES = 1024 * 1024
-
 # Content-Transfer-Encoding (RFC 2045).
 _TRANSFER_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
 # Uploads may take this multiple of a JSON body's time.

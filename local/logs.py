@@ -17,7 +17,6 @@ _TAIL_BYTES = 16 * 1024
 REPEATED_COUNT = 3
 # A series ends after this time without the error.
 SERIES_SECONDS = 600.0
-
 _MAX_SERIES = 20
 _READ_BYTES = 1024 * 1024
 _MAX_MESSAGE_LENGTH = 200

@@ -22,7 +22,6 @@ log = structlog.get_logger()
 
 # Asymmetric signatures only: the issuer has the private key.
 SIGNATURE_ALGORITHMS = ("RS256", "ES256", "EdDSA")
-
 KEYS_FRESH_SECONDS = 300.0
 KEYS_STALE_SECONDS = 24 * 3600.0
 # Minimum time between requests to the issuer.

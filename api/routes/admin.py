@@ -35,7 +35,6 @@ from retrieval.namespaces import namespaces
 from retrieval.security import secrets
 
 MAX_USAGE_PERIOD = timedelta(days=400)
-
 _INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID_REQUEST)
 

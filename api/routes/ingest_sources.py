@@ -28,7 +28,6 @@ from retrieval.sources import ENGINES, source_slug
 
 CONFIG_PATH = "ingestConfig.config"
 _NAMESPACE_EXAMPLE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
-
 _WEB_ERROR_CODES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTIONS)
 
 
