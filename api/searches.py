@@ -49,8 +49,6 @@ SearchBody = SearchRequest | HybridSearchRequest
 
 
 class NamespaceSelection(TypedDict):
-    """Namespaces of a request, as its fields."""
-
     namespace_id: str | None
     namespace_ids: list[str] | None
 
@@ -75,9 +73,8 @@ class NamespaceHit:
 async def answer_search(request: ApiRequest, data: SearchBody) -> SearchData:
     """Run a search; raise NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST or INVALID_HYBRID_CONFIG."""
     query, size = _widen_for_groups(data, data.to_values())
-    spaces = await open_spaces(
-        request, NamespaceSelection(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
-    )
+    selection = NamespaceSelection(namespace_id=data.namespace_id, namespace_ids=data.namespace_ids)
+    spaces = await open_spaces(request, selection)
     names = [space.config.id for space in spaces]
     about = tracing.describe_search(names, spaces[0].config.embedding_model["model"], query.top_k)
     with tracing.trace_call("retrieval", about):
@@ -91,9 +88,8 @@ async def open_spaces(request: ApiRequest, selection: NamespaceSelection) -> lis
     """Return the namespaces to search; raise NAMESPACE_NOT_FOUND for a missing namespace."""
     namespace_id, namespace_ids = selection["namespace_id"], selection["namespace_ids"]
     if (namespace_id is None) is (namespace_ids is None):
-        raise ServiceError(
-            INVALID_REQUEST, "Send either namespaceId or namespaceIds.", field="namespaceId", reason="missing"
-        )
+        message = "Send either namespaceId or namespaceIds."
+        raise ServiceError(INVALID_REQUEST, message, field="namespaceId", reason="missing")
     scopes = [request.scope_of(name) for name in dict.fromkeys(namespace_ids or [namespace_id or ""])]
     services = request.services
     spaces = [
@@ -111,10 +107,8 @@ async def open_spaces(request: ApiRequest, selection: NamespaceSelection) -> lis
         for space in spaces
     }
     if len(models) > 1:
-        model_names = " and ".join(sorted({f"{provider} {model}" for provider, _, model, *_ in models}))
-        message = (
-            f"The namespaces of one search must have the same embedding provider and model; these have {model_names}."
-        )
+        names = " and ".join(sorted({f"{provider} {model}" for provider, _, model, *_ in models}))
+        message = f"The namespaces of one search must have the same embedding provider and model; these have {names}."
         raise ServiceError(INVALID_REQUEST, message, field="namespaceIds", reason="different_models")
     return spaces
 
@@ -183,7 +177,6 @@ async def search_space(
 async def _search_once(
     services: Services, space: SearchSpace, query: Query, values: Sequence[float] | None, clock: Clock
 ) -> search.SearchResult:
-
     def run_search(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
         clock.step = ""  # a thread is free; the vendor's SDK may be imported next
@@ -242,9 +235,8 @@ async def _answer(
     reranker = _choose_reranker(services, spaces, data)
     rerank = data.read_reranking(configured=reranker.reranker is not None)
     if rerank is not None and size is not None:
-        requested, size = _limit_group_size(
-            data, requested, min(size, reranking.MAX_CANDIDATES // (data.top_k or DEFAULT_TOP_K))
-        )
+        size = min(size, reranking.MAX_CANDIDATES // (data.top_k or DEFAULT_TOP_K))
+        requested, size = _limit_group_size(data, requested, size)
     query = requested if rerank is None else rerank.widen_query(requested)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
@@ -368,9 +360,8 @@ def _widen_for_groups(data: SearchBody, query: Query) -> tuple[Query, int | None
 def _limit_group_size(data: SearchBody, query: Query, size: int) -> tuple[Query, int]:
     """Return the search for groups of this size."""
     # Reranking has a bound on candidates: groups become smaller, not fewer.
-    return replace(
-        query, top_k=(data.top_k or DEFAULT_TOP_K) * size, shape=replace(query.shape, per_document=size)
-    ), size
+    top_k = (data.top_k or DEFAULT_TOP_K) * size
+    return replace(query, top_k=top_k, shape=replace(query.shape, per_document=size)), size
 
 
 def _build_results(data: SearchBody, placed: Sequence[NamespaceHit], size: int | None) -> list[SearchResult]:

@@ -78,14 +78,9 @@ async def accept_dry_run(
     text: str | None = None,
 ) -> wire.IngestAnswer:
     """Queue a dry run."""
+    db = request.services.db
     receipt = await dry_runs.accept_dry_run(
-        request.services.db,
-        scope,
-        source=source,
-        request=config,
-        ingestion=ingestion,
-        connection_id=connection_id,
-        content=text,
+        db, scope, source=source, request=config, ingestion=ingestion, connection_id=connection_id, content=text
     )
     await request.save_tenant()
     return wire.IngestAnswer.of_dry_run(receipt, noun)
@@ -120,13 +115,9 @@ async def ingest_text(request: ApiRequest, data: JSONBody[wire.IngestText]) -> w
         return await accept_dry_run(
             request, scope, "text", source="TEXT", ingestion=ingestion, config=_text_identity(config), text=config.text
         )
+    db = request.services.db
     accepted = await runs.accept_text(
-        request.services.db,
-        scope,
-        text=config.text,
-        ingestion=ingestion,
-        name=config.name,
-        external_id=config.external_id,
+        db, scope, text=config.text, ingestion=ingestion, name=config.name, external_id=config.external_id
     )
     await request.save_tenant()
     return wire.IngestAnswer.for_document(accepted, "text")

@@ -140,9 +140,8 @@ class ConnectionCredentials(Struct, rename="camel"):
 
     @classmethod
     def from_tokens(cls, tokens: Tokens) -> ConnectionCredentials:
-        return cls(
-            mask_secret(tokens.access_token), mask_secret(tokens.refresh_token) if tokens.refresh_token else None
-        )
+        refresh_token = mask_secret(tokens.refresh_token) if tokens.refresh_token else None
+        return cls(mask_secret(tokens.access_token), refresh_token)
 
 
 class ConnectionConfig(Struct, rename="camel", kw_only=True):
