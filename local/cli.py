@@ -99,7 +99,7 @@ def _import_handler(command: str) -> Callable[[argparse.Namespace, Settings], in
             from local import prove
 
             handler = prove.run
-        case _ if command in {*_ROLES, "migrate", "register"}:
+        case _ if command in {*_ROLE_DESCRIPTIONS, "migrate", "register"}:
             from local import run_role
 
             handler = run_role.run
