@@ -40,7 +40,7 @@ def equals(column: Any, parameter: str = "") -> Any:
 
 
 def select_page(table: Any, row_type: type, *conditions: Any, newest_first: bool = False) -> LiteralString:
-    """Return the SQL of a listing by age, with the parameters of `pagination.after_age`."""
+    """Return the SQL of a listing by age, with the parameters of `pagination.age_params`."""
     age = (table.created_at, table.id)
     after_id, after_time = bindparam("after_id", type_=Text), bindparam("after_time", type_=DateTime(timezone=True))
     row, position = tuple_(*age), tuple_(after_time, after_id)

@@ -60,20 +60,20 @@ def age_cursor(item: Aged) -> str:
     return f"{item.created_at.isoformat()}/{item.id}"
 
 
-def after_age(cursor: str | None, size: int | None) -> dict[str, Any]:
+def age_params(cursor: str | None, size: int | None) -> dict[str, Any]:
     """Return `after_time`, `after_id` and `limit` for a cursor."""
-    time, name = (None, None) if cursor is None else _age(cursor)
+    time, name = (None, None) if cursor is None else _parse_age(cursor)
     return {"after_time": time, "after_id": name, "limit": None if size is None else size + 1}
 
 
-def after_number(cursor: str | None, size: int) -> dict[str, Any]:
+def number_params(cursor: str | None, size: int) -> dict[str, Any]:
     """Return `after` and `limit` of a listing by number."""
     return {"after": None if cursor is None else int(cursor), "limit": size + 1}
 
 
 def page_params(page: PageRequest | None) -> dict[str, Any]:
-    """Return `after_age` of a page, or of the whole listing."""
-    return after_age(None, None) if page is None else after_age(page.cursor, page.size)
+    """Return `age_params` of a page, or of the whole listing."""
+    return age_params(None, None) if page is None else age_params(page.cursor, page.size)
 
 
 def cut_page(rows: Sequence[AgedT], page: PageRequest | None) -> Page[AgedT]:
@@ -103,6 +103,6 @@ def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> 
     )
 
 
-def _age(position: str) -> tuple[datetime, str]:
+def _parse_age(position: str) -> tuple[datetime, str]:
     moment, _, name = position.partition("/")
     return datetime.fromisoformat(moment), name

@@ -143,7 +143,7 @@ async def list_page(
         DocumentRow,
         db,
         f"select {_FIELDS} from {matched}" + pagination.order_by_age("d", oldest_first=oldest_first),
-        params | partitions.scope_params(scope) | pagination.after_age(cursor, page_size),
+        params | partitions.scope_params(scope) | pagination.age_params(cursor, page_size),
         where,
         viewer,
     )

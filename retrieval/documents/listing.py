@@ -74,7 +74,7 @@ async def read_page(
     if document is None:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-    values: dict[str, Any] = {**asdict(document), **pagination.after_number(cursor, size)}
+    values: dict[str, Any] = {**asdict(document), **pagination.number_params(cursor, size)}
     if cursor is None:
         values["after"] = first
     items = await visible.async_fetch(listing.item_type, listing.statement, values)

@@ -160,7 +160,7 @@ async def list_questions(
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
         " and (%(after)s::bigint is null or number > %(after)s) and (%(query)s::text is null or query = %(query)s)"
         " order by number limit %(limit)s",
-        {"id": evaluation_id, "query": query, **pagination.after_number(part.cursor, part.size)},
+        {"id": evaluation_id, "query": query, **pagination.number_params(part.cursor, part.size)},
     )
     return pagination.take_page(rows, part.size, lambda question: str(question.number))
 

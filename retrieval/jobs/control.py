@@ -91,7 +91,7 @@ async def list_page(
     Runs with an outcome or such a piece are not counted (None): each run would be computed for that.
     """
     params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
-    values = {**partitions.scope_params(scope), **params, **pagination.after_number(cursor, size)}
+    values = {**partitions.scope_params(scope), **params, **pagination.number_params(cursor, size)}
     rows = await run_lists.list_runs(db, sort, values)
     by_age = sort in ("newest", "oldest")
     passed = int(cursor or 0) + size

@@ -51,7 +51,7 @@ class QueryTerms:
     # K1 * B / average length.
     slope: float = 0.0
     # Upper bound of the score of a chunk with all words, absent ones too.
-    possible: float = 0.0
+    max_score: float = 0.0
     corrections: tuple[Correction, ...] = ()
     # Chunks with an excluded word.
     excluded: frozenset[int] = frozenset()
@@ -113,13 +113,13 @@ def read_terms(
     language: str,
     configurations: Sequence[str] | None = None,
     *,
-    counted: Sequence[int] | None = None,
-    least: int = 1,
-    viewed: Executor | None = None,
+    counted_chunks: Sequence[int] | None = None,
+    min_frequency: int = 1,
+    viewer_db: Executor | None = None,
 ) -> QueryTerms:
     """Read the query's terms with weights; no terms if no chunk can match."""
-    # `counted`: the only chunks in frequencies. `least`: lower bound of frequencies. `viewed`: database of the viewer,
-    # for corrections of words without visible chunks.
+    # Frequencies count only `counted_chunks`, and are at least `min_frequency`. Words without chunks in `viewer_db` are
+    # corrected.
     if configurations is None:
         configurations = queries.read_configurations(connection, partition_id)
     analyzed = postings.analyze_query(connection, partition_id, query, language, configurations)
@@ -127,16 +127,16 @@ def read_terms(
         connection, partition_id, postings.text_params(analyzed), part_weight=PART_COUNT, limit=MAX_TERMS
     )
     queried = statistics
-    present, absent = _split_by_presence(viewed, partition_id, statistics)
-    forms = _list_forms(connection, viewed, partition_id, query, statistics, [language, *configurations])
+    present, absent = _split_by_presence(viewer_db, partition_id, statistics)
+    forms = _list_forms(connection, viewer_db, partition_id, query, statistics, [language, *configurations])
     statistics = [row for row in statistics if row.chunks]
     statistics += {row.term: row for rows in forms.values() for row in rows}.values()
     absent = [term for term in absent if not forms.get(term)]
     corrections: list[Correction] = []
-    if viewed is not None and absent:
+    if viewer_db is not None and absent:
         corrections = typos.correct_words(
             connection,
-            viewed,
+            viewer_db,
             partition_id,
             query,
             language=language,
@@ -148,38 +148,41 @@ def read_terms(
         statistics += queries.read_statistics_of(connection, partition_id, sorted({*terms} - {*present}), TYPO_COUNT)
     if forms or corrections:
         statistics = sorted(statistics, key=lambda row: (row.chunks, row.term))[:MAX_TERMS]
-    if counted is not None and statistics:
-        statistics = queries.read_statistics_among(connection, partition_id, counted, statistics)
+    if counted_chunks is not None and statistics:
+        statistics = queries.read_statistics_among(connection, partition_id, counted_chunks, statistics)
     if not statistics:
         return QueryTerms(partition_id)
     total, lengths = int(statistics[0].total), int(statistics[0].lengths)
-    weights = {row.term: row.times * _idf(total, max(int(row.chunks), least)) for row in statistics}
+    weights = {row.term: row.times * _idf(total, max(int(row.chunks), min_frequency)) for row in statistics}
     return QueryTerms(
         partition_id,
         names=tuple(weights),
         weights=tuple(weights.values()),
         slope=K1 * B * max(total, 1) / max(lengths, 1),
-        possible=(K1 + 1)
+        max_score=(K1 + 1)
         * _sum_weights(
-            queried, weights, _idf(total, least if least > 1 else 0), language if counted or least > 1 else None
+            queried,
+            weights,
+            _idf(total, min_frequency if min_frequency > 1 else 0),
+            language if counted_chunks or min_frequency > 1 else None,
         ),
         corrections=tuple(corrections),
     )
 
 
 def _split_by_presence(
-    viewed: Executor | None, partition_id: int, statistics: Sequence[TermStatistics]
+    viewer_db: Executor | None, partition_id: int, statistics: Sequence[TermStatistics]
 ) -> tuple[list[str], list[str]]:
     """Return present and absent terms, as visible to the viewer."""
     present = [row.term for row in statistics if row.chunks]
-    if isinstance(viewed, Database) and present:
-        present = queries_typos.list_visible_terms(viewed, partition_id, present)
+    if isinstance(viewer_db, Database) and present:
+        present = queries_typos.list_visible_terms(viewer_db, partition_id, present)
     return present, [row.term for row in statistics if row.term not in present]
 
 
 def _list_forms(
     db: Executor,
-    viewed: Executor | None,
+    viewer_db: Executor | None,
     partition_id: int,
     query: str,
     statistics: Sequence[TermStatistics],
@@ -188,9 +191,9 @@ def _list_forms(
     """List visible word forms of the query's terms."""
     forms = word_forms.find_forms(db, partition_id, query, statistics, configurations)
     terms = sorted({row.term for rows in forms.values() for row in rows})
-    if not terms or not isinstance(viewed, Database):
+    if not terms or not isinstance(viewer_db, Database):
         return forms
-    visible_terms = set(queries_typos.list_visible_terms(viewed, partition_id, terms))
+    visible_terms = set(queries_typos.list_visible_terms(viewer_db, partition_id, terms))
     return {term: [row for row in rows if row.term in visible_terms] for term, rows in forms.items()}
 
 

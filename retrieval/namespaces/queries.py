@@ -76,7 +76,7 @@ async def list_namespaces(
     values = _parameters(organization, listing)
     if listing.order in _ORDERS:
         ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(after)s limit %(limit)s"
-        values |= {"after": None, "limit": None} if part is None else pagination.after_number(part.cursor, part.size)
+        values |= {"after": None, "limit": None} if part is None else pagination.number_params(part.cursor, part.size)
     else:
         ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
         values |= pagination.page_params(part)

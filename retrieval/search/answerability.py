@@ -74,7 +74,7 @@ def measure_features(candidate: Candidate, terms: QueryTerms) -> dict[str, float
     return {
         "nearest": candidate.nearest,
         "lead": candidate.nearest - candidate.nearby,
-        "share": min(best / terms.possible, 1.0) if terms.possible > 0 else 0.0,
+        "share": min(best / terms.max_score, 1.0) if terms.max_score > 0 else 0.0,
     }
 
 

@@ -64,7 +64,7 @@ class Shape:
 
 
 @dataclass(slots=True)
-class Shaper:
+class ResultSelector:
     """Choose and expand the candidates of a search."""
 
     shape: Shape
@@ -125,24 +125,24 @@ class Shaper:
         if pick.text is None:
             return True
         pick.span = pick.text.trim_blanks(pick.candidate.start, pick.candidate.end)
-        same = [neighbour for neighbour in picked if neighbour.text is pick.text]
-        if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in same):
+        neighbours = [neighbour for neighbour in picked if neighbour.text is pick.text]
+        if any(neighbour.part[0] <= pick.span[0] and pick.span[1] <= neighbour.part[1] for neighbour in neighbours):
             return False  # Counting the tokens of a second context would be slow.
         unit = Unit.CHUNK if pick.candidate.has_hidden else expansion.unit
         pick.part = pick.text.expand_around(pick.span, unit, expansion.max_tokens)
-        better = next((neighbour for neighbour in same if _overlap(neighbour.part, pick.part)), None)
+        better = next((neighbour for neighbour in neighbours if _overlap(neighbour.part, pick.part)), None)
         if better is None or pick.candidate.has_hidden:
             return True
-        _extend_context(better, pick, [neighbour for neighbour in same if neighbour is not better], expansion)
+        _extend_context(better, pick, [neighbour for neighbour in neighbours if neighbour is not better], expansion)
         return False
 
     def _read_text(self, candidate: Candidate) -> ParsedText | None:
         document = candidate.document_id
         if document not in self._texts_by_document and self.texts is not None:
             text = self.texts.read(candidate.parsed_key) if candidate.parsed_key else None
-            whole = text is not None and candidate.end <= len(text)
+            is_complete = text is not None and candidate.end <= len(text)
             self._texts_by_document[document] = (
-                ParsedText(text, candidate.pages or (), self.texts.tokenizer) if text and whole else None
+                ParsedText(text, candidate.pages or (), self.texts.tokenizer) if text and is_complete else None
             )
         return self._texts_by_document.get(document)
 

@@ -185,7 +185,7 @@ def _find_keyword_rank(
     """Return the chunk's rank by words, from 1; None without a word of the query."""
     if query.keyword_weight <= 0:
         return None
-    terms = bm25_scorer.read_terms(connection, row.partition_id, query.text, language, viewed=connection)
+    terms = bm25_scorer.read_terms(connection, row.partition_id, query.text, language, viewer_db=connection)
     if not terms.names:
         return None
     ranking = bm25_scorer.rank_chunks(connection, terms)

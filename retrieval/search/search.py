@@ -34,7 +34,7 @@ from retrieval.search.answerability import (
     load_fit,
 )
 from retrieval.search.context_expansion import Texts, Unit
-from retrieval.search.diversity import Pick, Shape, Shaper
+from retrieval.search.diversity import Pick, ResultSelector, Shape
 from retrieval.search.phrases import PhraseIndex
 from retrieval.search.queries import Candidate, ChunkPlace, Hit, Partition
 from retrieval.search.queries_filters import Matches
@@ -147,7 +147,7 @@ def run_search(
     unrelated = embedder.unrelated_cosine if isinstance(embedder, UncalibratedEmbedder) else 0.0
     query = replace(query, document_filter=selectivity.restrict_to_ids(db, scope, query.document_filter))
     search = _Search(db, scope, query, viewer, partition, language, clock, vectors, values, unrelated, parsed)
-    return search.find_hits(Shaper(query.shape, query.top_k, query.threshold, texts))
+    return search.find_hits(ResultSelector(query.shape, query.top_k, query.threshold, texts))
 
 
 def embed_query(embedder: Embedder, scope: Scope, text: str) -> list[float]:
@@ -171,7 +171,7 @@ class _Search:
     unrelated: float
     parsed: ParsedQuery
 
-    def find_hits(self, shaper: Shaper) -> SearchResult:
+    def find_hits(self, selector: ResultSelector) -> SearchResult:
         """Find hits, and repeat with four times the candidates while results are missing."""
         count, top_k = self.query.candidates, self.query.top_k
         selected = self._estimate(count)
@@ -186,7 +186,7 @@ class _Search:
             words = self._best_by_words(terms, ranking, selected, count)
             candidates = self._score(near_places, exact or [], words, terms)
             with self.clock("hydrate_ms"):
-                picks = shaper.pick(candidates)
+                picks = selector.pick(candidates)
             if (
                 len(picks) >= top_k
                 or max(len(vector_ids), len(exact or []), len(words)) < count
@@ -199,12 +199,12 @@ class _Search:
         if len(picks) < top_k and len(vector_ids) >= MAX_STORE_CANDIDATES and self._filters:
             # Stores with partial filters may propose no matching chunk.
             candidates = self._score([], self._match_all(selected, MAX_STORE_CANDIDATES), words, terms)
-            picks = shaper.pick(candidates)
+            picks = selector.pick(candidates)
         side = choose_model(self.query.semantic_weight, self.query.keyword_weight)
         fit = load_fit(self.partition.answerability, side)
         answerability = estimate_answerability(side, candidates, terms, fit)
         with self.clock("hydrate_ms"):
-            hits = self._read(picks, shaper)
+            hits = self._read(picks, selector)
         note = parsed.note
         if parsed.phrases and not hits:
             note += " None has all of it: leave out the quotes to search the words."
@@ -300,7 +300,7 @@ class _Search:
         """Score all chunks with a term of the query."""
         if self.query.keyword_weight <= 0:
             return QueryTerms(self.partition.id), None
-        counted = selected.counted
+        counted_chunks = selected.counted_chunks
         document_filter = selected.document_filter
         by_viewer_alone = self.viewer is not None and (document_filter is None or not document_filter.narrows())
         with self.clock("keyword_ms"), self.db.tuned(INDEX_SCANS_ONLY if by_viewer_alone else {}) as connection:
@@ -310,9 +310,9 @@ class _Search:
                 self.query.text,
                 self.language,
                 self.partition.keyword_languages,
-                counted=counted,
-                least=1 if self.viewer is None or counted is not None else MIN_CHUNK_FREQUENCY,
-                viewed=connection if self.viewer is None else viewed_database(self.db, self.viewer),
+                counted_chunks=counted_chunks,
+                min_frequency=1 if self.viewer is None or counted_chunks is not None else MIN_CHUNK_FREQUENCY,
+                viewer_db=connection if self.viewer is None else viewed_database(self.db, self.viewer),
             )
             return terms, bm25_scorer.rank_chunks(connection, terms) if terms.names else None
 
@@ -370,12 +370,12 @@ class _Search:
                 with_pages=shape.expansion is not None and shape.expansion.unit is Unit.PAGE,
             )
 
-    def _read(self, picks: Sequence[Pick], shaper: Shaper) -> list[Hit]:
+    def _read(self, picks: Sequence[Pick], selector: ResultSelector) -> list[Hit]:
         ranked = [(pick.candidate, pick.score, pick.recency) for pick in picks]
         hits = queries.read_hits(viewed_database(self.db, self.viewer), ranked)
         if self.query.shape.expansion is None:
             return hits
         picks_by_chunk = {(pick.candidate.document_id, pick.candidate.index): pick for pick in picks}
         return [
-            replace(hit, context=shaper.read_context(picks_by_chunk[hit.document_id, hit.index], hit)) for hit in hits
+            replace(hit, context=selector.read_context(picks_by_chunk[hit.document_id, hit.index], hit)) for hit in hits
         ]

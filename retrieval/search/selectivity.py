@@ -44,7 +44,7 @@ class Selectivity:
     document_filter: DocumentFilter | None
     matches: Matches | None = None
     # Visible chunks of a viewer with few documents: frequencies of words are counted there.
-    counted: Sequence[int] | None = None
+    counted_chunks: Sequence[int] | None = None
 
 
 def estimate_selectivity(
@@ -65,7 +65,7 @@ def estimate_selectivity(
         candidates = max(candidates, MIN_WORD_CANDIDATES)
     broad = _broad_filters.setdefault(db, _BroadFilters())
     name = partition.id, _name(document_filter, viewer, candidates)
-    few = counted = None
+    few = counted_chunks = None
     if viewer is not None and (by_words or document_filter is None or not document_filter.document_ids):
         few = _list_few(db, partition, viewer, broad)
         if few is None and not narrows:
@@ -75,15 +75,15 @@ def estimate_selectivity(
         chunks = (
             queries_filters.list_chunks(viewed_database(db, viewer), few, MAX_COUNTED_CHUNKS + 1) if by_words else []
         )
-        counted = chunks if by_words and len(chunks) <= MAX_COUNTED_CHUNKS else None
+        counted_chunks = chunks if by_words and len(chunks) <= MAX_COUNTED_CHUNKS else None
     reads_rows = document_filter is not None and document_filter.reads_rows
     if broad.contains(name) and not reads_rows:
-        return Selectivity(document_filter, counted=counted)
+        return Selectivity(document_filter, counted_chunks=counted_chunks)
     max_chunks = UNLIMITED_CHUNKS if reads_rows else limit_exact(partition.chunks, candidates)
     matches = match_chunks(db, partition, document_filter, values, candidates, viewer=viewer, max_chunks=max_chunks)
     if matches is None:
         broad.add(name)
-    return Selectivity(document_filter, matches, counted)
+    return Selectivity(document_filter, matches, counted_chunks)
 
 
 def _list_few(db: Database, partition: Partition, viewer: Viewer, broad: _BroadFilters) -> tuple[str, ...] | None:

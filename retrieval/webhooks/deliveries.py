@@ -50,7 +50,7 @@ async def list_part(
         "select " + COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
         " and (%(status)s::text is null or status = %(status)s)"
         " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
-        {"webhook": webhook_id, "status": status, **pagination.after_number(part.cursor, part.size)},
+        {"webhook": webhook_id, "status": status, **pagination.number_params(part.cursor, part.size)},
     )
     return pagination.take_page(deliveries, part.size, lambda delivery: str(delivery.sequence))
 

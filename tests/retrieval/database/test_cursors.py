@@ -108,7 +108,7 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_siz
 @given(st.datetimes(timezones=st.just(UTC)), NAMES)
 def test_a_place_by_age_is_read_as_it_was_written(moment, name):
     """Tenants choose their ids."""
-    assert pagination.after_age(pagination.age_cursor(Aged(name, moment)), 3) == {
+    assert pagination.age_params(pagination.age_cursor(Aged(name, moment)), 3) == {
         "after_time": moment,
         "after_id": name,
         "limit": 4,

@@ -130,7 +130,7 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
 def plan(db, scope, where, *, most=51):
     matched, params = documents.of_scope(where)
     statement = f"explain (analyze, format json) select d.id from {matched}" + pagination.order_desc("d")
-    values = params | partitions.scope_params(scope) | pagination.after_age(None, most - 1)
+    values = params | partitions.scope_params(scope) | pagination.age_params(None, most - 1)
     return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
 
 

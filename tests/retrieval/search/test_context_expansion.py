@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, tokenizer_for
 from retrieval.search.context_expansion import Expansion, ParsedText, Texts, Unit
-from retrieval.search.diversity import Recency, Shape, Shaper
+from retrieval.search.diversity import Recency, ResultSelector, Shape
 from retrieval.search.queries import Candidate
 
 TOKENIZER = tokenizer_for("LOCAL", MINILM_MODEL)
@@ -70,7 +70,7 @@ def row(document, text, start, end, score, index=0, **fields):
 
 
 def shaper(top_k=10, threshold=0.0, **shape):
-    return Shaper(Shape(**shape), top_k, threshold, Texts(TOKENIZER, lambda key: key))
+    return ResultSelector(Shape(**shape), top_k, threshold, Texts(TOKENIZER, lambda key: key))
 
 
 def contexts(picks):
@@ -155,7 +155,7 @@ def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_
 
 
 def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
-    away = Shaper(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
+    away = ResultSelector(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
     [pick] = away.pick([row("a", "key", 7, 30, 0.9)])
     context = away.read_context(pick, SimpleNamespace(content="one two three four five", start=7))
     assert (context.content, context.start, context.end) == ("one two three", 7, 20)
@@ -196,7 +196,7 @@ def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
     for some in (rows[:1], rows):
         tokenizer = Counting()
         shape = Shape(expansion=Expansion(Unit.DOCUMENT, 512))
-        picked = Shaper(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(some)
+        picked = ResultSelector(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(some)
         assert [(pick.candidate.index, pick.part[0]) for pick in picked] == [(0, 0)]
         asked.append(tokenizer.asked)
     assert asked[1] == asked[0]
@@ -209,5 +209,7 @@ def test_no_part_of_a_text_is_counted_twice():
     counted = Counting()
     places = [found.span() for found in re.finditer(r"word\dx\d0 \S+ \S+", text)]
     rows = [row("a", text, *place, score=0.9 - index / 1000, index=index) for index, place in enumerate(places)]
-    assert Shaper(Shape(expansion=Expansion(Unit.SECTION, 160)), 10, 0.0, Texts(counted, lambda _: text)).pick(rows)
+    assert ResultSelector(Shape(expansion=Expansion(Unit.SECTION, 160)), 10, 0.0, Texts(counted, lambda _: text)).pick(
+        rows
+    )
     assert len(counted.parts) == len(set(counted.parts))
