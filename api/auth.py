@@ -219,7 +219,7 @@ class Authenticator:
         async with self._opening:
             if (pepper := self._pepper) is None:
                 await self._db.async_execute("select 1")
-                pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER)
+                pepper = await asyncio.to_thread(secrets.server_secret, self._db, self._ring, secrets.PEPPER_NAME)
                 self._pepper = pepper
         return pepper
 

@@ -14,8 +14,8 @@ from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, StepErro
 from retrieval.namespaces.namespaces import (
     EMBEDDING_MODEL,
     FILE_STORAGE,
-    PARSER,
-    RERANKER,
+    PARSER_CONFIG,
+    RERANKER_CONFIG,
     VECTOR_STORAGE,
     NamespaceConfig,
 )
@@ -26,7 +26,7 @@ CHECK_SECONDS = 5.0
 # A fresh process imports the vendor's SDK.
 PREPARATION_SECONDS = 60.0
 # A failure of the service's own provider is no fault of the config.
-_OWN_PROVIDERS = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOCAL", RERANKER: "LOCAL"}
+_OWN_PROVIDERS = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOCAL", RERANKER_CONFIG: "LOCAL"}
 
 
 async def check_configs(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> NamespaceConfig:
@@ -146,6 +146,6 @@ def _build_checks(
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.make_file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, prepare_vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.make_embedder(namespace).check),
-        RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, prepare_reranker),
-        PARSER: (ErrorCode.INVALID_NAMESPACE_CONFIG, prepare_parser),
+        RERANKER_CONFIG: (ErrorCode.INVALID_NAMESPACE_CONFIG, prepare_reranker),
+        PARSER_CONFIG: (ErrorCode.INVALID_NAMESPACE_CONFIG, prepare_parser),
     }

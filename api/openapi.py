@@ -22,7 +22,7 @@ from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.accounts.idempotency import HEADER
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces.validation import MODELS
+from retrieval.namespaces.validation import DEFAULT_MODELS
 from retrieval.sources import CONNECTORS, source_slug
 from retrieval.webhooks.events import EVENTS, EVERY
 
@@ -159,7 +159,7 @@ def openapi_config(**options: Any) -> OpenAPIConfig:
     )
 
 
-def describe_api(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+def describe_api(app: Litestar, models: Mapping[str, Sequence[str]] = DEFAULT_MODELS) -> dict[str, Any]:
     """Return the OpenAPI document; `models` are the embedding models by provider."""
     handlers = [handler for route in app.routes for handler in getattr(route, "route_handlers", ())]
     description = app.openapi_schema.to_schema()
@@ -168,7 +168,7 @@ def describe_api(app: Litestar, models: Mapping[str, Sequence[str]] = MODELS) ->
 
 
 def describe_handlers(
-    handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS
+    handlers: Iterable[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = DEFAULT_MODELS
 ) -> dict[str, Any]:
     """Return the OpenAPI document of handlers, without a running service."""
     return describe_api(Litestar(list(handlers), openapi_config=openapi_config(), request_class=ApiRequest), models)

@@ -18,7 +18,7 @@ from api.wire import scim as wire
 from retrieval import principals
 from retrieval.access.groups import MAX_GROUP_MEMBERS
 from retrieval.access.queries import directory
-from retrieval.access.queries.directory import GROUP, USER, DirectoryResource, PushedResource
+from retrieval.access.queries.directory import GROUP_KIND, USER_KIND, DirectoryResource, PushedResource
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
@@ -117,7 +117,7 @@ async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, re
     resource.meta = resource.id = None
     stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT_POLICY)
     active = is_group or resource.active is not False
-    return PushedResource(GROUP if is_group else USER, name, resource.external_id, active, stored)
+    return PushedResource(GROUP_KIND if is_group else USER_KIND, name, resource.external_id, active, stored)
 
 
 async def _keep_known_members(request: ApiRequest, scope: Scope, group: Any) -> None:

@@ -23,7 +23,7 @@ from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippabl
 from retrieval.ingestion import model_choice
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces, validation
-from retrieval.namespaces.namespaces import EMBEDDED, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 from retrieval.search import diversity, explain, reranking, search
@@ -95,7 +95,7 @@ async def open_spaces(request: ApiRequest, selection: NamespaceSelection) -> lis
     spaces = [
         SearchSpace(
             scope,
-            await namespaces.get(services.db, services.ring, scope.organization, scope.namespace),
+            await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace),
             await request.find_viewer(scope),
         )
         for scope in scopes
@@ -142,7 +142,7 @@ def _find_silent_vendor(config: NamespaceConfig, step: str) -> tuple[str, str | 
         return "A search before this one" if vendor is None else f"{vendor}, asked by searches before this one,", None
     if step == "embed_ms":
         return f"The embedding model of {config.embedding_model['provider']}", EMBEDDING_MODEL
-    if step == "vector_ms" and provider != EMBEDDED[VECTOR_STORAGE]["provider"]:
+    if step == "vector_ms" and provider != EMBEDDED_CONFIGS[VECTOR_STORAGE]["provider"]:
         return f"The vector store {provider}", VECTOR_STORAGE
     return None
 
@@ -150,7 +150,7 @@ def _find_silent_vendor(config: NamespaceConfig, step: str) -> tuple[str, str | 
 def _find_vendor(config: NamespaceConfig) -> str | None:
     """Return the external provider of the namespace's searches, or None."""
     parts = (config.embedding_model["provider"], EMBEDDING_MODEL), (config.vector_storage["provider"], VECTOR_STORAGE)
-    return next((provider for provider, part in parts if provider != EMBEDDED[part]["provider"]), None)
+    return next((provider for provider, part in parts if provider != EMBEDDED_CONFIGS[part]["provider"]), None)
 
 
 async def _run_in_thread(
@@ -197,7 +197,7 @@ async def _search_once(
     result = await _run_in_thread(services, space.config, run_search, space.config, values)
     if space.config.changing:  # the model may have been replaced during the search
         scope = space.scope
-        current = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        current = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         if current.epoch != space.config.epoch:
             result = await _run_in_thread(services, current, run_search, current, None)
     return result

@@ -126,7 +126,7 @@ def make_services(settings: Settings, database: Database, ring: KeyRing) -> Serv
         ConcurrencyLimit(),
         ConcurrencyLimit("files are being converted"),
         ServerSecret(database, ring, cursors.SECRET_NAME),
-        ServerSecret(database, ring, receipts.SECRET),
+        ServerSecret(database, ring, receipts.SIGNING_SECRET),
         Writer(database),
         Figures(database),
     )

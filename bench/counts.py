@@ -18,7 +18,7 @@ from bench.harness import parse_options, write
 from bench.search import cpu_of, make_scope, opened_database, server_processes, summarize, vacuum
 from retrieval.database import database
 from retrieval.documents import documents
-from retrieval.documents.queries.counts import add_up_counts
+from retrieval.documents.queries.counts import merge_counts
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 
@@ -43,7 +43,7 @@ async def _run(db: database.Database, options: argparse.Namespace) -> dict[str, 
         while stored < size:
             _insert(db, partition, stored, min(stored + 1_000, size))
             stored = min(stored + 1_000, size)
-        add_up_counts(db)
+        merge_counts(db)
         vacuum(db.url)
         stats = [await documents.count_documents(db, scope, where, viewer=None) for where in WAYS.values()]
         if stats[0] != stats[1] or sum(stats[0].by_status.values()) != size:

@@ -17,7 +17,7 @@ from retrieval.connections import connections
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations
-from retrieval.namespaces.namespaces import LEARNED, SECRET_FIELDS
+from retrieval.namespaces.namespaces import LEARNED_FIELD, SECRET_FIELDS
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
@@ -113,9 +113,11 @@ def make_embedder(config: NamespaceConfig) -> Embedder:
 
 def add_learned_model(config: NamespaceConfig) -> NamespaceConfig:
     """Add the learned form and limits of the model server, if known in this process."""
-    learned_model = getattr(make_embedder(config), LEARNED, None)
+    learned_model = getattr(make_embedder(config), LEARNED_FIELD, None)
     return (
-        replace(config, embedding_model={**config.embedding_model, LEARNED: learned_model}) if learned_model else config
+        replace(config, embedding_model={**config.embedding_model, LEARNED_FIELD: learned_model})
+        if learned_model
+        else config
     )
 
 

@@ -41,7 +41,7 @@ def load_keys() -> KeyRing:
 def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     """Open the vector store, file store and authorizations of a namespace, also of a deleted one."""
     db = db or open_database()
-    config = namespaces.load(db, load_keys(), namespace_id, deleted=True)
+    config = namespaces.load_namespace(db, load_keys(), namespace_id, deleted=True)
 
     def authorizer(connector: str) -> Authorizer:
         return registry.make_authorizer(

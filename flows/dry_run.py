@@ -90,7 +90,7 @@ def estimate_ingestion(trial: Trial) -> None:
     with explain_errors():
         db, lease, began = context.open_database(), trial.lease, time.monotonic()
         try:
-            config = namespaces.load(db, context.load_keys(), lease.scope.namespace)
+            config = namespaces.load_namespace(db, context.load_keys(), lease.scope.namespace)
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
         estimator = Estimator(_make_tools(trial, config), throttle_alive(lambda: _require_uncancelled(trial)))

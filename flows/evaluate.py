@@ -71,7 +71,7 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
 def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
     db = context.open_database()
     try:
-        config = namespaces.load(db, context.load_keys(), claimed.scope.namespace)
+        config = namespaces.load_namespace(db, context.load_keys(), claimed.scope.namespace)
         bench = _make_bench(claimed, config)
         questions = evaluations.read_questions(db, claimed.evaluation_id)
         progress.total = len(questions) * len(claimed.settings)
@@ -109,7 +109,10 @@ def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
 
 def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
     """Raise ConfigChanged if the measured model or store is no longer the searched one."""
-    if namespaces.load(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch != config.epoch:
+    if (
+        namespaces.load_namespace(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch
+        != config.epoch
+    ):
         raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
 
 

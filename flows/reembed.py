@@ -155,7 +155,9 @@ def judge_new_generation(trial: Trial) -> None:
             evaluation, questions = gates.find_questions(db, scope.organization, scope.namespace, gate)
             current_score = None
             if gate.not_worse_than is not None:
-                current_bench = _make_bench(trial, namespaces.load(db, trial.run.keys, scope.namespace), evaluation)
+                current_bench = _make_bench(
+                    trial, namespaces.load_namespace(db, trial.run.keys, scope.namespace), evaluation
+                )
                 vectors, refused = judge.vectors_of(current_bench, questions, [gates.SETTING], alive)
                 current_score = gates.mean_measure(current_bench, questions, vectors, refused, gate.metric, alive)
             next_bench = _make_bench(trial, trial.next_config, evaluation)

@@ -79,7 +79,7 @@ class Work:
     @cached_property
     def _config(self) -> NamespaceConfig:
         try:
-            return namespaces.load(self.db, self.ring, self.lease.scope.namespace)
+            return namespaces.load_namespace(self.db, self.ring, self.lease.scope.namespace)
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
 

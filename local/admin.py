@@ -343,7 +343,7 @@ def run_fsck(options: Options, settings: Settings) -> int:
 
 def build_stores(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
     """Return the stores of a namespace, without the right to end authorizations."""
-    config = namespaces.load(db, ring, namespace_id, deleted=True)
+    config = namespaces.load_namespace(db, ring, namespace_id, deleted=True)
     other_stores = tuple(
         registry.make_vector_store(store_config, db) for store_config in reembedding.other_stores(db, ring, config)
     )

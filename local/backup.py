@@ -214,7 +214,7 @@ def run_namespace(options: Namespace, settings: Settings) -> int:
 
 def _export(db: Database, ring: KeyRing, _settings: Settings, options: Namespace) -> None:
     namespace = exporting.find_namespace(db, options.namespace)
-    config = namespaces.load(db, ring, namespace)
+    config = namespaces.load_namespace(db, ring, namespace)
     done = exporting.export_namespace(
         db, namespace, lambda: registry.make_file_store(config), Path(options.file).absolute()
     )
@@ -241,8 +241,8 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
     with archive.open_archive(Path(options.file).absolute()) as opened:
         name, configs = importing.read_configs(opened)
         lacks = _fill_secrets(configs, _read_secrets(options.secrets))
-        validation.check_allowed(settings, configs)
-        sent_to, language = destinations.destinations_of(settings, configs), importing.read_language(opened)
+        validation.check_configs(settings, configs)
+        sent_to, language = destinations.list_destinations(settings, configs), importing.read_language(opened)
         config = importing.draft_namespace(organization, options.name or name, configs, sent_to, language)
         target = frame.Target(
             db,
@@ -297,7 +297,7 @@ def _fill_secrets(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str
                     exit_code=2,
                 )
     lacks = tuple(path for path in _list_secret_paths(configs) if path not in known_paths)
-    for area in {path.partition(".")[0] for path in lacks} & set(namespaces.CONNECTORS):
+    for area in {path.partition(".")[0] for path in lacks} & set(namespaces.CONNECTOR_CONFIGS):
         del configs[area]  # an app is its id and its secret: it is sent as a whole
     return lacks
 
@@ -306,7 +306,7 @@ def _list_secret_paths(configs: dict[str, Any]) -> list[str]:
     """Return the paths of secrets that the vendors of these configs need."""
     missing = []
     for area, config in configs.items():
-        if area in namespaces.CONNECTORS:
+        if area in namespaces.CONNECTOR_CONFIGS:
             missing.append(f"{area}.clientSecret")
         elif (config.get("provider") or config.get("type")) not in {"LOCAL", "PGVECTOR", "BUILTIN", "S3_COMPATIBLE"}:
             missing.append(f"{area}.apiKey")

@@ -27,7 +27,7 @@ from local.instance import InstanceRecord, RoleRecord
 from local.processes import Process
 from retrieval import readiness
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
-from retrieval.readiness import Dispatch, roles
+from retrieval.readiness import DispatchState, roles
 from retrieval.settings import Settings
 
 ResultT = TypeVar("ResultT")
@@ -239,7 +239,7 @@ def check_disk(settings: Settings, *, ready: bool = True) -> tuple[int, str | No
         return free, None
 
 
-def _read_dispatch(settings: Settings) -> Dispatch | None:
+def _read_dispatch(settings: Settings) -> DispatchState | None:
     """Return the state of dispatch; None without an answer within STATUS_SECONDS."""
     try:
         return _query_in_time(settings, readiness.read_dispatch)
@@ -262,7 +262,7 @@ def _query_in_time(settings: Settings, query: Callable[[Database], ResultT]) -> 
     return result.result(STATUS_SECONDS)
 
 
-def _dispatch_json(dispatch: Dispatch) -> dict[str, Any]:
+def _dispatch_json(dispatch: DispatchState) -> dict[str, Any]:
     """Return dispatch as JSON, with ages in seconds."""
     return {
         "stalled": dispatch.stalled,
@@ -278,7 +278,7 @@ def _dispatch_json(dispatch: Dispatch) -> dict[str, Any]:
     }
 
 
-def _describe_dispatch(dispatch: Dispatch | None) -> Iterator[str]:
+def _describe_dispatch(dispatch: DispatchState | None) -> Iterator[str]:
     """Yield lines on dispatch: stalls, late loops, waiting work."""
     if dispatch is None:
         yield "dispatch: unknown, since the database does not answer"

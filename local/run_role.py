@@ -210,7 +210,7 @@ def _find_key(db: Database, ring: KeyRing, settings: Settings, installation: Boo
     """Return the new key, else the stored one, else create one."""
     key = installation.api_key or instance.read_service(settings.home).get("apiKey")
     if isinstance(key, str):
-        hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER))
+        hashed = hash_api_key(key, pepper=secrets.server_secret(db, ring, secrets.PEPPER_NAME))
         statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
         if db.fetch_one(str, statement, {"hash": hashed, "id": installation.organization_id}):
             return key

@@ -12,12 +12,12 @@ from retrieval import text_filter
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
 from retrieval.conditions.model import (
-    WHOLE_WORDS,
-    All,
+    INTEGER_RANGE_MESSAGE,
+    AllOf,
     Condition,
-    Described,
+    DescribedDocument,
     equal_values,
-    is_beyond,
+    exceeds_integer_range,
     is_storable,
     normalize_key,
 )
@@ -44,7 +44,7 @@ STATUSES = frozenset(map(str, DocumentStatus))
 ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
 
-class Filterable(Described, text_filter.Named, Protocol):
+class Filterable(DescribedDocument, text_filter.Named, Protocol):
     """Properties of a document that a filter can test; the fields of `Described` only where it has a condition."""
 
     @property
@@ -106,7 +106,7 @@ class DocumentFilter:
         """Tell if it selects particular documents: a filter for no pending removal matches nearly all, and so does a
         condition that holds for a document without any field."""
         is_set = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
-        return is_set or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
+        return is_set or self.awaiting_removal is True or (self.where is not None and rule.is_restrictive(self.where))
 
     def narrows(self) -> bool:
         """Tell if it can exclude a document."""
@@ -290,7 +290,7 @@ def parse_search(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filt
     return replace(
         documents,
         also_metadata=parse_metadata(sections["metadata"], code, where=f"{where}.metadata"),
-        where=All(tuple(both)) if len(both) > 1 else both[0] if both else None,
+        where=AllOf(tuple(both)) if len(both) > 1 else both[0] if both else None,
     )
 
 
@@ -311,7 +311,7 @@ def parse_metadata(data: object, code: ErrorCode, *, where: str) -> Mapping[str,
 
 def condition_of(data: object, code: ErrorCode, *, where: str) -> Condition | None:
     """A condition as it was sent; null is none."""
-    return None if data is None else parse_condition(data, code, where=where)
+    return None if data is None else parse_condition(data, code, path=where)
 
 
 def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
@@ -345,8 +345,8 @@ def _key(key: object, code: ErrorCode, where: str) -> str:
 
 
 def _wanted(value: object, code: ErrorCode, where: str) -> Scalar | tuple[Scalar, ...]:
-    if is_beyond(value):
-        raise ServiceError(code, WHOLE_WORDS, field=where, reason="out_of_bounds")
+    if exceeds_integer_range(value):
+        raise ServiceError(code, INTEGER_RANGE_MESSAGE, field=where, reason="out_of_bounds")
     if _is_scalar(value):
         return value
     if _is_list(value) and all(_is_scalar(entry) for entry in value):

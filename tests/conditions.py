@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from retrieval.conditions.model import FIELDS
+from retrieval.conditions.model import DOCUMENT_FIELDS
 from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode
 
@@ -26,7 +26,7 @@ class Doc:
 
 
 def condition_of(data):
-    return parse_condition(data, CODE, where="where")
+    return parse_condition(data, CODE, path="where")
 
 
 DATE_TEXTS = st.sampled_from(
@@ -100,7 +100,7 @@ def leaf(about, dates, others):
 
 
 METADATA = KEYS.flatmap(lambda key: leaf(f"metadata.{key}", DATES, SCALARS))
-OF_DOCUMENT = st.sampled_from(FIELDS).flatmap(
+OF_DOCUMENT = st.sampled_from(DOCUMENT_FIELDS).flatmap(
     lambda name: (
         leaf(f"document.{name}", *((DATE_TEXTS | DATES,) * 2 if name.endswith("At") else (SCALARS,) * 2))
         if name.endswith("At")

@@ -213,7 +213,7 @@ async def _read_parsed_text(inner: OperationCaller, document_id: str) -> str | N
     if document is None or document.parsed_key is None or document.organization_id != inner.caller.organization:
         return None
     key = document.parsed_key
-    config = await namespaces.get(services.db, services.ring, document.organization_id, document.namespace_id)
+    config = await namespaces.get_namespace(services.db, services.ring, document.organization_id, document.namespace_id)
 
     def read_text() -> str:
         with registry.make_file_store(config).open(key) as stream:

@@ -141,7 +141,7 @@ async def get_connection(
         connection_id,
         namespace=namespace_id or bound,
     )
-    count = await connection_documents.count_held(services.db, connection.id)
+    count = await connection_documents.count_connection_documents(services.db, connection.id)
     newest = await browsing.newest_request(services.db, connection)
     chosen = wire.Chosen.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
     health = await connections.read_health(services.db, [connection])
@@ -229,7 +229,7 @@ async def browse_connection(
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     browsing.require_active(stored)
     position = await request.read_cursor(data.cursor, scope.namespace)
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     app = connections.usable_app(config, stored.connector, services.settings)
     newest = await browsing.newest_request(services.db, stored)
     chosen = None if newest is None else newest.choice
@@ -268,7 +268,7 @@ ROUTE_HANDLERS = (
 async def revoke_at_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:
     """Revoke the authorization at the vendor; log errors."""
     try:
-        config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )
@@ -288,7 +288,7 @@ def redirect_uri(services: Services, connector: str) -> str:
 
 
 async def _begin_authorization(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     app, sharing = connections.app_of_namespace(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))

@@ -62,7 +62,7 @@ async def list_chunks(
         document_id,
         cursor=await request.read_cursor(params.cursor, params.namespace_id),
         first=params.first_index or 0,
-        size=params.page_size or listing.CHUNKS_PAGE,
+        size=params.page_size or listing.CHUNK_PAGE_SIZE,
         viewer=await request.find_viewer(scope),
     )
     items = [wire.Chunk.from_row(row) for row in page.items]
@@ -92,7 +92,7 @@ async def list_history(
         scope,
         document_id,
         cursor=await request.read_cursor(params.cursor, params.namespace_id),
-        size=params.page_size or receipts.PAGE,
+        size=params.page_size or receipts.HISTORY_PAGE_SIZE,
     )
     entries = [wire.HistoryEntry.from_run(entry) for entry in page.items]
     data = wire.HistoryData(
@@ -133,7 +133,7 @@ async def draw_document_page(
         raise _not_drawable("The pages of a document count from 1.", "no_such_page")
     if document.media_type != _PDF_MEDIA_TYPE or document.raw_key is None:
         raise _not_drawable("Only pages of PDFs can be drawn.", "not_drawable")
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     return await services.drawings.run(scope.organization, lambda: _draw_page(config, document, number))
 
 
@@ -260,7 +260,7 @@ async def open_file(
     services: Services, files: StoredFiles, key: str
 ) -> tuple[AbstractContextManager[BinaryIO], BinaryIO]:
     """Open a document's file; raise NOT_FOUND or SERVICE_UNAVAILABLE."""
-    config = await namespaces.get(services.db, services.ring, files.organization_id, files.namespace_id)
+    config = await namespaces.get_namespace(services.db, services.ring, files.organization_id, files.namespace_id)
     try:
         opened = await services.run_in_thread(lambda: registry.make_file_store(config).open(key))
         return opened, await services.run_in_thread(opened.__enter__)

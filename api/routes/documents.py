@@ -50,12 +50,12 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
     """List documents. Newest first. An empty filter lists all documents of the namespace and tenant."""
     scope = request.scope_of(data.namespace_id)
     condition, viewer = data.filter_config.to_values(), await request.find_viewer(scope)
-    facet_fields = facets.parse_fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
+    facet_fields = facets.parse_fields(data.facets or (), ErrorCode.INVALID_FILTER_CONFIG, path="facets")
     presenter = await _load_presenter(request, scope)
     page, include = data.pagination or wire.Pagination(), data.include_config or wire.IncludeConfig()
     cursor = await request.read_cursor(page.cursor or None, scope.namespace, field="pagination.cursor")
     async with query_limits.limit_listing(request.services, condition, facets=len(facet_fields)):
-        size = page.page_size or documents.MOST
+        size = page.page_size or documents.MAX_LISTED_DOCUMENTS
         listing = await documents.list_page(request.services.db, scope, condition, size, cursor, viewer=viewer)
         answer = wire.DocumentsData(
             items_returned=len(listing.items),
@@ -71,7 +71,7 @@ async def fetch_documents(request: ApiRequest, data: JSONBody[wire.FetchDocument
                     document.add_links(row, include, signer, holder)
         if include.stats_by_source or include.stats_by_status:
             stats = await documents.count_documents(request.services.db, scope, condition, viewer=viewer)
-            synced = await documents.sync_times(request.services.db, scope) if include.stats_by_source else {}
+            synced = await documents.read_sync_times(request.services.db, scope) if include.stats_by_source else {}
             answer.add_statistics(stats, include, synced)
         if include.stats_by_site:
             counts = await documents.count_sites(request.services.db, scope, condition, viewer=viewer)
@@ -150,7 +150,7 @@ async def _delete_matching(request: ApiRequest, data: wire.DeleteDocuments) -> w
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     await _load_presenter(request, scope)
-    deletion = await documents.delete(request.services.db, scope, condition)
+    deletion = await documents.delete_documents(request.services.db, scope, condition)
     counted = f"{deletion.documents} {'document' if deletion.documents == 1 else 'documents'}"
     return wire.DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=deletion.deletion_id)
 
@@ -176,7 +176,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
     scope = request.scope_of(data.namespace_id)
     condition = data.filter_config.to_values()
     services = request.services
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     started = await resync.start_resync(
         services.db,
         scope,
@@ -201,7 +201,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
 
 async def _load_presenter(request: ApiRequest, scope: Scope) -> wire.DocumentPresenter:
     services = request.services
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     return wire.DocumentPresenter.from_namespace(scope, config, principal=request.principal)
 
 

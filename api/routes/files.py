@@ -83,7 +83,7 @@ async def list_files(request: ApiRequest, params: NamedDependency[files.FileList
 async def _store_upload(request: ApiRequest, form: Form, purpose: str | None, seconds: int) -> UploadedFile:
     services = request.services
     async with services.db.async_transaction() as connection:
-        uploaded = await file_uploads.begin(
+        uploaded = await file_uploads.record_upload(
             connection,
             find_owner(request),
             name=form.name or uploads.FILE_FIELD,
@@ -144,7 +144,7 @@ async def delete_file(request: ApiRequest, file_id: FromPath[str]) -> wire.Remov
     await file_uploads.delete_upload(services.db, find_owner(request), file_id)
     for document in file_documents:
         scope = Scope(caller.organization, document.namespace_id, request.tenant)
-        await documents.delete(services.db, scope, DocumentFilter(document_ids=(document.id,)))
+        await documents.delete_documents(services.db, scope, DocumentFilter(document_ids=(document.id,)))
     services.notices.send()
     return wire.Removed(id=file_id, object="file")
 

@@ -334,7 +334,7 @@ def _text_identity(config: wire.TextConfig) -> dict[str, str]:
 
 async def _store_file(services: Services, scope: Scope, form: Form) -> Upload:
     """Store the file before the request is recorded, so that an accepted file exists."""
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     upload = await job_uploads.begin_upload(services.db, scope)
     await services.run_in_thread(lambda: registry.make_file_store(config).put(upload.key, form.iterate_chunks()))
     return upload

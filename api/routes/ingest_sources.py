@@ -129,7 +129,7 @@ async def _prepare_ingestion(
     services = request.services
     ingestion = _read_ingestion(data.ingest_config, services)
     scope = request.scope_of(data.namespace_id)
-    namespace = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    namespace = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
     if namespace.web_scraper is None:
         raise ServiceError(
             ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET,

@@ -27,10 +27,10 @@ from retrieval.ingestion import model_choice, reembedding
 from retrieval.keywords import languages
 from retrieval.namespaces import destinations, namespaces, queries, validation
 from retrieval.namespaces.namespaces import (
-    CONFIGS,
+    CONFIG_NAMES,
     EMBEDDING_MODEL,
     FILE_STORAGE,
-    LEARNED,
+    LEARNED_FIELD,
     VECTOR_STORAGE,
     Config,
     NamespaceConfig,
@@ -52,7 +52,7 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
     configs = {
         key: validation.unmask_secrets(value, {}, key) for key, value in configs_sent.items() if value is not None
     }
-    validation.check_allowed(services.settings, configs)
+    validation.check_configs(services.settings, configs)
     timestamp = datetime.now(UTC)
     draft = NamespaceConfig(
         id=ids.namespace_id(),
@@ -62,7 +62,7 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
         keyword_language=_keyword_language(data.keyword_language),
         created_at=timestamp,
         updated_at=timestamp,
-        sent_to=destinations.destinations_of(services.settings, configs),
+        sent_to=destinations.list_destinations(services.settings, configs),
         **namespaces.split_configs(configs),
     )
     return await config_check.check_configs(services, draft, configs)
@@ -85,7 +85,9 @@ async def check_draft(request: ApiRequest, data: JSONBody[wire.CreateNamespace])
 async def create_namespace(request: ApiRequest, draft: NamedDependency[NamespaceConfig]) -> wire.NamespaceAnswer:
     """Create a namespace. Storage, index and models are checked first, each within 5 seconds."""
     services = request.services
-    created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+    created = await namespaces.create_namespace(
+        services.db, services.ring, draft, limit=services.settings.namespace_limit
+    )
     message = "Namespace created successfully" + _note_learned(created) + await _note_ignored(request)
     return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(created)))
 
@@ -96,7 +98,7 @@ async def list_namespaces(request: ApiRequest, params: NamedDependency[wire.Name
     services, caller = request.services, request.caller
     listing = params.to_listing(caller.namespace, caller.bound_tenant, may_count=request.principal is None)
     part = await request.read_page(params.to_page(), listing.order)
-    page = await namespaces.list_part(services.db, services.ring, caller.organization, part, listing)
+    page = await namespaces.list_namespaces(services.db, services.ring, caller.organization, part, listing)
     answers = [_present_namespace(request, namespace).add_usage(namespace) for namespace in page.items]
     total = await queries.count_namespaces(services.db, caller.organization, listing) if part else UNSET
     cursor = await request.write_cursor(page.cursor, listing.order)
@@ -128,14 +130,14 @@ async def update_namespace(
     name, configs_sent = _split_request(data)
     stored_configs = stored.configs()
     changes = {key: value and _unmask_config(services, stored, key, value) for key, value in configs_sent.items()}
-    validation.check_allowed(services.settings, changes)
+    validation.check_configs(services.settings, changes)
     if (model := changes.get(EMBEDDING_MODEL)) and model_choice.is_model_open(model):
         changes[EMBEDDING_MODEL] = await model_choice.resolve_model(services.db, stored, force=data.reembed)
     changed = replace(
         stored,
         name=name or stored.name,
         keyword_language=_keyword_language(data.keyword_language, stored.keyword_language),
-        sent_to={**stored.sent_to, **destinations.destinations_of(services.settings, changes)},
+        sent_to={**stored.sent_to, **destinations.list_destinations(services.settings, changes)},
         **namespaces.split_configs({**stored_configs, **changes}),
     )
     gate = await _read_gate(request, data, stored)
@@ -156,7 +158,7 @@ async def update_namespace(
         return wire.NamespaceAnswer(
             message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(searched), job_run)
         )
-    saved = await namespaces.update(services.db, services.ring, changed)
+    saved = await namespaces.update_namespace(services.db, services.ring, changed)
     message = "Namespace updated successfully" + await _note_ignored(request)
     return wire.NamespaceAnswer(message=message, data=wire.NamespaceData(wire.Namespace.from_namespace(saved)))
 
@@ -165,7 +167,7 @@ async def update_namespace(
 async def delete_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> wire.NamespaceDeletedAnswer:
     """Delete a namespace. It disappears at once. Its files and vectors are removed in the background."""
     request.require_namespace(namespace_id)
-    deletion = await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
+    deletion = await namespaces.delete_namespace(request.services.db, request.caller.organization, namespace_id)
     return wire.NamespaceDeletedAnswer(
         message="Namespace deleted successfully",
         deletion_id=deletion,
@@ -184,12 +186,14 @@ def _present_namespace(request: ApiRequest, namespace: NamespaceConfig) -> wire.
 
 async def _find_namespace(request: ApiRequest, namespace_id: FromPath[str]) -> NamespaceConfig:
     request.require_namespace(namespace_id)
-    return await namespaces.get(request.services.db, request.services.ring, request.caller.organization, namespace_id)
+    return await namespaces.get_namespace(
+        request.services.db, request.services.ring, request.caller.organization, namespace_id
+    )
 
 
 def _note_learned(namespace: NamespaceConfig) -> str:
     """Return a note on the learned properties of a model server."""
-    limits = msgspec.convert(namespace.embedding_model.get(LEARNED) or {}, LearnedLimits)
+    limits = msgspec.convert(namespace.embedding_model.get(LEARNED_FIELD) or {}, LearnedLimits)
     figures = (
         (limits.texts_per_request, "texts per request"),
         (limits.tokens_per_text, "tokens per text"),
@@ -202,7 +206,7 @@ def _note_learned(namespace: NamespaceConfig) -> str:
 async def _note_ignored(request: ApiRequest) -> str:
     """Return a note on unknown, ignored configs of the request."""
     members = msgspec.json.decode(await request.body(), type=dict[str, msgspec.Raw])
-    unknown = [key for key in members if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
+    unknown = [key for key in members if _CONFIG_NAME.fullmatch(key) and key not in CONFIG_NAMES]
     return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
 
@@ -216,7 +220,7 @@ def _unmask_config(services: Services, stored: NamespaceConfig, area: str, confi
 def _split_request(body: wire.CreateNamespace | wire.UpdateNamespace) -> tuple[str, dict[str, Any]]:
     """Return the name, "" if absent, and the sent configs; None for null."""
     members = msgspec.to_builtins(body)
-    return members.get("name", ""), {key: members[key] for key in CONFIGS if key in members}
+    return members.get("name", ""), {key: members[key] for key in CONFIG_NAMES if key in members}
 
 
 def _keyword_language(language: str | UnsetType | None, stored: str | None = None) -> str | None:
@@ -281,4 +285,4 @@ def _storage_identity(config: Any) -> dict[str, Any]:
 
 def _provider_identity(config: Any) -> dict[str, Any]:
     """Return the config without key and learned properties."""
-    return {key: value for key, value in config.items() if key not in {"apiKey", LEARNED}}
+    return {key: value for key, value in config.items() if key not in {"apiKey", LEARNED_FIELD}}

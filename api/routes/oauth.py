@@ -117,7 +117,7 @@ async def _store_authorization(
             await authorizations.record_refusal(services.db, authorization.connection_id, reason), done=False
         )
     try:
-        config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
             connector, connections.usable_app(config, connector, services.settings), services.settings
         )

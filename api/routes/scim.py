@@ -13,7 +13,7 @@ from api.operation import idempotent, operation
 from api.request import ApiRequest
 from api.wire import scim as wire
 from retrieval.access.queries import directory
-from retrieval.access.queries.directory import GROUP, USER
+from retrieval.access.queries.directory import GROUP_KIND, USER_KIND
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 
@@ -33,7 +33,7 @@ _USER_EXAMPLE = {
     "externalId": "8c6b5b",
     "active": True,
 }
-_RESOURCE_KINDS = {"Users": USER, "Groups": GROUP}
+_RESOURCE_KINDS = {"Users": USER_KIND, "Groups": GROUP_KIND}
 
 
 @_operation("GET", _LIST_PATH, answer=wire.ScimList)

@@ -198,7 +198,7 @@ async def remove_vector_store_file(
     """Remove a file from a vector store. The document disappears at once; the upload stays."""
     scope = request.scope_of(namespace_id)
     row = await _find_document(request, scope, document_id)
-    await documents.delete(request.services.db, scope, DocumentFilter(document_ids=(row.id,)))
+    await documents.delete_documents(request.services.db, scope, DocumentFilter(document_ids=(row.id,)))
     request.services.notices.send()
     return wire.Removed(id=document_id, object="vector_store.file.deleted")
 
@@ -308,9 +308,9 @@ async def _find_position(request: ApiRequest, scope: Scope, field: str, name: st
 
 async def _find_document(request: ApiRequest, scope: Scope, name: str) -> DocumentRow:
     """Return the document of a file id; raise NAMESPACE_NOT_FOUND or DOCUMENTS_NOT_FOUND."""
-    is_upload = name.startswith(file_uploads.PREFIX)
+    is_upload = name.startswith(file_uploads.UPLOAD_ID_PREFIX)
     selection = (
-        DocumentFilter(external_ids=(name,), sources=(file_uploads.SOURCE,))
+        DocumentFilter(external_ids=(name,), sources=(file_uploads.UPLOAD_SOURCE,))
         if is_upload
         else DocumentFilter(document_ids=(name,))
     )
@@ -328,7 +328,7 @@ def _file_not_in_store() -> ServiceError:
 async def find_namespace(request: ApiRequest, namespace_id: str) -> NamespaceConfig:
     request.require_namespace(namespace_id)
     services = request.services
-    return await namespaces.get(services.db, services.ring, request.caller.organization, namespace_id)
+    return await namespaces.get_namespace(services.db, services.ring, request.caller.organization, namespace_id)
 
 
 async def _present_file(request: ApiRequest, scope: Scope, name: str) -> wire.VectorStoreFile:
@@ -349,7 +349,7 @@ async def _present_batch(request: ApiRequest, scope: Scope, job_run_id: str) -> 
 
 
 def file_not_found() -> ServiceError:
-    days = file_uploads.KEPT_SECONDS // 86_400
+    days = file_uploads.UPLOAD_EXPIRY_SECONDS // 86_400
     message = f"There is no such file. An upload is kept for {days} days, and for one after it was added."
     return ServiceError(ErrorCode.NOT_FOUND, message, field="file_id", reason="no_such_file")
 

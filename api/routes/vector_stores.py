@@ -22,7 +22,7 @@ from retrieval.database.pagination import ListPosition, PageRequest
 from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import ErrorCode
 from retrieval.namespaces import namespaces, queries
-from retrieval.namespaces.namespaces import EMBEDDED, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, NamespaceConfig
 
 _operation = partial(operation, tag="OpenAI", invalid=wire.INVALID_REQUEST)
 _STORE_PATH = "/v1/vector_stores/{namespace_id:str}"
@@ -36,7 +36,7 @@ async def list_vector_stores(request: ApiRequest, params: NamedDependency[wire.S
         await _find_position(request, "after", params.after),
         await _find_position(request, "before", params.before),
     )
-    page = await namespaces.list_part(
+    page = await namespaces.list_namespaces(
         services.db,
         services.ring,
         caller.organization,
@@ -64,7 +64,7 @@ async def check_store(request: ApiRequest, data: JSONBody[wire.CreateVectorStore
         auth.require_permission(request.caller, find_permission("POST", FILES_PATH))
         wire.build_ingestion(data.chunking_strategy)
         await find_uploads(request, data.list_files())
-    body = msgspec.convert({"name": data.name or wire.DEFAULT_NAME, **EMBEDDED}, CreateNamespace)
+    body = msgspec.convert({"name": data.name or wire.DEFAULT_NAME, **EMBEDDED_CONFIGS}, CreateNamespace)
     return await namespace_routes.check_draft(request, body)
 
 
@@ -84,7 +84,9 @@ async def create_vector_store(
     """Create a vector store. A namespace with the embedded storage, index and model, and uploaded files, if any."""
     services = request.services
     async with services.db.async_together():
-        created = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+        created = await namespaces.create_namespace(
+            services.db, services.ring, draft, limit=services.settings.namespace_limit
+        )
         if data.file_ids:
             await attach_files(request, created, data.list_files())
     return (await _present_stores(request, [created]))[0]
@@ -109,7 +111,7 @@ async def update_vector_store(
     """Rename a vector store."""
     services, namespace = request.services, await find_namespace(request, namespace_id)
     if data.name:
-        namespace = await namespaces.update(services.db, services.ring, replace(namespace, name=data.name))
+        namespace = await namespaces.update_namespace(services.db, services.ring, replace(namespace, name=data.name))
     return (await _present_stores(request, [namespace]))[0]
 
 
@@ -117,7 +119,7 @@ async def update_vector_store(
 async def delete_vector_store(request: ApiRequest, namespace_id: FromPath[str]) -> wire.Removed:
     """Delete a vector store. The namespace disappears at once."""
     request.require_namespace(namespace_id)
-    await namespaces.delete(request.services.db, request.caller.organization, namespace_id)
+    await namespaces.delete_namespace(request.services.db, request.caller.organization, namespace_id)
     return wire.Removed(id=namespace_id, object="vector_store.deleted")
 
 

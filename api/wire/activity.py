@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import DataAnswer, NamespaceId, Timestamp
 from retrieval.jobs import activity
-from retrieval.readiness import Loop, work
-from retrieval.readiness.work import Held, Working
+from retrieval.readiness import LoopState, work
+from retrieval.readiness.work import OpenBreaker, WorkingBatch
 from retrieval.statuses import RunStatus
 
 
@@ -140,7 +140,7 @@ class Breaker(Struct, rename="camel"):
     waiting_job_runs: Annotated[int, Meta(description="Number of job runs that wait for it.")]
 
     @classmethod
-    def from_breaker(cls, breaker: Held) -> Breaker:
+    def from_breaker(cls, breaker: OpenBreaker) -> Breaker:
         since, until = Timestamp.from_datetime(breaker.since), Timestamp.from_datetime(breaker.until)
         return cls(breaker.name, breaker.reason, breaker.failures, since, until, breaker.job_runs)
 
@@ -164,7 +164,7 @@ class Work(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def from_batch(cls, batch: Working) -> Work:
+    def from_batch(cls, batch: WorkingBatch) -> Work:
         return cls(
             ingest_job_run_id=batch.job_run_id,
             namespace_id=batch.namespace,
@@ -188,7 +188,7 @@ class DispatcherLoop(Struct, rename="camel"):
     reason: Annotated[str | None, Meta(description="The error since the last success; null without one.")]
 
     @classmethod
-    def from_state(cls, state: Loop) -> DispatcherLoop:
+    def from_state(cls, state: LoopState) -> DispatcherLoop:
         return cls(state.name, round(max(state.age, 0.0), 1), state.late, state.reason)
 
 
@@ -213,7 +213,7 @@ class QueueData(Struct, rename="camel", kw_only=True):
     loops: Annotated[list[DispatcherLoop], Meta(description="The dispatchers' loops.")]
 
     @classmethod
-    def from_queue(cls, queue: work.Queue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
+    def from_queue(cls, queue: work.OrganizationQueue, warnings: list[str], unstored: Sequence[str]) -> QueueData:
         """Return the queue; `unstored` are the reasons why nothing can be stored."""
         return cls(
             queued=queue.queued,

@@ -17,7 +17,7 @@ from api.wire.document_parts import DocumentProperties, EmbeddingConfig, Provide
 from api.wire.filters import FilterConfig
 from api.wire.ingest import Metadata
 from retrieval.documents import facets
-from retrieval.documents.documents import DocumentRow, Stats
+from retrieval.documents.documents import DocumentRow, DocumentStats
 from retrieval.errors import ErrorCode
 from retrieval.failure_causes import CAUSES, find_cause
 from retrieval.filters import SOURCES, STATUSES, TYPES
@@ -58,7 +58,7 @@ class FetchDocuments(Struct, rename="camel", kw_only=True):
         Annotated[
             list[str],
             Meta(
-                max_length=facets.FACETS,
+                max_length=facets.MAX_FACETS,
                 description="Fields whose values are counted, named as in a condition.",
                 examples=[["metadata.topic", "document.language"]],
             ),
@@ -314,7 +314,7 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
         dict[str, list[FacetCount]] | UnsetType, Meta(description="The most frequent values of the requested fields.")
     ] = UNSET
 
-    def add_statistics(self, stats: Stats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
+    def add_statistics(self, stats: DocumentStats, include: IncludeConfig, synced: Mapping[str, datetime]) -> None:
         """Add the requested statistics; `synced` has the time of the last complete listing by source."""
         if include.stats_by_source:
             times = {name: Timestamp.from_datetime(at) for name, at in synced.items()}

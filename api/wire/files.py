@@ -82,7 +82,7 @@ class UploadForm(Struct):
 def expiry_seconds(text: bytes) -> int:
     """Return the lifetime of an upload by the form's `expires_after[seconds]`."""
     if not text:
-        return file_uploads.KEPT_SECONDS
+        return file_uploads.UPLOAD_EXPIRY_SECONDS
     if not re.fullmatch(rb"[0-9]{4,7}", text) or not 3600 <= int(text) <= 2_592_000:
         message = "expires_after[seconds] is a whole number from 3600 to 2592000."
         raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field="expires_after", reason="out_of_bounds")

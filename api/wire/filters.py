@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from retrieval import filters, text_filter
-from retrieval.conditions.model import OPS
+from retrieval.conditions.model import CONDITION_OPERATORS
 from retrieval.errors import ErrorCode
 from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
 
@@ -35,7 +35,7 @@ Where = Annotated[
                 "any": {"type": "array", "items": {"type": "object"}},
                 "not": {"type": "object"},
                 "field": {"type": "string"},
-                "op": {"type": "string", "enum": list(OPS)},
+                "op": {"type": "string", "enum": list(CONDITION_OPERATORS)},
                 "value": {},
             },
         },

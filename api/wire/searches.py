@@ -29,7 +29,7 @@ from api.wire.search import (
     TopK,
 )
 from retrieval import filters
-from retrieval.conditions.model import All, Condition
+from retrieval.conditions.model import AllOf, Condition
 from retrieval.errors import ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.search.explain import FilterPart, SearchExplanation
@@ -232,7 +232,7 @@ def _split_metadata(document_filter: DocumentFilter, path: str) -> Iterator[Filt
 
 def _split_condition(condition: Condition | None, path: str) -> Iterator[FilterPart]:
     """Yield a condition, or the operands of `all`."""
-    if isinstance(condition, All):
+    if isinstance(condition, AllOf):
         for number, part in enumerate(condition.parts):
             yield from _split_condition(part, f"{path}.all[{number}]")
     elif condition is not None:

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval import readiness
 from retrieval.database.database import Database
-from retrieval.readiness import Beat
+from retrieval.readiness import LoopReport
 
 CallParams = ParamSpec("CallParams")
 ResultT = TypeVar("ResultT")
@@ -68,10 +68,10 @@ class Heartbeat:
         if loop in self._statuses:
             self._statuses[loop].reason = type(error).__name__
 
-    def list_beats(self) -> list[Beat]:
+    def list_beats(self) -> list[LoopReport]:
         current = time.monotonic()
         return [
-            Beat(
+            LoopReport(
                 name,
                 None if status.succeeded_at is None else current - status.succeeded_at,
                 current - status.started_at,

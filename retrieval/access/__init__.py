@@ -1,1 +1,1 @@
-"""Access control of documents in a scope: groups, viewers, and access lists."""
+"""Access control of documents: groups, viewers and access lists."""

@@ -1,6 +1,5 @@
-"""Reads of documents for a user, under policies of the database or by the same rule in the statement."""
-# PostgreSQL uses no GIN index under a policy: statements that need one, for metadata, words or posting lists, are made
-# by `scope_statement`.
+"""Read documents as a user, under database policies or with the same rule in the statement."""
+# PostgreSQL uses no GIN index under a policy: statements on metadata, words or posting lists use `scope_statement`.
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from retrieval.database.rows import Params
 from retrieval.filters import DocumentFilter
 from retrieval.principals import Viewer
 
-T = TypeVar("T")
-_VISIBLE: LiteralString = """
+RowT = TypeVar("RowT")
+_VISIBLE_DOCUMENTS: LiteralString = """
     with documents as not materialized (
         select * from viewer.documents where partition_id = %(viewer_partition)s
            and %(viewer_names)s::jsonb ?| allowed and not %(viewer_names)s::jsonb ?| denied
@@ -24,35 +23,35 @@ _VISIBLE: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class ScopedStatement:
-    """Statement whose `documents` are those that a viewer may see; `scope_statement` makes it."""
+    """Statement on the documents visible to a viewer."""
 
     text: LiteralString
     params: Mapping[str, Any]
 
 
 def scope_statement(statement: LiteralString, params: Params, viewer: Viewer | None) -> ScopedStatement:
-    """Limit a statement to the documents of a viewer (None: the application, which sees all)."""
+    """Restrict a statement to documents visible to the viewer; None: all documents."""
     if viewer is None:
         return ScopedStatement(statement, params)
     names = {"viewer_partition": viewer.partition, "viewer_names": viewer.names}
-    return ScopedStatement(f"{_VISIBLE}{statement}) scoped", {**params, **names})
+    return ScopedStatement(f"{_VISIBLE_DOCUMENTS}{statement}) scoped", {**params, **names})
 
 
 def viewed_database(db: Database, viewer: Viewer | None) -> Database:
-    """Return the database with the policies of a viewer (None: the application, which sees all)."""
+    """Return the database under the policies of the viewer; None: without policies."""
     return db if viewer is None else db.viewed(viewer.settings)
 
 
 async def fetch_matching(
-    row_type: type[T],
+    row_type: type[RowT],
     db: Database,
     statement: LiteralString,
     params: Params,
-    where: DocumentFilter,
+    document_filter: DocumentFilter,
     viewer: Viewer | None,
-) -> list[T]:
-    """Execute a statement over the documents that match a filter and that the viewer may see."""
-    if where.reads_fields:
+) -> list[RowT]:
+    """Execute a statement on documents that match the filter and are visible to the viewer."""
+    if document_filter.reads_fields:
         scoped = scope_statement(statement, params, viewer)
         return await db.async_fetch(row_type, scoped.text, dict(scoped.params))
     return await viewed_database(db, viewer).async_fetch(row_type, statement, params)

@@ -16,7 +16,7 @@ from retrieval.database.compiling import columns_of, compile_statement, equals, 
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.schema import identity
-from retrieval.security.secrets import PEPPER, KeyRing, hash_api_key, server_secret
+from retrieval.security.secrets import PEPPER_NAME, KeyRing, hash_api_key, server_secret
 
 SCOPES = (
     "namespaces:read",
@@ -106,7 +106,7 @@ def create_key(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
-    new_key, values = draft_key(server_secret(db, keys, PEPPER), organization, name)
+    new_key, values = draft_key(server_secret(db, keys, PEPPER_NAME), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     db.execute(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new_key

@@ -30,7 +30,7 @@ class Bootstrap:
 
 def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
     """Create the missing parts in one transaction, once for all processes that start at the same time."""
-    pepper = secrets.server_secret(db, ring, secrets.PEPPER)
+    pepper = secrets.server_secret(db, ring, secrets.PEPPER_NAME)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": _BOOTSTRAP_LOCK})
         organization = _ensure_organization(connection)
@@ -77,9 +77,9 @@ def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) ->
         dimensions=None,
         created_at=created_at,
         updated_at=created_at,
-        **namespaces.split_configs(namespaces.EMBEDDED),
+        **namespaces.split_configs(namespaces.EMBEDDED_CONFIGS),
     )
-    connection.execute(namespaces.INSERT, namespaces.row_values(ring, namespace))
+    connection.execute(namespaces.INSERT_NAMESPACE, namespaces.row_values(ring, namespace))
     _write_audit(connection, organization, "namespace", namespace.id)
     return namespace.id
 

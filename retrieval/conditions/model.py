@@ -1,4 +1,4 @@
-"""A condition on documents: all, any, not, and leaves of a field, an operator and a value."""
+"""Conditions on documents: `all`, `any`, `not`, and leaves of field, operator and value."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, LiteralString, Protocol
 
-DEPTH = 5
-"""How deep `all`, `any` and `not` may stand in one another; leaves are no depth."""
-LEAVES = 100
-VALUES = 1_000
-"""Values that the lists of one condition may hold, all together."""
+# Nesting of `all`, `any` and `not`.
+MAX_DEPTH = 5
+MAX_LEAVES = 100
+# Values in all lists of one condition.
+MAX_LIST_VALUES = 1_000
 
-ORDERS: Mapping[str, LiteralString] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-OPS = ("eq", "ne", "in", "nin", *ORDERS, "exists", "contains", "startsWith", "endsWith")
+ORDER_OPERATORS: Mapping[str, LiteralString] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+CONDITION_OPERATORS = ("eq", "ne", "in", "nin", *ORDER_OPERATORS, "exists", "contains", "startsWith", "endsWith")
 
-DATES = ("createdAt", "updatedAt", "modifiedAt")
-TEXTS: Mapping[str, LiteralString] = {"name": "name", "source": "source", "type": "document_type"}
-"""Fields that are columns of text."""
-PROPERTIES = ("path", "language", "mimeType", "fileSize", "pageCount", "textQuality")
-"""Fields that the pipeline found out, with their names in `properties`."""
-FAILURE = "failureCause"
-"""Field that is read from the error of a failed document."""
-FIELDS = (*DATES, *TEXTS, *PROPERTIES, FAILURE)
-PACKED_PATH = "archivePath"
-"""The property that is shown as `path` where a document has none of its own: its place in what it was packed into."""
+DATE_FIELDS = ("createdAt", "updatedAt", "modifiedAt")
+# Column by field name.
+TEXT_COLUMNS: Mapping[str, LiteralString] = {"name": "name", "source": "source", "type": "document_type"}
+# Fields from `documents.properties`.
+PROPERTY_FIELDS = ("path", "language", "mimeType", "fileSize", "pageCount", "textQuality")
+# Derived from the error of a failed document.
+FAILURE_FIELD = "failureCause"
+DOCUMENT_FIELDS = (*DATE_FIELDS, *TEXT_COLUMNS, *PROPERTY_FIELDS, FAILURE_FIELD)
+# Shown as `path` for documents without one: the position in their container.
+PACKED_PATH_PROPERTY = "archivePath"
 
 
-class Described(Protocol):
-    """Fields that a condition looks at; null counts as absent."""
+class DescribedDocument(Protocol):
+    """Document fields for conditions; null counts as absent."""
 
     @property
     def name(self) -> str | None: ...
@@ -54,7 +54,7 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A moment: milliseconds since 0001-01-01 in UTC, and how PostgreSQL reads it."""
+    """Point in time: milliseconds since 0001-01-01 UTC, and its text for PostgreSQL."""
 
     milliseconds: int
     text: str = ""
@@ -71,7 +71,7 @@ Value = str | int | float | bool | Instant
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a document: a metadata key, one of `FIELDS`, or a column of a table row or a field of a record."""
+    """Document field: a metadata key, one of `DOCUMENT_FIELDS`, or a column of a table row."""
 
     name: str
     is_metadata: bool = False
@@ -79,12 +79,12 @@ class Field:
 
     @property
     def is_free(self) -> bool:
-        """Tell whether the values may be of any type."""
+        """Return True for fields with values of any type."""
         return self.is_metadata or self.is_row
 
     @property
     def is_date(self) -> bool:
-        return not self.is_free and self.name in DATES
+        return not self.is_free and self.name in DATE_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,48 +97,48 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class All:
-    """Every one of the parts holds."""
+class AllOf:
+    """Conjunction of the parts."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One of the parts holds at least."""
+    """Disjunction of the parts."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """Negation of the part."""
 
     part: Condition
 
 
-Condition = All | AnyOf | Not | Leaf
+Condition = AllOf | AnyOf | Not | Leaf
 
-_DAY = (
+_DAY_PATTERN = (
     "(?!0000)[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     "|(?!0000)(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
 )
-_TIME = r"[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
-OFFSET = "(?:[Zz]|[+-](?:0[0-9]|1[0-4]):?[0-5][0-9])"
-DATE = f"(?:{_DAY})(?:{_TIME}{OFFSET}?)?"
-"""A date as text, for Python and PostgreSQL alike: a day, which is its midnight in UTC, or a day and a time, in UTC
-where it has no offset. Days that no calendar has do not match."""
-_DATE = re.compile(
-    rf"(?P<day>{_DAY})(?:[Tt ](?P<hour>..):(?P<minute>..)(?::(?P<second>..)(?:\.(?P<fraction>[0-9]+))?)?"
-    rf"(?P<offset>{OFFSET})?)?"
+_TIME_PATTERN = r"[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+OFFSET_PATTERN = "(?:[Zz]|[+-](?:0[0-9]|1[0-4]):?[0-5][0-9])"
+# For Python and PostgreSQL: a day (midnight UTC) or a day with a time, UTC without offset.
+# Matches only existing calendar days.
+DATE_PATTERN = f"(?:{_DAY_PATTERN})(?:{_TIME_PATTERN}{OFFSET_PATTERN}?)?"
+_DATE_PARTS = re.compile(
+    rf"(?P<day>{_DAY_PATTERN})(?:[Tt ](?P<hour>..):(?P<minute>..)(?::(?P<second>..)(?:\.(?P<fraction>[0-9]+))?)?"
+    rf"(?P<offset>{OFFSET_PATTERN})?)?"
 )
-_WHOLE = re.compile(DATE)
+_WHOLE_DATE = re.compile(DATE_PATTERN)
 
 
 def parse_instant(text: str) -> Instant | None:
-    """The moment that a text names, to the millisecond; None if it is no date."""
-    match = _DATE.fullmatch(text) if _WHOLE.fullmatch(text) else None
+    """Parse a date to the millisecond; None for other text."""
+    match = _DATE_PARTS.fullmatch(text) if _WHOLE_DATE.fullmatch(text) else None
     if match is None:
         return None
     offset = match["offset"] or "Z"
@@ -156,12 +156,12 @@ def parse_instant(text: str) -> Instant | None:
 
 
 def instant_of(at: datetime) -> Instant:
-    """Parse a point in time that has a zone."""
+    """Return the instant of an aware datetime."""
     return parse_instant(at.isoformat()) or Instant(0)
 
 
 def equal_values(left: object, right: object) -> bool:
-    """Equal as JSON values: 1 and 1.0 are one number; 1, "1" and true are three values."""
+    """Compare JSON values: 1 equals 1.0; 1, "1" and true differ."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, int | float) and isinstance(right, int | float):
@@ -176,19 +176,21 @@ def normalize_key(key: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Tell whether PostgreSQL can store the text: no NUL, no half of a surrogate pair."""
+    """Return True if PostgreSQL can store the text: no NUL, no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-WHOLE: Final = range(-(2**63), 2**63)
-"""The whole numbers of metadata and of what it is compared with: 64 bits, which databases and clients hold exactly."""
-WHOLE_WORDS: Final = f"A whole number is at least {WHOLE.start} and at most {WHOLE.stop - 1}. Send larger ones as text."
+# 64-bit integers: exact in databases and clients.
+INTEGER_RANGE: Final = range(-(2**63), 2**63)
+INTEGER_RANGE_MESSAGE: Final = (
+    f"A whole number is at least {INTEGER_RANGE.start} and at most {INTEGER_RANGE.stop - 1}. Send larger ones as text."
+)
 
 
-def is_beyond(value: object) -> bool:
-    """A whole number outside of `WHOLE`, alone or anywhere in lists and objects."""
+def exceeds_integer_range(value: object) -> bool:
+    """Return True for an integer outside INTEGER_RANGE, also nested in lists and objects."""
     if isinstance(value, Mapping):
-        return any(map(is_beyond, value.values()))
+        return any(map(exceeds_integer_range, value.values()))
     if isinstance(value, list | tuple):
-        return any(map(is_beyond, value))
-    return isinstance(value, int) and value not in WHOLE
+        return any(map(exceeds_integer_range, value))
+    return isinstance(value, int) and value not in INTEGER_RANGE

@@ -1,4 +1,4 @@
-"""Evaluation of conditions on a document in memory; `retrieval.conditions.sql` is the same rule in SQL."""
+"""Evaluate conditions on documents in memory, by the same rule as `retrieval.conditions.sql`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from retrieval import failure_causes
 from retrieval.conditions.model import (
-    FAILURE,
-    ORDERS,
-    PACKED_PATH,
-    TEXTS,
-    All,
+    FAILURE_FIELD,
+    ORDER_OPERATORS,
+    PACKED_PATH_PROPERTY,
+    TEXT_COLUMNS,
+    AllOf,
     AnyOf,
     Condition,
-    Described,
+    DescribedDocument,
     Field,
     Instant,
     Leaf,
@@ -29,7 +29,7 @@ from retrieval.conditions.model import (
     parse_instant,
 )
 
-_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
     "lt": operator.lt,
@@ -38,8 +38,8 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """A document without any field."""
+class EmptyDocument:
+    """Document without any field."""
 
     name: None = None
     source: None = None
@@ -51,41 +51,39 @@ class Nothing:
     updated_at: None = None
 
 
-def restricts(condition: Condition) -> bool:
-    """Tell whether the condition excludes a document without any field."""
-    return not matches(condition, Nothing())
+def is_restrictive(condition: Condition) -> bool:
+    """Return True if the condition excludes a document without any field."""
+    return not matches(condition, EmptyDocument())
 
 
 def split_rows(condition: Condition | None) -> tuple[Condition | None, Condition | None]:
-    """The part of a condition that reads documents alone, and the part that reads rows; None for one that is empty.
-
-    Both parts must hold. What combines the two by `any` or `not` is decided for each row.
-    """
+    """Split a condition into a conjunction of a document part and a row part; None for an empty part."""
     if condition is None or not reads_rows(condition):
         return condition, None
-    if not isinstance(condition, All):
+    # `any` and `not` over both kinds are decided for each row.
+    if not isinstance(condition, AllOf):
         return None, condition
     parts = [split_rows(part) for part in condition.parts]
-    of_documents = tuple(document for document, _ in parts if document is not None)
-    of_rows = tuple(row for _, row in parts if row is not None)
-    return All(of_documents) if of_documents else None, All(of_rows)
+    document_parts = tuple(document for document, _ in parts if document is not None)
+    row_parts = tuple(row for _, row in parts if row is not None)
+    return AllOf(document_parts) if document_parts else None, AllOf(row_parts)
 
 
 def reads_rows(condition: Condition) -> bool:
-    """Tell whether a field of the condition is a column of a row or a field of a record."""
+    """Return True if the condition tests a column of a row or a field of a record."""
     match condition:
-        case All(parts) | AnyOf(parts):
+        case AllOf(parts) | AnyOf(parts):
             return any(map(reads_rows, parts))
         case Not(part):
             return reads_rows(part)
-        case Leaf(about):
-            return about.is_row
+        case Leaf(target):
+            return target.is_row
 
 
 def count_fields(condition: Condition) -> int:
-    """Count the fields that the condition looks at."""
+    """Count the tested fields."""
     match condition:
-        case All(parts) | AnyOf(parts):
+        case AllOf(parts) | AnyOf(parts):
             return sum(map(count_fields, parts))
         case Not(part):
             return count_fields(part)
@@ -93,58 +91,58 @@ def count_fields(condition: Condition) -> int:
             return 1
 
 
-def matches(condition: Condition, document: Described) -> bool:
-    """Evaluate the condition on the document."""
+def matches(condition: Condition, document: DescribedDocument) -> bool:
+    """Return True if the condition holds for the document."""
     match condition:
-        case All(parts):
+        case AllOf(parts):
             return all(matches(part, document) for part in parts)
         case AnyOf(parts):
             return any(matches(part, document) for part in parts)
         case Not(part):
             return not matches(part, document)
-        case Leaf(about, op, values):
-            return _holds(_value(about, document), op, values)
+        case Leaf(target, op, values):
+            return _leaf_holds(_field_value(target, document), op, values)
 
 
-def _value(about: Field, document: Described) -> object:
-    """Value of the field in the document; None if it is absent."""
-    if about.is_row:
+def _field_value(target: Field, document: DescribedDocument) -> object:
+    """Return the field value of the document; None if absent."""
+    if target.is_row:
         return None
-    if about.is_metadata:
-        return document.metadata.get(about.name)
-    if about.name in TEXTS:
-        return getattr(document, TEXTS[about.name])
-    if about.name in {"createdAt", "updatedAt"}:
-        at = document.created_at if about.name == "createdAt" else document.updated_at
+    if target.is_metadata:
+        return document.metadata.get(target.name)
+    if target.name in TEXT_COLUMNS:
+        return getattr(document, TEXT_COLUMNS[target.name])
+    if target.name in {"createdAt", "updatedAt"}:
+        at = document.created_at if target.name == "createdAt" else document.updated_at
         return None if at is None else instant_of(at)
-    if about.name == FAILURE:
+    if target.name == FAILURE_FIELD:
         return failure_causes.find_cause(document.error)
-    return _property(about, document.properties)
+    return _property_value(target, document.properties)
 
 
-def _property(about: Field, properties: Mapping[str, Any]) -> object:
-    if about.name == "modifiedAt":
-        text = properties.get(about.name)
+def _property_value(target: Field, properties: Mapping[str, Any]) -> object:
+    if target.name == "modifiedAt":
+        text = properties.get(target.name)
         return parse_instant(text) if isinstance(text, str) else None
-    name = PACKED_PATH if about.name == "path" and "path" not in properties else about.name
+    name = PACKED_PATH_PROPERTY if target.name == "path" and "path" not in properties else target.name
     return properties.get(name)
 
 
-def _holds(stored: object, op: str, values: tuple[Value, ...]) -> bool:
+def _leaf_holds(stored: object, op: str, values: tuple[Value, ...]) -> bool:
     if op == "exists":
         return (stored is not None) is values[0]
     members = stored if isinstance(stored, list) else [stored]
     if op in {"eq", "in", "ne", "nin"}:
-        holds = any(_equal(member, value) for member in members for value in values)
+        holds = any(_is_equal(member, value) for member in members for value in values)
         return holds is (op in {"eq", "in"})
-    if op in ORDERS:
-        return any(_in_order(member, op, values[0]) for member in members)
+    if op in ORDER_OPERATORS:
+        return any(_is_ordered(member, op, values[0]) for member in members)
     if op == "contains" and isinstance(stored, list):
-        return any(_equal(member, values[0]) for member in stored)
-    return _within(stored, op, values[0])
+        return any(_is_equal(member, values[0]) for member in stored)
+    return _matches_text(stored, op, values[0])
 
 
-def _within(text: object, op: str, part: Value) -> bool:
+def _matches_text(text: object, op: str, part: Value) -> bool:
     if not isinstance(text, str) or not isinstance(part, str):
         return False
     if op == "contains":
@@ -152,14 +150,14 @@ def _within(text: object, op: str, part: Value) -> bool:
     return text.startswith(part) if op == "startsWith" else text.endswith(part)
 
 
-def _equal(member: object, value: Value) -> bool:
+def _is_equal(member: object, value: Value) -> bool:
     if isinstance(value, Instant):
         return _as_instant(member) == value
     return equal_values(member, value)
 
 
-def _in_order(member: object, op: str, value: Value) -> bool:
-    compare = _ORDERS[op]
+def _is_ordered(member: object, op: str, value: Value) -> bool:
+    compare = _COMPARISONS[op]
     if isinstance(value, Instant):
         moment = _as_instant(member)
         return moment is not None and compare(moment.milliseconds, value.milliseconds)

@@ -1,4 +1,4 @@
-"""Conditions as SQL on the `documents` table; every expression is true or false, never null."""
+"""Compile conditions to SQL on `documents`; expressions are true or false, never null."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, LiteralString
 
 from retrieval import failure_causes
 from retrieval.conditions.model import (
-    DATE,
-    FAILURE,
-    OFFSET,
-    ORDERS,
-    PACKED_PATH,
-    TEXTS,
-    All,
+    DATE_PATTERN,
+    FAILURE_FIELD,
+    OFFSET_PATTERN,
+    ORDER_OPERATORS,
+    PACKED_PATH_PROPERTY,
+    TEXT_COLUMNS,
+    AllOf,
     AnyOf,
     Condition,
     Field,
@@ -29,81 +29,82 @@ from retrieval.conditions.model import (
 def condition_sql(
     condition: Condition, alias: LiteralString, prefix: str = "filter_where"
 ) -> tuple[str, dict[str, Any]]:
-    """The condition on the document under `alias`, and its parameters, named `<prefix>_…`."""
-    writer = _Writer(alias, prefix)
+    """Return the condition on the document `alias`, and its parameters `<prefix>_…`."""
+    writer = _ConditionWriter(alias, prefix)
     return writer.write(condition), writer.params
 
 
-ROW: LiteralString = "row_fields"
-"""The alias under which conditions read the fields of one row."""
+# Alias of the fields of one row.
+ROW_ALIAS: LiteralString = "row_fields"
 
 
 def has_row(chunk: LiteralString, condition: str) -> str:
-    """Condition that the chunk under this alias holds a row that satisfies the condition, by the alias `ROW`."""
-    fields = f"jsonb_array_elements({chunk}.rows) {ROW} (fields)"
+    """Return the condition that the chunk has a row satisfying `condition` on ROW_ALIAS."""
+    fields = f"jsonb_array_elements({chunk}.rows) {ROW_ALIAS} (fields)"
     return f"({chunk}.rows is not null and exists (select from {fields} where {condition}))"
 
 
 def document_has_row(alias: LiteralString, condition: str) -> str:
-    """Condition that the visible version of the document under this alias holds such a row."""
+    """Return the condition that the visible version of the document has such a row."""
     chunks = f"chunks row_chunk where row_chunk.document_id = {alias}.id"
     matching = has_row("row_chunk", condition)
     return f"exists (select from {chunks} and row_chunk.generation = {alias}.active_generation and {matching})"
 
 
-def json_of(about: Field, alias: LiteralString, key: str) -> str:
-    """The field as jsonb, null where it is absent. `key`: the placeholder of a metadata key."""
-    if about.is_row:
-        return f"({ROW}.fields -> {key}::text)"
-    if about.is_metadata:
+def json_sql(target: Field, alias: LiteralString, key: str) -> str:
+    """Return the field as jsonb, null if absent. `key`: placeholder of a metadata key."""
+    if target.is_row:
+        return f"({ROW_ALIAS}.fields -> {key}::text)"
+    if target.is_metadata:
         return f"({alias}.metadata -> {key}::text)"
-    if about.name in TEXTS:
-        return f"to_jsonb({alias}.{TEXTS[about.name]})"
-    if about.name == FAILURE:
+    if target.name in TEXT_COLUMNS:
+        return f"to_jsonb({alias}.{TEXT_COLUMNS[target.name]})"
+    if target.name == FAILURE_FIELD:
         return f"to_jsonb({failure_causes.cause_sql(f'{alias}.error')})"
-    plain = f"{alias}.properties -> '{about.name}'"
-    if about.name == "path":
-        return f"(case when {alias}.properties ? 'path' then {plain} else {alias}.properties -> '{PACKED_PATH}' end)"
+    plain = f"{alias}.properties -> '{target.name}'"
+    if target.name == "path":
+        packed = f"{alias}.properties -> '{PACKED_PATH_PROPERTY}'"
+        return f"(case when {alias}.properties ? 'path' then {plain} else {packed} end)"
     return f"({plain})"
 
 
-def instant_of(about: Field, alias: LiteralString) -> str:
-    """A date field as a timestamptz to the millisecond, null where there is none."""
+def field_instant_sql(target: Field, alias: LiteralString) -> str:
+    """Return a date field as a timestamptz to the millisecond, null if absent."""
     columns = {"createdAt": "created_at", "updatedAt": "updated_at"}
-    if about.name in columns:
-        return f"date_trunc('milliseconds', {alias}.{columns[about.name]})"
-    return read_instant(f"({alias}.properties ->> '{about.name}')")
+    if target.name in columns:
+        return f"date_trunc('milliseconds', {alias}.{columns[target.name]})"
+    return text_instant_sql(f"({alias}.properties ->> '{target.name}')")
 
 
-def field_json(about: Field, alias: LiteralString, key: str) -> str:
-    """The field as jsonb in the form that answers have, dates as text in UTC; null where it is absent."""
-    if not about.is_date:
-        return json_of(about, alias, key)
-    moment = f"{instant_of(about, alias)} at time zone 'UTC'"
+def answer_json_sql(target: Field, alias: LiteralString, key: str) -> str:
+    """Return the field as jsonb in the format of answers, dates as UTC text; null if absent."""
+    if not target.is_date:
+        return json_sql(target, alias, key)
+    moment = f"{field_instant_sql(target, alias)} at time zone 'UTC'"
     return f"""to_jsonb(to_char({moment}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))"""
 
 
-def read_instant(text: str) -> str:
-    """The moment that a text names, as `retrieval.conditions.model.parse_instant` reads it; null if it is no date."""
+def text_instant_sql(text: str) -> str:
+    """Return the instant of a text like `parse_instant`; null for other text."""
     return (
-        f"(select case when t !~ '^(?:{DATE})$' then null when length(t) = 10 then (t || 'T00:00Z')::timestamptz"
+        f"(select case when t !~ '^(?:{DATE_PATTERN})$' then null"
+        " when length(t) = 10 then (t || 'T00:00Z')::timestamptz"
         rf" else (regexp_replace(t, '(\.[0-9]{{3}})[0-9]+', '\1')"
-        f" || case when t ~ '{OFFSET}$' then '' else 'Z' end)::timestamptz end from (values ({text})) as v (t))"
+        f" || case when t ~ '{OFFSET_PATTERN}$' then '' else 'Z' end)::timestamptz end from (values ({text})) as v (t))"
     )
 
 
 def _compare_instants(comparison: str) -> Callable[[str], str]:
-    """A comparison of the moment that a field, or a member of it, names."""
-    return lambda member: f"{read_instant(member + ' #>> ' + _WHOLE)} {comparison}"
+    """Return a comparison of the instant in a field or list member."""
+    return lambda member: f"{text_instant_sql(member + ' #>> ' + _ROOT_PATH)} {comparison}"
 
 
-_WHOLE = "'{}'"
-"""The path to a JSON value itself."""
+_ROOT_PATH = "'{}'"
 
 
 @dataclass(slots=True)
-class _Writer:
-    """One statement's condition on its way."""
+class _ConditionWriter:
+    """SQL writer of one condition."""
 
     alias: LiteralString
     prefix: str
@@ -111,75 +112,82 @@ class _Writer:
 
     def write(self, condition: Condition) -> str:
         match condition:
-            case All(parts):
+            case AllOf(parts):
                 return "(" + " and ".join(map(self.write, parts)) + ")"
             case AnyOf(parts):
                 return "(" + " or ".join(map(self.write, parts)) + ")"
             case Not(part):
                 return f"(not {self.write(part)})"
-            case Leaf(about, "ne" | "nin", values):
-                return f"(not {self._is_one_of(about, values)})"
+            case Leaf(target, "ne" | "nin", values):
+                return f"(not {self._write_membership(target, values)})"
             case Leaf():
-                return self._leaf(condition)
+                return self._write_leaf(condition)
 
-    def _leaf(self, leaf: Leaf) -> str:
-        about, op, value = leaf.field, leaf.op, leaf.values[0] if leaf.values else ""
+    def _write_leaf(self, leaf: Leaf) -> str:
+        target, op, value = leaf.field, leaf.op, leaf.values[0] if leaf.values else ""
         if op in {"eq", "in"}:
-            return self._is_one_of(about, leaf.values)
+            return self._write_membership(target, leaf.values)
         if op == "exists":
-            return ("" if value else "not ") + self._exists(about)
+            return ("" if value else "not ") + self._write_exists(target)
         if op == "contains":
-            return self._contains(about, value)
+            return self._write_contains(target, value)
         if op in {"startsWith", "endsWith"}:
-            column, part = self._json(about), f"{self._param(value)}::text"
+            column, part = self._json(target), f"{self._param(value)}::text"
             text = f"{column} #>> '{{}}'"
             text = f"starts_with({text}, {part})" if op == "startsWith" else f"right({text}, length({part})) = {part}"
             return f"coalesce(case jsonb_typeof({column}) when 'string' then {text} end, false)"
-        if about.is_date:
-            return self._in_order(about, op, value)
-        return self._members(about, *self._compared(op, value))
+        if target.is_date:
+            return self._write_date_order(target, op, value)
+        return self._any_member(target, *self._comparison(op, value))
 
-    def _in_order(self, about: Field, op: str, value: Value) -> str:
-        compared = f"coalesce({instant_of(about, self.alias)} {ORDERS[op]} {self._instant(value)}, false)"
-        if about.name != "createdAt":
+    def _write_date_order(self, target: Field, op: str, value: Value) -> str:
+        compared = (
+            f"coalesce({field_instant_sql(target, self.alias)} {ORDER_OPERATORS[op]} {self._instant(value)}, false)"
+        )
+        if target.name != "createdAt":
             return compared
-        bound = self._instant(value)  # which the listing's index can be entered at: the column is finer than the rule
+        # The index of listings needs a bound on the column, which is finer than a millisecond.
+        bound = self._instant(value)
         by = f">= {bound}" if op in {"gt", "gte"} else f"< {bound} + interval '1 millisecond'"
         return f"({self.alias}.created_at {by} and {compared})"
 
-    def _is_one_of(self, about: Field, values: Sequence[Value]) -> str:
+    def _write_membership(self, target: Field, values: Sequence[Value]) -> str:
         moments = [value for value in values if isinstance(value, Instant)]
         plain = [value for value in values if not isinstance(value, Instant)]
-        if about.is_date:
+        if target.is_date:
             values_sql = self._param([moment.text for moment in moments])
-            return f"coalesce({instant_of(about, self.alias)} = any({values_sql}::text[]::timestamptz[]), false)"
-        ways = []
-        if about.is_free and plain:
-            shapes = [json.dumps({about.name: shape}) for value in plain for shape in (value, [value])]
-            column = f"{ROW}.fields" if about.is_row else f"{self.alias}.metadata"
-            ways.append(f"{column} @> any({self._param(shapes)}::jsonb[])")
-        elif about.name in TEXTS and plain:
+            return (
+                f"coalesce({field_instant_sql(target, self.alias)} = any({values_sql}::text[]::timestamptz[]), false)"
+            )
+        alternatives = []
+        if target.is_free and plain:
+            shapes = [json.dumps({target.name: shape}) for value in plain for shape in (value, [value])]
+            column = f"{ROW_ALIAS}.fields" if target.is_row else f"{self.alias}.metadata"
+            alternatives.append(f"{column} @> any({self._param(shapes)}::jsonb[])")
+        elif target.name in TEXT_COLUMNS and plain:
             texts = [value for value in plain if isinstance(value, str)]
-            ways.append(f"coalesce({self.alias}.{TEXTS[about.name]} = any({self._param(texts)}::text[]), false)")
+            alternatives.append(
+                f"coalesce({self.alias}.{TEXT_COLUMNS[target.name]} = any({self._param(texts)}::text[]), false)"
+            )
         elif plain:
             values_sql = self._param([json.dumps(value) for value in plain])
-            ways.append(f"coalesce({self._json(about)} @> any({values_sql}::jsonb[]), false)")
+            alternatives.append(f"coalesce({self._json(target)} @> any({values_sql}::jsonb[]), false)")
         if moments:
             values_sql = self._param([moment.text for moment in moments])
-            ways.append(
-                self._members(about, "string", _compare_instants(f"= any({values_sql}::text[]::timestamptz[])"))
+            alternatives.append(
+                self._any_member(target, "string", _compare_instants(f"= any({values_sql}::text[]::timestamptz[])"))
             )
-        return "(" + (" or ".join(ways) or "false") + ")"
+        return "(" + (" or ".join(alternatives) or "false") + ")"
 
-    def _exists(self, about: Field) -> str:
-        if about.is_date:
-            return f"({instant_of(about, self.alias)} is not null)"
-        return f"coalesce(jsonb_typeof({self._json(about)}) <> 'null', false)"
+    def _write_exists(self, target: Field) -> str:
+        if target.is_date:
+            return f"({field_instant_sql(target, self.alias)} is not null)"
+        return f"coalesce(jsonb_typeof({self._json(target)}) <> 'null', false)"
 
-    def _contains(self, about: Field, value: Value) -> str:
-        column = self._json(about)
+    def _write_contains(self, target: Field, value: Value) -> str:
+        column = self._json(target)
         if isinstance(value, Instant):
-            text = read_instant("m #>> '{}'")
+            text = text_instant_sql("m #>> '{}'")
             member = (
                 f"exists (select from jsonb_array_elements({column}) m"
                 f" where jsonb_typeof(m) = 'string' and {text} = {self._instant(value)})"
@@ -191,9 +199,9 @@ class _Writer:
             f"coalesce(case jsonb_typeof({column}) when 'string' then {within} when 'array' then {member} end, false)"
         )
 
-    def _compared(self, op: str, value: Value) -> tuple[str, Callable[[str], str]]:
-        """The JSON type that can be compared with the value, and the comparison of a field or a member of it."""
-        sign = ORDERS[op]
+    def _comparison(self, op: str, value: Value) -> tuple[str, Callable[[str], str]]:
+        """Return the comparable JSON type of the value, and the comparison of a field or list member."""
+        sign = ORDER_OPERATORS[op]
         if isinstance(value, Instant):
             return "string", _compare_instants(f"{sign} {self._instant(value)}")
         if isinstance(value, str):
@@ -202,17 +210,17 @@ class _Writer:
         number = self._param(json.dumps(value))
         return "number", lambda member: f"{member} {sign} {number}::jsonb"
 
-    def _members(self, about: Field, kind: str, compare: Callable[[str], str]) -> str:
-        """Condition that the field, or a member of it if it is a list, is of the kind and compares so."""
-        column = self._json(about)
+    def _any_member(self, target: Field, kind: str, compare: Callable[[str], str]) -> str:
+        """Return the condition that the field, or a member of its list, has the type and satisfies `compare`."""
+        column = self._json(target)
         members = f"jsonb_array_elements({column}) m where jsonb_typeof(m) = '{kind}' and {compare('m')}"
         any_member = f"exists (select from {members})"
-        alone = compare(column)
-        of_kinds = f"when '{kind}' then {alone} when 'array' then {any_member}"
-        return f"coalesce(case jsonb_typeof({column}) {of_kinds} end, false)"
+        single = compare(column)
+        by_type = f"when '{kind}' then {single} when 'array' then {any_member}"
+        return f"coalesce(case jsonb_typeof({column}) {by_type} end, false)"
 
-    def _json(self, about: Field) -> str:
-        return json_of(about, self.alias, self._param(about.name) if about.is_free else "")
+    def _json(self, target: Field) -> str:
+        return json_sql(target, self.alias, self._param(target.name) if target.is_free else "")
 
     def _instant(self, value: Value) -> str:
         return f"{self._param(value.text if isinstance(value, Instant) else value)}::timestamptz"

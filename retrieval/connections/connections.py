@@ -20,7 +20,7 @@ from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import AsyncExecutor
 from retrieval.documents.queries import connection_documents
-from retrieval.documents.queries.connection_documents import Held
+from retrieval.documents.queries.connection_documents import ConnectionDocumentCount
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.run_health import Health
 from retrieval.namespaces import destinations
@@ -171,7 +171,7 @@ class Revoked:
 
     connection: Connection
     tokens: Tokens | None = field(repr=False)
-    documents: Held
+    documents: ConnectionDocumentCount
 
 
 async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
@@ -182,10 +182,10 @@ async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, 
     async with db.async_transaction() as connection:
         row = await queries.revoke_connection(connection, scope, connection_id, REVOKED_BY_USER)
         if row is not None:
-            documents = await connection_documents.count_held(connection, connection_id)
+            documents = await connection_documents.count_connection_documents(connection, connection_id)
             await queries.enqueue_release(connection, row.partition_id, connection_id, keep=keep)
     if row is None:
-        return Revoked(await find(db, ring, scope, connection_id), None, Held(0, 0))
+        return Revoked(await find(db, ring, scope, connection_id), None, ConnectionDocumentCount(0, 0))
     tokens = open_tokens(ring, connection_id, row.former_credentials, row.former_account)
     return Revoked(_open(ring, row), tokens, documents)
 

@@ -11,7 +11,7 @@ from retrieval import job_config
 from retrieval.database import pagination, partitions
 from retrieval.database.pagination import PageRequest
 from retrieval.database.rows import AsyncExecutor, Executor, Params
-from retrieval.documents.queries.connection_documents import KINDS
+from retrieval.documents.queries.connection_documents import RELEASE_SWEEP_KINDS
 from retrieval.jobs import run_health
 from retrieval.jobs.run_health import Health
 from retrieval.ports import Scope
@@ -182,7 +182,7 @@ async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str,
     await db.async_execute(
         "insert into sweeps (partition_id, kind, document_id, due_at)"
         " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
-        {"partition": partition, "kind": KINDS[keep], "id": connection_id},
+        {"partition": partition, "kind": RELEASE_SWEEP_KINDS[keep], "id": connection_id},
     )
 
 

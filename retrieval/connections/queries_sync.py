@@ -176,7 +176,7 @@ def record_page(
     `had`: those of the listed that can be had, which are the connection's from now on; all if it is not given.
     """
     values = {**discovery_values(request), "listed": list(listed), "departed": list(departed)}
-    connection_documents.require_living(connection, values["connection"])
+    connection_documents.require_active_connection(connection, values["connection"])
     connection_documents.add_documents(connection, values["connection"], values["run"], listed if had is None else had)
     connection.execute(
         "delete from departures g using"
@@ -205,7 +205,7 @@ def finish_listing(
     What another connection has too leaves this one only. `chosen`: the mark of what was listed.
     """
     values = discovery_values(request)
-    connection_documents.require_living(connection, values["connection"])
+    connection_documents.require_active_connection(connection, values["connection"])
     leaving, removed = _leaving(connection, request), 0
     if _is_held(connection, request, len(leaving), moved=moved):
         connection.execute(
@@ -213,7 +213,9 @@ def finish_listing(
             {**values, "ids": leaving},
         )
     elif leaving:
-        last_ids = connection_documents.let_go(connection, values["connection"], leaving, keep=False).last
+        last_ids = connection_documents.release_from_connection(
+            connection, values["connection"], leaving, keep=False
+        ).last
         _forget(connection, request, last_ids)
         removed = len(last_ids)
     connection.execute(

@@ -8,24 +8,22 @@ from typing import Any, LiteralString
 
 from retrieval.access import reading
 from retrieval.conditions.model import Field
-from retrieval.conditions.parse import field_of
-from retrieval.conditions.sql import field_json
+from retrieval.conditions.parse import parse_field
+from retrieval.conditions.sql import answer_json_sql
 from retrieval.database import partitions
 from retrieval.database.database import Database
-from retrieval.documents.documents import of_scope
+from retrieval.documents.documents import matching_source
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
 
-FACETS = 10
-"""Fields that one request may ask for."""
-VALUES = 50
-"""Values that each of them answers."""
+MAX_FACETS = 10
+MAX_FACET_VALUES = 50
 
 
-def _count_values(columns: LiteralString, matched: LiteralString, of_rows: LiteralString) -> LiteralString:
-    """Return the statement that counts the values of the columns among what matched."""
+def _count_values(columns: LiteralString, matched: LiteralString, row_counts: LiteralString) -> LiteralString:
+    """Return a statement that counts the values of the columns in the matching documents."""
     return f"""
     with matched as materialized (select d.*, array[{columns}]::jsonb[] as fields from {matched}),
     members as (
@@ -39,21 +37,21 @@ def _count_values(columns: LiteralString, matched: LiteralString, of_rows: Liter
         where jsonb_typeof(f.field) = 'array' and jsonb_typeof(e.value) in ('string', 'number', 'boolean')
     ),
     counted as (
-        select number, value, count(*) as documents from members group by number, value {of_rows}
+        select number, value, count(*) as documents from members group by number, value {row_counts}
     ),
     ordered as (
         select *, row_number() over (
             partition by number
             order by documents desc, (value #>> '{{}}') collate "C", jsonb_typeof(value)
-        ) as place
+        ) as position
         from counted
     )
-    select number, value, documents from ordered where place <= %(values)s order by number, place
+    select number, value, documents from ordered where position <= %(values)s order by number, position
 """
 
 
 def _count_rows(position: LiteralString, key: LiteralString, condition: LiteralString) -> LiteralString:
-    """Return the part of it that counts the values of a column of table rows."""
+    """Return a clause that counts the values of a column of table rows."""
     return f"""
         union all
         select {position}, value, count(*) from matched d
@@ -66,7 +64,7 @@ def _count_rows(position: LiteralString, key: LiteralString, condition: LiteralS
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A value and the number of documents, or of rows, that have it."""
+    """Number of documents, or table rows, with a value."""
 
     value: str | float | bool
     documents: int
@@ -74,39 +72,41 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class FieldCount(Count):
-    """A value of one of the requested fields, by its number from 1."""
+    """Count for the requested field with this number, from 1."""
 
     number: int
 
 
-def parse_fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
-    """The fields by their names, each once; ServiceError `code` naming one that is none."""
-    return {name: field_of(name, code, where=f"{where}[{index}]") for index, name in enumerate(names)}
+def parse_fields(names: Sequence[str], code: ErrorCode, *, path: str) -> dict[str, Field]:
+    """Parse field names. Raises ServiceError `code` with the path of the invalid field."""
+    return {name: parse_field(name, code, path=f"{path}[{index}]") for index, name in enumerate(names)}
 
 
 async def count_values(
-    db: Database, scope: Scope, where: DocumentFilter, wanted: Mapping[str, Field], *, viewer: Viewer | None
+    db: Database, scope: Scope, document_filter: DocumentFilter, fields: Mapping[str, Field], *, viewer: Viewer | None
 ) -> dict[str, list[Count]]:
-    """For each of the fields its most frequent values, equals by the value as text.
-
-    All documents that match are counted, each once for a value, whatever page is shown; a list by its members. Of a
-    column (`row.<column>`) the rows are counted that match.
-    """
-    if not wanted:
+    """Return the most frequent values of each field, ties in text order."""
+    if not fields:
         return {}
-    matched, params = of_scope(where)
-    values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(wanted.values())}
-    columns, of_rows = [], ""
-    for n, about in enumerate(wanted.values()):
-        columns.append("null" if about.is_row else field_json(about, "d", f"%(facet_{n})s"))
+    matched, params = matching_source(document_filter)
+    values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(fields.values())}
+    columns, row_counts = [], ""
+    for n, about in enumerate(fields.values()):
+        columns.append("null" if about.is_row else answer_json_sql(about, "d", f"%(facet_{n})s"))
         if about.is_row:
-            of_rows += _count_rows(str(n + 1), f"%(facet_{n})s", where.row_sql("d"))
-    statement = _count_values(", ".join(columns), matched, of_rows)
+            row_counts += _count_rows(str(n + 1), f"%(facet_{n})s", document_filter.row_sql("d"))
+    statement = _count_values(", ".join(columns), matched, row_counts)
     rows = await reading.fetch_matching(
-        FieldCount, db, statement, params | values | partitions.scope_params(scope) | {"values": VALUES}, where, viewer
+        FieldCount,
+        db,
+        statement,
+        params | values | partitions.scope_params(scope) | {"values": MAX_FACET_VALUES},
+        document_filter,
+        viewer,
     )
-    counts: dict[str, list[Count]] = {name: [] for name in wanted}
-    names = list(wanted)
+    # A list counts once for each member. Row columns (`row.<column>`) count matching rows, not documents.
+    counts: dict[str, list[Count]] = {name: [] for name in fields}
+    names = list(fields)
     for row in rows:
         counts[names[row.number - 1]].append(Count(row.value, row.documents))
     return counts

@@ -1,8 +1,4 @@
-"""Hidden passages: parts of documents, or whole documents, that no search returns, with the reason that staff gave.
-
-A passage is known by the SHA-256 of its text. It stays hidden when its document is ingested again, as long as a chunk
-has the same text. A hidden document has an entry without a hash. Listings and signed links still show the document.
-"""
+"""Hide passages or whole documents from search; listings and signed links still show them."""
 
 from __future__ import annotations
 
@@ -22,15 +18,14 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-MOST = 100
-"""Hidden passages of one document."""
-EXCERPT = 200
-"""Characters of a passage that its entry shows."""
+# Hidden passages of one document.
+MAX_HIDDEN_PASSAGES = 100
+EXCERPT_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenPassage:
-    """An entry of a document; `content_hash` and `excerpt` are None where the whole document is hidden."""
+    """Entry of a document; `content_hash` and `excerpt` are None for a hidden document."""
 
     id: str
     document_id: str
@@ -44,11 +39,7 @@ class HiddenPassage:
 async def hide_passage(
     db: Database, scope: Scope, document_id: str, chunk_index: int | None, reason: str
 ) -> HiddenPassage:
-    """Hide the chunk of a document from search, or with None the whole document.
-
-    Hiding the same text again replaces the reason. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND, and NOT_FOUND for
-    a chunk that the searchable version does not have.
-    """
+    """Hide a chunk, or with None the whole document. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND, NOT_FOUND."""
     async with db.async_transaction() as connection:
         document = await queries.lock_document(connection, scope, document_id, chunk_index)
         if document is None:
@@ -57,19 +48,23 @@ async def hide_passage(
             message = f"The searchable version of the document has no chunk {chunk_index}."
             raise ServiceError(ErrorCode.NOT_FOUND, message, field="chunkIndex", reason="no_such_chunk")
         content = document.content
+        # The hash of the text keeps a passage hidden in later versions of the document.
         content_hash = None if content is None else sha256(content.encode()).hexdigest()
-        kept = [entry for entry in document.hidden if entry["contentHash"] != content_hash]
-        if len(kept) >= MOST:
-            message = f"A document may have {MOST} hidden passages. Hide the document, or show some of them again."
+        entries = [entry for entry in document.hidden if entry["contentHash"] != content_hash]
+        if len(entries) >= MAX_HIDDEN_PASSAGES:
+            message = (
+                f"A document may have {MAX_HIDDEN_PASSAGES} hidden passages."
+                " Hide the document, or show some of them again."
+            )
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="chunkIndex", reason="too_many")
         entry = {
             "id": ids.new_id("hide_"),
             "reason": reason,
             "contentHash": content_hash,
-            "excerpt": None if content is None else content[:EXCERPT],
+            "excerpt": None if content is None else content[:EXCERPT_CHARACTERS],
             "createdAt": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
-        await queries.store_entries(connection, document.id, [*kept, entry])
+        await queries.store_entries(connection, document.id, [*entries, entry])
     write_details.record_objects([entry["id"] or "", document.id])
     return _entry_of(document, entry)
 
@@ -80,15 +75,15 @@ async def show_passage(db: Database, scope: Scope, document_id: str, passage_id:
         document = await queries.lock_document(connection, scope, document_id, None)
         if document is None:
             raise await _missing_document(db, scope)
-        kept = [entry for entry in document.hidden if entry["id"] != passage_id]
-        if len(kept) == len(document.hidden):
+        entries = [entry for entry in document.hidden if entry["id"] != passage_id]
+        if len(entries) == len(document.hidden):
             raise ServiceError(ErrorCode.NOT_FOUND, "The document has no such hidden passage.")
-        await queries.store_entries(connection, document.id, kept)
+        await queries.store_entries(connection, document.id, entries)
     write_details.record_objects([passage_id, document.id])
 
 
 async def list_hidden(db: Database, scope: Scope, part: PageRequest | None) -> Page[HidingDocument]:
-    """List the documents that have hidden passages, newest document first."""
+    """List the documents with hidden passages, newest document first."""
     rows = await queries.list_documents(db, scope, part)
     if not rows:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)

@@ -1,4 +1,4 @@
-"""Lists of one document, page by page: its chunks, its history."""
+"""List the chunks or the history of one document, page by page."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from retrieval.ports import Scope
     from retrieval.principals import Viewer
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentList(Generic[Item]):
+class DocumentList(Generic[ItemT]):
     """Paginated list of a document's items.
 
-    `statement` has the parameters `id` and `active_generation` of the document, the cursor `after` and a `limit`.
+    `statement` has the parameters `id` and `active_generation` of the document, `after` and `limit`.
     """
 
     statement: LiteralString
-    item_type: type[Item]
-    place: Callable[[Item], int]
+    item_type: type[ItemT]
+    position: Callable[[ItemT], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
-    """A document with its visible generation."""
+class VisibleDocument:
+    """Document with its visible generation."""
 
     id: str
     active_generation: int
 
 
-_DOCUMENT: LiteralString = """
+_FIND_DOCUMENT: LiteralString = """
     select d.id, d.active_generation from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
@@ -57,20 +57,20 @@ async def read_page(
     db: Database,
     scope: Scope,
     document_id: str,
-    listing: DocumentList[Item],
+    listing: DocumentList[ItemT],
     *,
     cursor: str | None,
     size: int,
     first: int | None = None,
     viewer: Viewer | None,
-) -> Page[Item]:
-    """The page that a cursor names, else the one after the number `first`.
+) -> Page[ItemT]:
+    """Return the page of a cursor, else the page after number `first`.
 
-    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
+    Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND (also for documents hidden from the viewer).
     """
     visible = viewed_database(db, viewer)
     params = {**partitions.scope_params(scope), "document": document_id}
-    document = await visible.async_fetch_one(Visible, _DOCUMENT, params, plan_once=True)
+    document = await visible.async_fetch_one(VisibleDocument, _FIND_DOCUMENT, params, plan_once=True)
     if document is None:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
@@ -78,15 +78,15 @@ async def read_page(
     if cursor is None:
         values["after"] = first
     items = await visible.async_fetch(listing.item_type, listing.statement, values)
-    return pagination.take_page(items, size, lambda item: str(listing.place(item)))
+    return pagination.take_page(items, size, lambda item: str(listing.position(item)))
 
 
-CHUNKS_PAGE = 50
+CHUNK_PAGE_SIZE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A piece of the parsed document; `tokens` as the embedding model counts them."""
+    """Passage of the parsed document; `tokens`: count of the embedding model."""
 
     index: int
     start: int
@@ -97,7 +97,7 @@ class ChunkRow:
     hidden: bool
 
 
-_CHUNKS = DocumentList(
+_CHUNK_LIST = DocumentList(
     """
     select c.index, c.start, c."end", c.tokens, c.content, c.page, d.hidden <> '[]' and (
         d.hidden @> '[{"contentHash": null}]' or d.hidden @> jsonb_build_array(
@@ -119,8 +119,10 @@ async def list_chunks(
     *,
     cursor: str | None = None,
     first: int = 0,
-    size: int = CHUNKS_PAGE,
+    size: int = CHUNK_PAGE_SIZE,
     viewer: Viewer | None,
 ) -> Page[ChunkRow]:
-    """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
-    return await read_page(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)
+    """List the searchable chunks from number `first` or from the cursor."""
+    return await read_page(
+        db, scope, document_id, _CHUNK_LIST, cursor=cursor, size=size, first=first - 1, viewer=viewer
+    )

@@ -1,4 +1,4 @@
-"""Metadata that clients attach to documents: free-form JSON within limits, its changes, and how they are merged."""
+"""Validate and change the metadata of documents: free-form JSON within limits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from retrieval.conditions.model import WHOLE_WORDS, equal_values, is_beyond, normalize_key
+from retrieval.conditions.model import INTEGER_RANGE_MESSAGE, equal_values, exceeds_integer_range, normalize_key
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """`set` replaces by key; then `append` adds values to lists; then `remove` takes values out of lists."""
+class MetadataChange:
+    """Metadata change, applied in order: `set` replaces keys, `append` adds list values, `remove` deletes list
+    values."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
     append: Mapping[str, Any] = field(default_factory=dict)
@@ -27,71 +28,71 @@ class Change:
         return bool(self.set or self.append or self.remove)
 
     def applied(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """The metadata after the change. A value that is in a list is not appended again; a scalar becomes a list."""
+        """Return the changed metadata; `append` skips values already present and turns a scalar into a list."""
         merged = {**metadata, **self.set}
         for key, values in self.append.items():
-            merged[key] = _joined(merged.get(key), _list(values))
+            merged[key] = _append_values(merged.get(key), _as_list(values))
         for key, values in self.remove.items():
             if isinstance(merged.get(key), list):
-                removed_values = _list(values)
+                removed_values = _as_list(values)
                 merged[key] = [
                     value for value in merged[key] if not any(_equal(value, removed) for removed in removed_values)
                 ]
         return merged
 
 
-MOST = 20
-"""Changes of one document that are kept one by one: beyond these all are one that sets their keys to what they are."""
-KEPT: LiteralString = f"""
-    case when jsonb_array_length(d.changes) < {MOST} then d.changes || jsonb_build_array(
+# Changes stored per document. Beyond this they are merged into one that sets their keys to the current values.
+MAX_STORED_CHANGES = 20
+# New `changes` of a document `d` with new metadata `c.metadata`.
+NEW_CHANGES: LiteralString = f"""
+    case when jsonb_array_length(d.changes) < {MAX_STORED_CHANGES} then d.changes || jsonb_build_array(
         jsonb_build_object('at', clock_timestamp()) || %(change)s::jsonb)
     else jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'set', (
         select jsonb_object_agg(k.key, c.metadata::jsonb -> k.key) from (
-            select distinct jsonb_object_keys(coalesce(one -> 'set', '{{}}') || coalesce(one -> 'append', '{{}}')
-                                              || coalesce(one -> 'remove', '{{}}')) as key
-            from jsonb_array_elements(d.changes || %(change)s::jsonb) one
+            select distinct jsonb_object_keys(coalesce(entry -> 'set', '{{}}') || coalesce(entry -> 'append', '{{}}')
+                                              || coalesce(entry -> 'remove', '{{}}')) as key
+            from jsonb_array_elements(d.changes || %(change)s::jsonb) entry
         ) k where c.metadata::jsonb ? k.key
     ))) end
 """
-"""The new value of `changes` of a document `d` whose metadata becomes `c.metadata`."""
 
 
-def serialize_change(change: Change) -> str:
-    """Serialize a change as JSON, for KEPT."""
+def serialize_change(change: MetadataChange) -> str:
+    """Serialize a change as JSON for NEW_CHANGES."""
     return json.dumps({name: value for name, value in asdict(change).items() if value})
 
 
 def merge_changes(
-    wanted: Mapping[str, Any] | None,
-    accepted: datetime,
+    requested: Mapping[str, Any] | None,
+    accepted_at: datetime,
     changes: Sequence[Mapping[str, Any]],
     metadata_at: datetime | None,
 ) -> Mapping[str, Any] | None:
-    """Apply later changes of clients to the metadata of a request; None: the document keeps its metadata.
-
-    Changes made after the request was accepted are applied to it; metadata of a later request is kept.
-    """
-    if wanted is None or (metadata_at is not None and metadata_at >= accepted):
+    """Apply later client changes to the metadata of a request; None: the document keeps its metadata."""
+    # Metadata of a later request wins.
+    if requested is None or (metadata_at is not None and metadata_at >= accepted_at):
         return None
-    for change in later_changes(changes, accepted):
-        wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
-    return wanted
+    for change in later_changes(changes, accepted_at):
+        requested = MetadataChange(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(
+            requested
+        )
+    return requested
 
 
-def later_changes(changes: Sequence[Mapping[str, Any]], accepted: datetime) -> list[Mapping[str, Any]]:
-    """Return the changes that were made after that moment."""
-    return [change for change in changes if datetime.fromisoformat(change["at"]) > accepted]
+def later_changes(changes: Sequence[Mapping[str, Any]], accepted_at: datetime) -> list[Mapping[str, Any]]:
+    """Return the changes after `accepted_at`."""
+    return [change for change in changes if datetime.fromisoformat(change["at"]) > accepted_at]
 
 
-def _joined(present: Any, added: list[Any]) -> list[Any]:
-    values = [] if present is None else list(_list(present))
+def _append_values(current: Any, added: list[Any]) -> list[Any]:
+    values = [] if current is None else list(_as_list(current))
     for value in added:
         if not any(_equal(value, member) for member in values):
             values.append(value)
     return values
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -102,45 +103,45 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def accept_metadata(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> dict[str, Any]:
-    """Return metadata of a request with keys in NFC. Raises ServiceError `code` for equal keys and beyond limits."""
+    """Return request metadata with keys in NFC. Raises ServiceError `code` for equal keys and exceeded limits."""
     accepted = normalize_keys(metadata, code, field)
     check_metadata(accepted, settings, code, field)
     return accepted
 
 
 def normalize_keys(metadata: Mapping[str, Any], code: ErrorCode, field: str) -> dict[str, Any]:
-    """Return metadata with keys in NFC. Raises ServiceError `code` if two become equal."""
+    """Return metadata with keys in NFC. Raises ServiceError `code` for equal keys."""
     normalized = {normalize_key(key): value for key, value in metadata.items()}
     if len(normalized) < len(metadata):
         message = f"Two keys of {field} are the same in the composed form of Unicode (NFC); send one."
-        raise _refused(code, message, field, "equal_keys")
+        raise _metadata_error(code, message, field, "equal_keys")
     return normalized
 
 
 def check_metadata(metadata: Mapping[str, Any], settings: Settings, code: ErrorCode, field: str) -> None:
-    """ServiceError `code` if there are too many keys, one of them or all together are too large, or a number is."""
+    """Raise ServiceError `code` for metadata beyond the limits of the settings."""
     if len(metadata) > settings.metadata_keys:
-        raise _refused(code, f"{field} may have up to {settings.metadata_keys} keys.", field, "too_many_keys")
+        raise _metadata_error(code, f"{field} may have up to {settings.metadata_keys} keys.", field, "too_many_keys")
     total = 0
     for key, value in metadata.items():
-        if is_beyond(value):
-            raise _refused(code, f"{field}.{key}: {WHOLE_WORDS}", f"{field}.{key}", "out_of_bounds")
+        if exceeds_integer_range(value):
+            raise _metadata_error(code, f"{field}.{key}: {INTEGER_RANGE_MESSAGE}", f"{field}.{key}", "out_of_bounds")
         size = len(msgspec.json.encode(value))
         total += len(key.encode()) + size
         if len(key) > settings.metadata_key_characters:
-            raise _refused(
+            raise _metadata_error(
                 code, f"A key of {field} may have {settings.metadata_key_characters} characters.", field, "key_too_long"
             )
         if size > settings.metadata_value_bytes:
-            raise _refused(
+            raise _metadata_error(
                 code,
                 f"A value of {field} may take {settings.metadata_value_bytes} bytes as JSON.",
                 field,
                 "value_too_large",
             )
     if total > settings.metadata_bytes:
-        raise _refused(code, f"{field} may take {settings.metadata_bytes} bytes in all.", field, "too_large")
+        raise _metadata_error(code, f"{field} may take {settings.metadata_bytes} bytes in all.", field, "too_large")
 
 
-def _refused(code: ErrorCode, message: str, field: str, reason: str) -> ServiceError:
+def _metadata_error(code: ErrorCode, message: str, field: str, reason: str) -> ServiceError:
     return ServiceError(code, message, field=field, reason=reason)

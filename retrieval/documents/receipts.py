@@ -1,8 +1,6 @@
-"""History of documents by job run, and receipts of deletions: what each store has lost, and when that was verified.
+"""List the history of documents and issue receipts of deletions.
 
-A deletion is confirmed once every sweep that carries it out is done; each reads back what it removed before it is. What
-a sweep finds is noted with the sweep (`removed`) before it is taken away, so that one that is repeated after a failure
-counts nothing twice and forgets nothing.
+A receipt is confirmed when every store was read back and is empty of the deleted data.
 """
 
 from __future__ import annotations
@@ -27,15 +25,13 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.statuses import Stage, stage_names
 
-PAGE = 20
+HISTORY_PAGE_SIZE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRun:
-    """The document in one job run. `active`: search shows the version that this run made.
-
-    `chunks` is None where none were cut; `unchanged`: it was the same as before, and nothing more was done.
-    """
+    """Document in one job run. `active`: search shows this version; `unchanged`: skipped as identical; `chunks` None:
+    not chunked."""
 
     job_run_id: str
     number: int
@@ -50,7 +46,7 @@ class DocumentRun:
     finished_at: datetime | None
 
 
-_ENTRIES: DocumentList[DocumentRun] = DocumentList(
+_HISTORY_LIST: DocumentList[DocumentRun] = DocumentList(
     f"""
     select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = {stage_names(Stage.UNCHANGED)} as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
@@ -71,44 +67,45 @@ async def list_history(
     document_id: str,
     *,
     cursor: str | None = None,
-    size: int = PAGE,
+    size: int = HISTORY_PAGE_SIZE,
 ) -> Page[DocumentRun]:
-    """From the newest run on, or from the cursor."""
-    return await listing.read_page(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=None)
+    """List the job runs of a document, newest first."""
+    return await listing.read_page(db, scope, document_id, _HISTORY_LIST, cursor=cursor, size=size, viewer=None)
 
 
-SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
-"""Under which name the installation keeps the key of signatures; sealed with the secret key."""
-DATABASE = "DATABASE"
-"""The store of chunks, in a receipt."""
-CHUNKS, VECTORS, FILES, UNREAD = "chunks", "vectors", "files", "unread"
+# Name of the installation's signing key, sealed with the secret key.
+SIGNING_SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
+# Name of the chunk store in receipts.
+DATABASE_STORE = "DATABASE"
+CHUNKS_KIND, VECTORS_KIND, FILES_KIND, UNREAD_KIND = "chunks", "vectors", "files", "unread"
 
 
-class Notes:
-    """Counts of the data that a sweep deletes; recorded only for sweeps with a receipt."""
+class SweepCounter:
+    """Count the data deleted by a sweep, if the sweep has a receipt."""
 
     def __init__(self, db: Database, sweep_id: int, deletion_id: str | None) -> None:
         self._db = db
         self._sweep_id = sweep_id
-        self.wanted = deletion_id is not None
+        self.has_receipt = deletion_id is not None
 
-    def note(self, what: str, store: str, part: str, number: int) -> None:
-        """`number` of `what` in a part of the sweep's work; of a part that is counted again, the most counts."""
-        if self.wanted:
-            key = f"{what}/{store}/{part}"
-            queries.note_removed(self._db, self._sweep_id, key, number)
+    def note(self, kind: str, store: str, part: str, number: int) -> None:
+        """Record `number` of a kind in a part; a repeated part keeps the highest count."""
+        if self.has_receipt:
+            # Recorded before the data is deleted, so a retried sweep neither loses nor doubles a count.
+            key = f"{kind}/{store}/{part}"
+            queries.record_removed(self._db, self._sweep_id, key, number)
 
 
 def settle_sweep(connection: Executor, sweep_id: int) -> None:
-    """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
+    """Add the counts of a finished sweep to its deletion, and confirm the deletion after its last sweep."""
     sweep = queries.delete_sweep(connection, sweep_id)
     if sweep is None or sweep.deletion_id is None:
         return
-    totals, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, set()
+    totals, unread = {CHUNKS_KIND: 0, VECTORS_KIND: 0, FILES_KIND: 0}, set()
     stores: dict[str, int] = {}
     for key, number in sweep.removed.items():
         kind, store, _ = key.split("/", 2)
-        if kind == UNREAD:
+        if kind == UNREAD_KIND:
             unread.add(store)
             continue
         totals[kind] += int(number)
@@ -128,9 +125,9 @@ async def find_receipt(
     tenant: str,
     all_tenants: bool,
 ) -> Receipt:
-    """A deletion of this organization and tenant; NOT_FOUND for any other, missing or foreign alike.
+    """Return a deletion of this organization and tenant. Raises NOT_FOUND for missing and foreign ones.
 
-    namespace: the one that the key is bound to. all_tenants: whether deletions of whole namespaces may be seen.
+    `namespace`: bound namespace of the API key; `all_tenants`: include deletions of whole namespaces.
     """
     params = {
         "id": deletion_id,
@@ -145,20 +142,19 @@ async def find_receipt(
     return replace(receipt, stores=await queries.list_stores(db, deletion_id))
 
 
-def sign_receipt(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
-    """Return the HMAC-SHA256 in hex over the canonical JSON of a receipt without its signature: keys sorted, no white
-    space.
-
-    Each organization has its own key, so that a check reveals nothing about receipts of others.
-    """
+def sign_receipt(secret: bytes, organization: str, receipt: Mapping[str, Any]) -> str:
+    """Return the hex HMAC-SHA256 of a receipt's canonical JSON without `signature`: sorted keys, no white space."""
+    # A key per organization: a check reveals nothing about receipts of other organizations.
     key = hmac.new(secret, organization.encode(), hashlib.sha256).digest()
-    canonical = json.dumps({k: v for k, v in said.items() if k != "signature"}, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(
+        {k: v for k, v in receipt.items() if k != "signature"}, sort_keys=True, separators=(",", ":")
+    )
     return hmac.new(key, canonical.encode(), hashlib.sha256).hexdigest()
 
 
-def is_valid(secret: bytes, organization: str, said: Mapping[str, Any]) -> bool:
-    """Tell if this installation signed exactly this receipt for this organization."""
-    signature = said.get("signature")
+def is_valid(secret: bytes, organization: str, receipt: Mapping[str, Any]) -> bool:
+    """Return True if this installation signed the receipt for this organization."""
+    signature = receipt.get("signature")
     if not isinstance(signature, str) or not signature.isascii():
         return False
-    return hmac.compare_digest(sign_receipt(secret, organization, said), signature)
+    return hmac.compare_digest(sign_receipt(secret, organization, receipt), signature)

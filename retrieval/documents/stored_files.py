@@ -1,4 +1,4 @@
-"""Keys of a document's raw file and of its parsed text."""
+"""Find the keys of a document's raw file and parsed text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.principals import Viewer
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """The files of a document's visible generation; a key is None while there is no such file."""
+    """Files of a document's visible generation; a key is None without a file."""
 
     organization_id: str
     namespace_id: str
@@ -28,10 +28,10 @@ class StoredFiles:
     parsed_key: str | None
 
 
-_FIELDS: LiteralString = """
+_FILE_FIELDS: LiteralString = """
     select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
            d.parsed_key, """
-_SOURCE: LiteralString = """
+_FROM_DOCUMENTS: LiteralString = """
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     where d.id = any(%(ids)s) and d.deleted_at is null
@@ -40,30 +40,30 @@ _SOURCE: LiteralString = """
         where k.id = %(key)s and k.organization_id = n.organization_id and k.revoked_at is null
     ))
 """
-_FIND: LiteralString = f"{_FIELDS} d.raw_key {_SOURCE}"
-_FIND_FOR_USER: LiteralString = f"""
-    {_FIELDS} case when d.id in ({archive_members.HIDING}) then null else d.raw_key end as raw_key {_SOURCE}
+_FIND_FILES: LiteralString = f"{_FILE_FIELDS} d.raw_key {_FROM_DOCUMENTS}"
+_FIND_FILES_FOR_USER: LiteralString = f"""
+    {_FILE_FIELDS} case when d.id in ({archive_members.FIND_HIDING_ARCHIVES}) then null else d.raw_key end as raw_key
+    {_FROM_DOCUMENTS}
 """
 
 
 async def find_files(
     db: Database, document_id: str, viewer: Viewer | None, *, key: str | None = None
 ) -> StoredFiles | None:
-    """Return the files of a document by its id alone: only for holders of a signed link.
+    """Return the files of a document for the holder of a signed link; None if the link is void.
 
-    `key`: the id of the API key that made the link. None if the document is deleted, hidden from the viewer of the
-    link, or the key was revoked. The raw file is left out if it contains a member that is hidden from the viewer.
+    `key`: id of the API key behind the link. Raw files with members hidden from the viewer are omitted.
     """
     values = {"ids": [document_id], "key": key}
-    scoped = scope_statement(_FIND if viewer is None else _FIND_FOR_USER, values, viewer)
+    scoped = scope_statement(_FIND_FILES if viewer is None else _FIND_FILES_FOR_USER, values, viewer)
     return await db.async_fetch_one(StoredFiles, scoped.text, dict(scoped.params))
 
 
 @dataclass(frozen=True, slots=True)
 class PagedDocument:
-    """`pages`: the offset in the parsed text at which each page starts; empty if unknown.
+    """Visible version of a document with the start offsets of its pages in the parsed text.
 
-    `start`, `end`: the chunk's offsets in that text; None if no chunk was requested or it does not exist.
+    `start`, `end`: offsets of the requested chunk; None without such a chunk.
     """
 
     media_type: str
@@ -74,7 +74,7 @@ class PagedDocument:
     end: int | None
 
 
-_PAGES: LiteralString = """
+_FIND_PAGES: LiteralString = """
     select coalesce(d.properties ->> 'mimeType', '') as media_type, d.raw_key, d.parsed_key,
            coalesce(m.pages, '{}') as pages, c.start, c."end"
     from documents d
@@ -91,9 +91,9 @@ _PAGES: LiteralString = """
 async def find_pages(
     db: Database, scope: Scope, document_id: str, chunk: int | None, viewer: Viewer | None
 ) -> PagedDocument:
-    """Return the document's visible version. NAMESPACE_NOT_FOUND; DOCUMENTS_NOT_FOUND, also for a hidden document."""
+    """Return the visible version of a document. Raises NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND (also if hidden)."""
     values = {**partitions.scope_params(scope), "document": document_id, "chunk": chunk}
-    document = await viewed_database(db, viewer).async_fetch_one(PagedDocument, _PAGES, values)
+    document = await viewed_database(db, viewer).async_fetch_one(PagedDocument, _FIND_PAGES, values)
     if document is None:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")

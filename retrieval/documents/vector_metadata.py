@@ -1,10 +1,9 @@
-"""Metadata of vectors in external stores: a few bounded fields of each document, for their filters.
+"""Build the vector metadata of external stores: bounded document fields for their filters.
 
-    {"document": "doc_…", "type": "URL", "source": "SITEMAP", "marks": ['["team","red"]', …]}
+{"document": "doc_…", "type": "URL", "source": "SITEMAP", "marks": ['["team","red"]', …]}
 
-A mark is a metadata key with one of its values as JSON, so that 1, "1" and true stay three values and lists and nulls
-need no rule of their own. Whatever a store lets through is filtered again by our own tables: labels may say too much,
-never too little. A document with too many marks bears `ANY`, which every filter lets through.
+A mark is a metadata key with one value as JSON, so 1, "1" and true stay distinct. Results are filtered again by the
+database: marks may match too much, never too little.
 """
 
 from __future__ import annotations
@@ -18,30 +17,31 @@ from typing import Any, LiteralString
 from retrieval import ids
 from retrieval.database.database import Database
 from retrieval.errors import Retryable
-from retrieval.namespaces.namespaces import EMBEDDED, VECTOR_STORAGE
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS, VECTOR_STORAGE
 from retrieval.ports import Scope, VectorStore
 
-ANY = "*"
-MOST = 200
-"""Marks of one document; with `MARK_BYTES` half of what the narrowest store takes, 40 KB."""
+# Matches every filter; replaces the marks of a document with too many.
+ANY_MARK = "*"
+# MAX_MARKS * MARK_BYTES is half of the narrowest store's limit of 40 KB.
+MAX_MARKS = 200
+# Longer marks are replaced by their hash.
 MARK_BYTES = 100
-"""A longer mark is replaced by its hash."""
-ROUNDS = 5
+MAX_UPDATE_ROUNDS = 5
 
-_DUE: LiteralString = """
+_SCHEDULE_UPDATE: LiteralString = """
     insert into sweeps (partition_id, kind, document_id)
     select d.partition_id, 'labels', d.id from documents d
     join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
     where d.id = any(%(ids)s) and n.config #>> '{vectorStorageConfig,provider}' is distinct from %(own)s
 """
-_DOCUMENT: LiteralString = """
+_FIND_DOCUMENT: LiteralString = """
     select id, document_type, source, metadata, active_generation from documents
     where id = %(id)s and deleted_at is null and active_generation > 0
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelSource:
     """Source of a document's labels."""
 
     id: str
@@ -52,33 +52,30 @@ class Labelled:
 
 
 def document_labels(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels of all vectors of a document."""
+    """Return the labels shared by all vectors of a document."""
     marks = dict.fromkeys(metadata_mark(key, value) for key, values in metadata.items() for value in _scalars(values))
-    labels = list(marks) if len(marks) <= MOST else [ANY]
+    labels = list(marks) if len(marks) <= MAX_MARKS else [ANY_MARK]
     return {"document": document_id, "type": document_type, "source": source, "marks": labels}
 
 
 def metadata_mark(key: str, value: Any) -> str:
-    """A metadata key with one value, for filters. Numbers are distinguished with the precision of a 64-bit float."""
+    """Return the mark of a metadata key and value, numbers with the precision of a 64-bit float."""
     text = json.dumps([key, _plain(value)], ensure_ascii=False, separators=(",", ":"))
     data = text.encode()
     return text if len(data) <= MARK_BYTES else "#" + hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def schedule_update(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
-    """The statement that schedules an update of these documents' metadata in their vector store.
-
-    It is carried out in the background, with retries. Run it in the transaction that changed them. The embedded store
-    needs none: it reads our tables.
-    """
-    return _DUE, {"ids": list(document_ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
+    """Return the statement that schedules a label update, for the transaction of the change."""
+    # The embedded store reads the tables directly and needs no update.
+    return _SCHEDULE_UPDATE, {"ids": list(document_ids), "own": EMBEDDED_CONFIGS[VECTOR_STORAGE]["provider"]}
 
 
 def update_labels(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
-    """Bring a document's labels in the store up to date, and once more if they changed on the way."""
+    """Update a document's labels in the store. Raises Retryable if they keep changing."""
     row_labels = None
-    for _ in range(ROUNDS if store.labelled else 0):
-        row = db.fetch_one(Labelled, _DOCUMENT, {"id": document_id})
+    for _ in range(MAX_UPDATE_ROUNDS if store.labelled else 0):
+        row = db.fetch_one(LabelSource, _FIND_DOCUMENT, {"id": document_id})
         if row is None:
             return
         labels = document_labels(row.id, row.document_type, row.source, row.metadata)

@@ -63,7 +63,7 @@ def _record_chunks(
     db: Database, lease: Lease, results: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
 ) -> None:
     with db.transaction() as connection:
-        embeddings.hold_vectors(connection, lease.partition)
+        embeddings.lock_embeddings(connection, lease.partition)
         batches.guard_lease(connection, lease)
         _write_chunks(
             connection, lease, [(item, fields["title"], chunks) for item, fields, chunks in results], embedder

@@ -103,7 +103,7 @@ def _pending_downloads(db: Database, lease: Lease, items: Sequence[Item]) -> lis
         """
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
                coalesce(("""
-        + connection_documents.LIVING
+        + connection_documents.FETCHING_CONNECTION
         + "), "
         + job_config.connection_of()
         + """) as connection,
@@ -153,7 +153,7 @@ def _fetch_document(db: Database, lease: Lease, download: PendingDownload, files
 
 def _store_content(download: PendingDownload, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
-    key = download.item.file_key(lease.scope, file_keys.RAW)
+    key = download.item.file_key(lease.scope, file_keys.RAW_NAME)
     size = files.put(key, listed_content.read_pieces(raw, digest.update))
     return listed_content.content_columns(raw, key, size, digest.digest(), _listed_properties(download.previous))
 

@@ -186,14 +186,14 @@ def _store_vectors(
 ) -> None:
     """Store the vectors of texts that still exist, and record the tokens used."""
     with db.transaction() as connection:
-        kind = connection.fetch_one(int, HALFVEC_OID + ", " + embeddings.HELD, {"partition": lease.partition})
+        kind = connection.fetch_one(int, HALFVEC_OID + ", " + embeddings.SHARED_LOCK, {"partition": lease.partition})
         batches.guard_lease(connection, lease)
         connection.execute(
             """
             insert into embeddings (partition_id, key, values)
             select %(partition)s, w.key, w.value
             from unnest(%(keys)s::bytea[], %(values)s::halfvec[]) as w (key, value) where """
-            + embeddings.NEEDED
+            + embeddings.IS_EMBEDDING_USED
             + " on conflict do nothing",
             {
                 "partition": lease.partition,

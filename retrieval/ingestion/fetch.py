@@ -55,7 +55,7 @@ def fetch_documents(
     def store(item: Item) -> tuple[Item, dict[str, Any]]:
         fields: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
         if (text := texts.get(item.key)) is not None:
-            key = item.file_key(lease.scope, file_keys.RAW)
+            key = item.file_key(lease.scope, file_keys.RAW_NAME)
             fields |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _content_hash(item, texts)}
         return item, fields
 

@@ -59,7 +59,7 @@ class Item(StoredItem):
 
     def file_key(self, scope: Scope, name: str) -> str:
         """Return the storage key of a file of this generation."""
-        return file_keys.of_document(scope, self.key.document_id, self.generation, name)
+        return file_keys.document_key(scope, self.key.document_id, self.generation, name)
 
     @property
     def vector_prefix(self) -> str:

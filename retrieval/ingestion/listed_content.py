@@ -38,7 +38,7 @@ def store_content(
         document, version = documents.get(item.external_id) or (ids.document_id(), None)
         if version and version == item.version and lease.source in CONNECTED:
             continue  # the stored file serves again
-        keys[item.external_id] = (document, file_keys.of_document(lease.scope, document, number, file_keys.RAW))
+        keys[item.external_id] = (document, file_keys.document_key(lease.scope, document, number, file_keys.RAW_NAME))
     _schedule_deletion(db, lease, [key for _, key in keys.values()])
     return {
         item.external_id: _store_item(item, *keys[item.external_id], files)

@@ -15,7 +15,7 @@ from retrieval.ingestion.queries import model_choices
 from retrieval.ingestion.queries.model_choices import CHOICE_FIELD
 from retrieval.keywords import languages
 from retrieval.namespaces import namespaces, validation
-from retrieval.namespaces.namespaces import LEARNED, Config, NamespaceConfig
+from retrieval.namespaces.namespaces import LEARNED_FIELD, Config, NamespaceConfig
 from retrieval.ports import FileStore
 
 # Open only until something is searchable: the first documents with text decide before chunking. A PATCH with `auto` and
@@ -33,7 +33,7 @@ class ModelChoice(NamedTuple):
 
     def to_config(self) -> dict[str, Any]:
         """Return the `embeddingModelConfig` of this choice."""
-        return {"provider": "LOCAL", "model": self.model, LEARNED: {CHOICE_FIELD: self.reason}}
+        return {"provider": "LOCAL", "model": self.model, LEARNED_FIELD: {CHOICE_FIELD: self.reason}}
 
 
 def is_model_open(model: Config) -> bool:
@@ -85,6 +85,6 @@ async def resolve_model(db: Database, stored: NamespaceConfig, *, force: bool) -
     model = stored.embedding_model
     if is_model_open(model) or not await namespaces.has_documents(db, stored.id):
         return {"provider": "LOCAL", "model": AUTO_MODEL}
-    if not force and CHOICE_FIELD in (model.get(LEARNED) or {}):
+    if not force and CHOICE_FIELD in (model.get(LEARNED_FIELD) or {}):
         return model
     return choose_model(await model_choices.count_languages(db, stored.id), "all documents").to_config()

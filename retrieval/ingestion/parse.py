@@ -88,7 +88,7 @@ class _FileReader:
             properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **modified}
             return ParsedItem(item, {"parsed_key": item.raw_key, "title": item.name, "properties": properties})
         parsed, stored = self._parse_copy(item, item.raw_key)
-        key = item.file_key(self.lease.scope, file_keys.PARSED)
+        key = item.file_key(self.lease.scope, file_keys.PARSED_NAME)
         self.files.put(key, [parsed.text.encode(TEXT_ENCODING)])
         title = parsed.title or item.title
         fields = {

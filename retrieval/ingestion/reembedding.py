@@ -24,7 +24,7 @@ from retrieval.ingestion.queries import reembedding as queries
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.namespaces import destinations, namespaces
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, LEARNED, VECTOR_STORAGE, Config, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, LEARNED_FIELD, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
@@ -37,7 +37,7 @@ PREVIOUS_KEYS_FIELD = "keysBefore"
 GATE_FIELD = "gate"
 _CONFIGS_WITH_KEY = (EMBEDDING_MODEL, VECTOR_STORAGE)
 # The other fields determine the destination of the key.
-_MODEL_FIELDS = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED})
+_MODEL_FIELDS = frozenset({"apiKey", "model", "dimensions", "queryPrefix", "passagePrefix", LEARNED_FIELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ async def begin_reembedding(
             )
         row = await queries.set_pending(connection, values)
         if row is None:
-            raise namespaces.changed_meanwhile()
+            raise namespaces.concurrent_change()
         await queries.insert_run(connection, {**values, **origin.origin_params()})
     return namespaces.open_namespace(keys, row), values["run"]
 
@@ -98,7 +98,7 @@ def read_target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceCon
     run = queries.find_pending(db, lease)
     if run is None:
         return None
-    namespace = namespaces.load(db, keys, lease.scope.namespace)
+    namespace = namespaces.load_namespace(db, keys, lease.scope.namespace)
     return replace(open_sealed_config(keys, namespace, run.pending), epoch=namespace.epoch + 1), run.id
 
 

@@ -151,7 +151,7 @@ def drop_members(connection: ThreadConnection, versions: Sequence[tuple[str, int
         "archives": [document for document, _ in versions],
         "generations": [generation for _, generation in versions],
     }
-    if dropped_ids := connection.fetch(str, archive_members.DROPPED, values):
+    if dropped_ids := connection.fetch(str, archive_members.FIND_DROPPED_MEMBERS, values):
         deletion.delete_documents(connection, dropped_ids)
 
 

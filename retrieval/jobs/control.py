@@ -204,7 +204,7 @@ RETRY: LiteralString = (
     with failed as (
         select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
                m.access, """
-    + archive_members.PLACE
+    + archive_members.ARCHIVE_PROPERTIES
     + """ as properties
         from run_documents m
         join documents d on d.id = m.document_id and d.job_run_id = m.job_run_id and d.deleted_at is null

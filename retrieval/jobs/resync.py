@@ -76,8 +76,8 @@ async def start_resync(
         departed = [row.id for row in rows if row.awaiting_removal]
         if confirm_deletions:
             if not dry_run:
-                await deletion.async_delete(connection, departed)
-                await connection.execute(connection_documents.CONFIRM, {"ids": [row.id for row in rows]})
+                await deletion.async_delete_documents(connection, departed)
+                await connection.execute(connection_documents.CONFIRM_DEPARTURES, {"ids": [row.id for row in rows]})
             removed = [ResyncResult(row.id, REMOVED) for row in rows if row.id in departed]
             rows = [row for row in rows if row.id not in departed]
         else:
@@ -113,7 +113,7 @@ async def start_resync(
                 await passwords.keep_password(connection, list(runs.values()), seal)
     answered = [
         ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)
-        for row in documents.newest_first(rows)
+        for row in documents.sort_newest_first(rows)
     ]
     return Resync(answered + removed, list(runs.values()), size)
 
@@ -143,7 +143,7 @@ async def _unconnected(connection: LoopConnection, rows: Sequence[DocumentRow]) 
         "select d.id, c.status is not null as is_connected from documents d left join connections c"
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
         " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
-        " and o.id = any(" + connection_documents.CONNECTIONS + "))",
+        " and o.id = any(" + connection_documents.CONNECTION_IDS + "))",
         {"ids": [row.id for row in rows], "connected": list(CONNECTED)},
     )
     return {row.id: _UNCONNECTED if row.is_connected else _KEPT for row in unconnected}
@@ -200,7 +200,7 @@ _STORED: LiteralString = (
            case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
            case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size,
            case when not d.source = any(%(fetched)s) then m.generation end as generation, """
-    + archive_members.PLACE
+    + archive_members.ARCHIVE_PROPERTIES
     + """ as properties
     from documents d
     join run_documents m on m.document_id = d.id

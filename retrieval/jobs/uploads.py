@@ -57,7 +57,7 @@ async def begin_upload(db: Database, scope: Scope) -> Upload:
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
-    key = file_keys.of_upload(scope, ids.new_id("up_"))
+    key = file_keys.upload_key(scope, ids.new_id("up_"))
     sweep = await db.async_fetch_one(
         int,
         "insert into sweeps (partition_id, kind, file_key, due_at)"
@@ -77,7 +77,7 @@ async def keep_upload(db: Database, stored: StoredUpload) -> None:
 
 async def take_uploads(db: Database, scope: Scope, upload_ids: Sequence[str]) -> dict[str, StoredUpload]:
     """Return the uploads of the scope that are not ingested yet, by id, and lock them until the transaction ends."""
-    keys = [file_keys.of_upload(scope, upload_id) for upload_id in upload_ids]
+    keys = [file_keys.upload_key(scope, upload_id) for upload_id in upload_ids]
     rows = await db.async_fetch(_UploadRow, _TAKE, {**partitions.scope_params(scope), "keys": keys})
     stored = (
         StoredUpload(Upload(row.file_key, row.sweep), row.name, row.media_type, row.size, row.sha256) for row in rows

@@ -150,5 +150,5 @@ def delete_expired(db: Database) -> None:
     audit.delete_old_entries(db, settings.load_settings().audit_days)
     deliveries.delete_old(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)
-    counts.add_up_counts(db)
+    counts.merge_counts(db)
     frontier.delete_frontiers(db)

@@ -8,7 +8,7 @@ from retrieval import ids, settings
 from retrieval.database.database import Database
 from retrieval.documents import receipts, vector_metadata
 from retrieval.documents.queries import connection_documents, embeddings
-from retrieval.documents.receipts import Notes
+from retrieval.documents.receipts import SweepCounter
 from retrieval.errors import Retryable
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
@@ -45,12 +45,12 @@ def _delete_generation(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 def _delete_document(db: Database, stores: Stores, sweep: Sweep) -> None:
     """Delete every generation and file of a deleted document, then its row."""
-    notes = Notes(db, sweep.id, sweep.deletion_id)
+    notes = SweepCounter(db, sweep.id, sweep.deletion_id)
     # A receipt is issued only when no worker can write to the document: data stored later would remain.
-    is_processed = notes.wanted and _is_processed(db, sweep)
+    is_processed = notes.has_receipt and _is_processed(db, sweep)
     for generation in queries_garbage.list_generations(db, sweep):
         _delete_vectors_and_chunks(db, stores, sweep, generation, notes)
-    if notes.wanted:
+    if notes.has_receipt:
         verify_deletion.delete_document_vectors(stores, sweep, notes)
     verify_deletion.delete_files(stores, sweep, notes, queries_garbage.list_document_files(db, sweep))
     if is_processed:
@@ -73,9 +73,9 @@ def _delete_partition(db: Database, stores: Stores, sweep: Sweep) -> None:
     """Delete everything in the scope of a deleted namespace, whose job runs have ended."""
     if queries_garbage.waits_for_documents(db, sweep):
         raise Retryable("Documents that were deleted earlier with a receipt are cleared first.")
-    notes = Notes(db, sweep.id, sweep.deletion_id)
+    notes = SweepCounter(db, sweep.id, sweep.deletion_id)
     # A receipt is issued only when no worker can write: a request to a store may take minutes.
-    is_busy = notes.wanted and queries_garbage.is_at_work(db, sweep)
+    is_busy = notes.has_receipt and queries_garbage.is_at_work(db, sweep)
     stores.end_authorizations(sweep.partition_id)
     verify_deletion.drop_vectors(db, stores, sweep, notes)
     verify_deletion.delete_files(stores, sweep, notes, queries_garbage.list_partition_files(db, sweep))
@@ -95,22 +95,22 @@ def _delete_partition(db: Database, stores: Stores, sweep: Sweep) -> None:
 
 
 def _delete_vectors_and_chunks(
-    db: Database, stores: Stores, sweep: Sweep, generation: int, notes: Notes | None = None
+    db: Database, stores: Stores, sweep: Sweep, generation: int, notes: SweepCounter | None = None
 ) -> None:
     indexes = queries_garbage.list_indexes(db, sweep, generation)
     prefix = ids.vector_prefix(sweep.document, generation)
     names = [ids.vector_id(sweep.document, generation, index) for index in indexes]
-    if notes is not None and notes.wanted:
-        notes.note(receipts.CHUNKS, receipts.DATABASE, str(generation), len(names))
+    if notes is not None and notes.has_receipt:
+        notes.note(receipts.CHUNKS_KIND, receipts.DATABASE_STORE, str(generation), len(names))
         for name, store in verify_deletion.name_stores(stores, sweep):
             vectors = sum(1 for _ in store.ids(sweep.scope, prefix))
-            notes.note(receipts.VECTORS, name, str(generation), vectors)
+            notes.note(receipts.VECTORS_KIND, name, str(generation), vectors)
     for store in (stores.vectors, *stores.others):
         _delete_vectors(store, sweep.scope, names, prefix)
     while chunks := queries_garbage.list_chunks(db, sweep, generation, CHUNKS_PER_TRANSACTION):
         postings.forget_terms(db, sweep.partition_id, chunks, settings.load_settings().keyword_language)
         with db.transaction() as connection:
-            embeddings.forget_chunks(connection, sweep.partition_id, chunks)
+            embeddings.delete_chunks(connection, sweep.partition_id, chunks)
 
 
 def _delete_vectors(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str) -> None:
@@ -127,7 +127,7 @@ def _delete_unused_embeddings(db: Database, _stores: Stores, sweep: Sweep) -> No
     keys = [b""]
     while keys := queries_garbage.list_embeddings(db, sweep, keys[-1], PAGE_ROWS):
         with db.transaction() as connection:
-            embeddings.forget_unused(connection, sweep.partition_id, keys)
+            embeddings.delete_unused_embeddings(connection, sweep.partition_id, keys)
 
 
 def _forget_former_stores(db: Database, _stores: Stores, sweep: Sweep) -> None:
@@ -139,7 +139,7 @@ def _forget_former_stores(db: Database, _stores: Stores, sweep: Sweep) -> None:
 
 def _release_connection(db: Database, _stores: Stores, sweep: Sweep) -> None:
     """Release the remaining documents of a revoked connection."""
-    keep = sweep.kind == connection_documents.KINDS[True]
+    keep = sweep.kind == connection_documents.RELEASE_SWEEP_KINDS[True]
     if not connection_documents.release_documents(db, sweep.document, keep=keep, seconds=RELEASE_SECONDS):
         queries_garbage.postpone(db, sweep, 0)
         raise Retryable("A revoked connection has many documents; the others follow.")
@@ -153,5 +153,5 @@ ACTIONS: dict[str, Callable[[Database, Stores, Sweep], None]] = {
     "embeddings": _delete_unused_embeddings,
     "stores": _forget_former_stores,
     "partition": _delete_partition,
-    **dict.fromkeys(connection_documents.KINDS.values(), _release_connection),
+    **dict.fromkeys(connection_documents.RELEASE_SWEEP_KINDS.values(), _release_connection),
 }

@@ -8,7 +8,7 @@ from contextlib import suppress
 from retrieval import ids
 from retrieval.database.database import Database
 from retrieval.documents import file_keys, receipts
-from retrieval.documents.receipts import Notes
+from retrieval.documents.receipts import SweepCounter
 from retrieval.errors import Fatal, Retryable
 from retrieval.maintenance import queries_garbage
 from retrieval.maintenance.queries import Sweep
@@ -26,37 +26,37 @@ def name_stores(stores: Stores, sweep: Sweep) -> Iterator[tuple[str, VectorStore
         yield f"{_FORMER_STORE}_{number}", store
 
 
-def delete_document_vectors(stores: Stores, sweep: Sweep, notes: Notes) -> None:
+def delete_document_vectors(stores: Stores, sweep: Sweep, notes: SweepCounter) -> None:
     """Delete every vector of the sweep's document, of any generation; Retryable while a store lists one."""
     scope, prefix = sweep.scope, ids.vector_prefix_of_document(sweep.document)
     for name, store in name_stores(stores, sweep):
         remaining = list(store.ids(scope, prefix))
-        notes.note(receipts.VECTORS, name, "left", len(remaining))
+        notes.note(receipts.VECTORS_KIND, name, "left", len(remaining))
         if remaining:
             store.delete(scope, remaining)
         if remaining and any(True for _ in store.ids(scope, prefix)):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
-def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: Notes) -> None:
+def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: SweepCounter) -> None:
     """Delete every vector of the sweep's scope; Retryable while a store lists one."""
     scope = sweep.scope
     chunks = queries_garbage.count_chunks(db, sweep)
-    notes.note(receipts.CHUNKS, receipts.DATABASE, "all", chunks)
+    notes.note(receipts.CHUNKS_KIND, receipts.DATABASE_STORE, "all", chunks)
     for name, store in name_stores(stores, sweep):
-        if notes.wanted:
+        if notes.has_receipt:
             # Listing millions of ids of a remote store takes longer than the deletion: the count of rows stands for it.
             count = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
-            notes.note(receipts.VECTORS, name, "all", count)
+            notes.note(receipts.VECTORS_KIND, name, "all", count)
         store.drop(scope)
-        if notes.wanted and any(True for _ in store.ids(scope, "")):
+        if notes.has_receipt and any(True for _ in store.ids(scope, "")):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
-def delete_files(stores: Stores, sweep: Sweep, notes: Notes, keys: Sequence[str]) -> None:
+def delete_files(stores: Stores, sweep: Sweep, notes: SweepCounter, keys: Sequence[str]) -> None:
     """Delete these files and, for a receipt, all others in the folder of the document or scope; Retryable while one
     is listed."""
-    if not notes.wanted:
+    if not notes.has_receipt:
         stores.files.delete(keys)
         if sweep.document_id is None:  # an import that broke off may have left files that no row names
             with suppress(Fatal):
@@ -67,10 +67,10 @@ def delete_files(stores: Stores, sweep: Sweep, notes: Notes, keys: Sequence[str]
         stored_keys = _list_stored(stores, sweep, keys)
     except Fatal:  # no permission to list: the receipt states that the deletion was not verified
         stores.files.delete(keys)
-        notes.note(receipts.FILES, store, "all", len(keys))
-        notes.note(receipts.UNREAD, store, "all", 1)
+        notes.note(receipts.FILES_KIND, store, "all", len(keys))
+        notes.note(receipts.UNREAD_KIND, store, "all", 1)
         return
-    notes.note(receipts.FILES, store, "all", len(stored_keys))
+    notes.note(receipts.FILES_KIND, store, "all", len(stored_keys))
     stores.files.delete(sorted({*keys, *stored_keys}))
     if _list_stored(stores, sweep, keys):
         raise Retryable("The file store still lists deleted files; it is checked again later.")

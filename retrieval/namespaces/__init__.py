@@ -1,1 +1,1 @@
-"""Namespaces and their configurations, with the rules for their secrets."""
+"""Namespaces, their configurations and secrets."""

@@ -1,4 +1,4 @@
-"""Namespaces: where content goes and which storage, index and model serve it. Secrets are opened only here."""
+"""Namespaces with their configs of storage, index and models. Secrets are opened only here."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ FILE_STORAGE = "fileStorageConfig"
 VECTOR_STORAGE = "vectorStorageConfig"
 EMBEDDING_MODEL = "embeddingModelConfig"
 WEB_SCRAPER = "webScraperConfig"
-RERANKER = "rerankConfig"
-PARSER = "parserConfig"
-REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
-CONNECTORS = tuple(APPS.values())
-CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS)
+RERANKER_CONFIG = "rerankConfig"
+PARSER_CONFIG = "parserConfig"
+REQUIRED_CONFIGS = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
+CONNECTOR_CONFIGS = tuple(APPS.values())
+CONFIG_NAMES = (*REQUIRED_CONFIGS, WEB_SCRAPER, RERANKER_CONFIG, PARSER_CONFIG, *CONNECTOR_CONFIGS)
+# Sealed at rest, masked or absent in answers.
 SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
-"""Fields of configs that are sealed at rest, and masked or absent in answers."""
-LEARNED = "learned"
-"""Field of a model server's config with the form and limits that its check found. Not part of the model's identity."""
-_SENT_TO = "sentTo"
+# Form and limits found by the check of a model server; not part of the model's identity.
+LEARNED_FIELD = "learned"
+_SENT_TO_KEY = "sentTo"
 
-EMBEDDED: Mapping[str, Config] = {
+# Defaults without an account.
+EMBEDDED_CONFIGS: Mapping[str, Config] = {
     FILE_STORAGE: {"type": "LOCAL"},
     VECTOR_STORAGE: {"provider": "PGVECTOR"},
     EMBEDDING_MODEL: {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     WEB_SCRAPER: {"provider": "BUILTIN"},
 }
-"""The defaults that need no account."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig:
-    """A namespace with its configs as the contract spells them, secrets opened: never for a log or an answer."""
+    """Namespace with opened secrets: never log or return it."""
 
     id: str
     organization_id: str
@@ -55,41 +55,41 @@ class NamespaceConfig:
     vector_storage: Config = field(repr=False)
     embedding_model: Config = field(repr=False)
     web_scraper: Config | None = field(repr=False)
+    # By config name, such as `googleDriveConfig`.
     connectors: Mapping[str, Config] = field(repr=False)
-    """Of content services, by the contract's field names."""
     dimensions: int | None
     created_at: datetime
     updated_at: datetime
+    # Increments with each change of model or vector store.
     epoch: int = 0
-    """Grows whenever another model or vector store takes over."""
+    # A change of model or vector store is pending.
     changing: bool = False
-    """Whether that may be about to happen."""
     reranker: Config | None = field(default=None, repr=False)
+    # External parser for other file types.
     parser: Config | None = field(default=None, repr=False)
-    """Of an external parser, for what the service cannot read itself."""
+    # Language of all documents for the keyword index; None: by document.
     keyword_language: str | None = None
-    """As the client named the one that all documents are read in for their keywords; None: each in its own."""
+    # Addresses of the secrets by config, see `retrieval.namespaces.destinations`.
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
+    # Counts of documents, chunks, bytes and searches, in listings with counts.
     use: Mapping[str, Any] | None = None
-    """Numbers of its documents, chunks, bytes and searches, in a listing that counts (`queries`)."""
 
     def configs(self) -> dict[str, Any]:
-        """The configs that are set, by the contract's field names."""
+        """Return the configured configs by contract name."""
         return {
             FILE_STORAGE: self.file_storage,
             VECTOR_STORAGE: self.vector_storage,
             EMBEDDING_MODEL: self.embedding_model,
             **({WEB_SCRAPER: self.web_scraper} if self.web_scraper else {}),
-            **({RERANKER: self.reranker} if self.reranker else {}),
-            **({PARSER: self.parser} if self.parser else {}),
+            **({RERANKER_CONFIG: self.reranker} if self.reranker else {}),
+            **({PARSER_CONFIG: self.parser} if self.parser else {}),
             **self.connectors,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRow:
-    """The row of a namespace: `config` without its secrets, which `secrets` holds sealed."""
+    """Row of a namespace; `config` without secrets, `secrets` sealed."""
 
     id: str
     organization_id: str
@@ -106,36 +106,36 @@ class NamespaceRow:
 
 @dataclass(frozen=True, slots=True)
 class ListedRow(NamespaceRow):
-    """A row with its use, if that was counted."""
+    """Row with its counts, if requested."""
 
     use: dict[str, Any] | None
 
 
 _CONFIG_COLUMNS = frozenset({"config", "secrets"})
-COLUMNS: LiteralString = (
+NAMESPACE_COLUMNS: LiteralString = (
     "id, organization_id, name, config, secrets, dimensions, keyword_language, epoch, pending is not null as changing,"
     " created_at, updated_at"
 )
-INSERT: LiteralString = (
+INSERT_NAMESPACE: LiteralString = (
     "insert into namespaces (id, organization_id, name, config, secrets, dimensions, keyword_language)"
     " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s, %(keyword_language)s)"
-    " returning " + COLUMNS
+    " returning " + NAMESPACE_COLUMNS
 )
 
 
-_MOVED: LiteralString = (
+# True for another model or vector store: work for the previous one becomes invalid.
+_MODEL_OR_STORE_CHANGED: LiteralString = (
     "(config -> 'embeddingModelConfig') - 'learned'"
     " is distinct from (%(config)s::jsonb -> 'embeddingModelConfig') - 'learned'"
     " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
 )
-"""Another model or vector store: keys are not in the column. What is being made for the one before must not count."""
 
 
-async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
-    """The organization's namespace; NAMESPACE_NOT_FOUND for any other, missing or foreign alike."""
+async def get_namespace(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
+    """Return the organization's namespace. Raises NAMESPACE_NOT_FOUND for missing and foreign ones."""
     row = await db.async_fetch_one(
         NamespaceRow,
-        "select " + COLUMNS + " from namespaces"
+        "select " + NAMESPACE_COLUMNS + " from namespaces"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
         plan_once=True,
@@ -146,18 +146,19 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
 
 
 async def find_place(db: Database, organization: str, namespace_id: str) -> ListPosition | None:
-    """Return the place in lists of a namespace of the organization, deleted or not."""
+    """Return the list position of a namespace, deleted or not."""
     statement: LiteralString = (
         "select id, created_at from namespaces where id = %(id)s and organization_id = %(organization)s"
     )
     return await db.async_fetch_one(ListPosition, statement, {"id": namespace_id, "organization": organization})
 
 
-def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
-    """For the flows, which act for any organization. A deleted one is NAMESPACE_NOT_FOUND, but for who cleans up."""
+def load_namespace(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
+    """Load a namespace of any organization, for flows. Raises NAMESPACE_NOT_FOUND, also for deleted ones unless
+    `deleted`."""
     row = db.fetch_one(
         NamespaceRow,
-        "select " + COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
+        "select " + NAMESPACE_COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
         {"id": namespace_id, "deleted": deleted},
     )
     if row is None:
@@ -165,20 +166,20 @@ def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = Fals
     return open_namespace(keys, row)
 
 
-async def list_part(
+async def list_namespaces(
     db: Database,
     keys: KeyRing,
     organization: str,
     part: PageRequest | None = None,
-    listing: queries.Listing = queries.NEWEST,
+    listing: queries.Listing = queries.NEWEST_FIRST,
 ) -> Page[NamespaceConfig]:
-    """Return all namespaces of a listing, or a part with the cursor of the next."""
-    rows = await queries.list_namespaces(db, ListedRow, COLUMNS, organization, part, listing)
+    """Return all namespaces of a listing, or one page with the next cursor."""
+    rows = await queries.select_namespaces(db, ListedRow, NAMESPACE_COLUMNS, organization, part, listing)
     return listing.cut([open_namespace(keys, row) for row in rows], part)
 
 
-async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
-    """Store a namespace; NAMESPACE_LIMIT_EXCEEDED, exact under parallel creates, at the organization's limit."""
+async def create_namespace(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
+    """Create a namespace. Raises NAMESPACE_LIMIT_EXCEEDED, exact under concurrent requests."""
     async with db.async_transaction() as connection:
         allowed = await connection.async_fetch_one(
             int,
@@ -196,31 +197,32 @@ async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: 
                 ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
                 "The organization has as many namespaces as it may have. Delete one, or have the limit raised.",
             )
-        rows = await connection.async_fetch(NamespaceRow, INSERT, row_values(keys, draft))
+        rows = await connection.async_fetch(NamespaceRow, INSERT_NAMESPACE, row_values(keys, draft))
     return open_namespace(keys, rows[0])
 
 
-async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> NamespaceConfig:
-    """Store the fields of `changed`, unless the namespace was changed since it was read."""
+async def update_namespace(db: Database, keys: KeyRing, namespace: NamespaceConfig) -> NamespaceConfig:
+    """Store the changed fields. Raises INVALID_NAMESPACE_CONFIG after a concurrent change."""
     row = await db.async_fetch_one(
         NamespaceRow,
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
-        " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + (" + _MOVED + ")::int,"
-        " pending_run = case when not (" + _MOVED + ") then pending_run end,"
+        " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + ("
+        + _MODEL_OR_STORE_CHANGED
+        + ")::int,"
+        " pending_run = case when not (" + _MODEL_OR_STORE_CHANGED + ") then pending_run end,"
         " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
-        " and updated_at = %(seen)s returning " + COLUMNS,
-        {**row_values(keys, changed), "seen": changed.updated_at},
+        " and updated_at = %(read_at)s returning " + NAMESPACE_COLUMNS,
+        {**row_values(keys, namespace), "read_at": namespace.updated_at},
     )
     if row is None:
-        await get(db, keys, changed.organization_id, changed.id)
-        raise changed_meanwhile()
+        await get_namespace(db, keys, namespace.organization_id, namespace.id)
+        raise concurrent_change()
     return open_namespace(keys, row)
 
 
-async def delete(db: Database, organization: str, namespace_id: str) -> str:
-    """Delete a namespace, at once for clients; the id of the receipt. Its runs end; garbage collection deletes files
-    and vectors."""
+async def delete_namespace(db: Database, organization: str, namespace_id: str) -> str:
+    """Delete a namespace and end its runs; return the receipt id. Garbage collection deletes files and vectors."""
     deletion = ids.deletion_id()
     deleted_id = await db.async_fetch_one(
         str,
@@ -260,7 +262,7 @@ async def delete(db: Database, organization: str, namespace_id: str) -> str:
 
 
 async def require_namespace(db: Database, organization: str, namespace_id: str) -> None:
-    """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
+    """Raise NAMESPACE_NOT_FOUND unless the organization has the namespace."""
     found_id = await db.async_fetch_one(
         str,
         "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
@@ -271,8 +273,8 @@ async def require_namespace(db: Database, organization: str, namespace_id: str) 
         raise not_found()
 
 
-def hold_epoch(connection: Executor, namespace_id: str, epoch: int) -> None:
-    """Hold the namespace's model and store until the transaction ends; ConfigChanged if they are others by now."""
+def lock_epoch(connection: Executor, namespace_id: str, epoch: int) -> None:
+    """Lock the namespace's model and store until the transaction ends. Raises ConfigChanged for another epoch."""
     statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
     if connection.fetch_one(int, statement, {"id": namespace_id}) != epoch:
         raise ConfigChanged("The namespace got another model or vector store meanwhile.")
@@ -288,7 +290,7 @@ async def has_documents(db: Database, namespace_id: str) -> bool:
     return bool(has_any)
 
 
-def changed_meanwhile() -> ServiceError:
+def concurrent_change() -> ServiceError:
     return ServiceError(
         ErrorCode.INVALID_NAMESPACE_CONFIG,
         "Another request changed this namespace at the same moment. Read it and send the change again.",
@@ -301,17 +303,17 @@ def not_found() -> ServiceError:
 
 
 def row_values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
-    """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
+    """Return the row of a namespace, with secrets sealed by dotted path."""
     public_configs = deepcopy(namespace.configs())
-    hidden: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for path, parent, key in list(secret_values(public_configs)):
-        hidden[path] = parent.pop(key)
+        secrets[path] = parent.pop(key)
     return {
         "id": namespace.id,
         "organization": namespace.organization_id,
         "name": namespace.name,
-        "config": json.dumps({**public_configs, _SENT_TO: namespace.sent_to}),
-        "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
+        "config": json.dumps({**public_configs, _SENT_TO_KEY: namespace.sent_to}),
+        "secrets": keys.seal(json.dumps(secrets).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
         "keyword_language": namespace.keyword_language,
     }
@@ -319,37 +321,37 @@ def row_values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
 
 def open_namespace(keys: KeyRing, row: NamespaceRow) -> NamespaceConfig:
     configs = row.config
-    hidden = json.loads(keys.open(row.secrets, row=row_name(row.id))) if row.secrets else {}
-    for path, value in hidden.items():
+    secrets = json.loads(keys.open(row.secrets, row=row_name(row.id))) if row.secrets else {}
+    for path, value in secrets.items():
         *parents, key = path.split(".")
         config = configs
         for parent in parents:
             config = config.setdefault(parent, {})
         config[key] = value
     columns = {column.name: getattr(row, column.name) for column in fields(row) if column.name not in _CONFIG_COLUMNS}
-    return NamespaceConfig(**columns, sent_to=configs.get(_SENT_TO) or {}, **split_configs(configs))
+    return NamespaceConfig(**columns, sent_to=configs.get(_SENT_TO_KEY) or {}, **split_configs(configs))
 
 
 def split_configs(configs: Config) -> dict[str, Any]:
-    """Configs by the contract's names -> the fields of NamespaceConfig."""
+    """Map configs by contract name to fields of NamespaceConfig."""
     return {
         "file_storage": configs[FILE_STORAGE],
         "vector_storage": configs[VECTOR_STORAGE],
         "embedding_model": configs[EMBEDDING_MODEL],
         "web_scraper": configs.get(WEB_SCRAPER),
-        "reranker": configs.get(RERANKER),
-        "parser": configs.get(PARSER),
-        "connectors": {name: configs[name] for name in CONNECTORS if configs.get(name)},
+        "reranker": configs.get(RERANKER_CONFIG),
+        "parser": configs.get(PARSER_CONFIG),
+        "connectors": {name: configs[name] for name in CONNECTOR_CONFIGS if configs.get(name)},
     }
 
 
 def row_name(namespace_id: str) -> str:
-    """Under which name its secrets are sealed."""
+    """Return the seal name of a namespace's secrets."""
     return f"namespaces/{namespace_id}/secrets"
 
 
 def secret_values(config: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield every secret below `config`: its dotted path, its containing object and its key."""
+    """Yield the path, parent object and key of every secret in `config`."""
     for key, value in config.items():
         if isinstance(value, dict):
             yield from secret_values(value, f"{prefix}{key}.")

@@ -1,4 +1,4 @@
-"""Statements on lists of namespaces."""
+"""SQL of namespace lists."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from retrieval.database.pagination import Aged, Page, PageRequest
 from retrieval.database.rows import AsyncExecutor, Params
 
 Order = Literal["newest", "oldest", "name", "documents", "searches"]
-R = TypeVar("R")
-A = TypeVar("A", bound=Aged)
+RowT = TypeVar("RowT")
+AgedT = TypeVar("AgedT", bound=Aged)
 
-_ORDERS: Mapping[Order, LiteralString] = {
+# Paged by offset; the other orders page by age.
+_OFFSET_ORDERS: Mapping[Order, LiteralString] = {
     "name": "lower(name), id",
     "documents": "document_count desc, created_at desc, id desc",
     "searches": "search_count desc, created_at desc, id desc",
 }
-"""Orders whose cursor is a number of namespaces; the others go by age."""
-_COUNTED: LiteralString = """
+# Counts of a namespace `n`.
+_JOIN_COUNTS: LiteralString = """
     cross join lateral (
         select count(*) as document_count, count(*) filter (where d.status = 'FAILED') as failed_count,
                coalesce(sum(document_size(d.properties, d.accepted_bytes)), 0)::bigint as stored_bytes,
@@ -34,8 +35,7 @@ _COUNTED: LiteralString = """
         where p.namespace_id = n.id and d.deleted_at is null and (%(tenant)s::text is null or p.tenant = %(tenant)s)
     ) c
 """
-"""The use of a namespace `n`."""
-_MATCHED: LiteralString = (
+_FROM_MATCHING: LiteralString = (
     "from namespaces where organization_id = %(organization)s and deleted_at is null"
     " and (%(only)s::text is null or id = %(only)s)"
     " and (%(name)s::text is null or strpos(lower(name), lower(%(name)s)) > 0)"
@@ -44,8 +44,8 @@ _MATCHED: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Namespaces whose names contain `name`, in an order; `only`: none but this one. `has_counts`: with their use, that
-    by one tenant if it is named."""
+    """Order, filters and counts of a namespace list; `only`: id of the single namespace; `tenant`: counts of one
+    tenant."""
 
     order: Order = "newest"
     name: str | None = None
@@ -53,40 +53,42 @@ class Listing:
     has_counts: bool = False
     tenant: str | None = None
 
-    def cut(self, items: Sequence[A], part: PageRequest | None) -> Page[A]:
-        """Return the page of items that were selected with one more than it holds."""
-        if part is None or self.order not in _ORDERS:
+    def cut(self, items: Sequence[AgedT], part: PageRequest | None) -> Page[AgedT]:
+        """Return the page from items selected with one extra."""
+        if part is None or self.order not in _OFFSET_ORDERS:
             return pagination.cut_page(items, part)
         return pagination.take_page(items, part.size, lambda _: str(int(part.cursor or 0) + part.size))
 
 
-NEWEST = Listing()
+NEWEST_FIRST = Listing()
 
 
-async def list_namespaces(
+async def select_namespaces(
     db: AsyncExecutor,
-    row_type: type[R],
+    row_type: type[RowT],
     columns: LiteralString,
     organization: str,
     part: PageRequest | None,
     listing: Listing,
-) -> list[R]:
-    """List a page of namespaces, and one more if another page follows."""
-    use, counted = ("to_jsonb(c)", _COUNTED) if listing.has_counts else ("null::jsonb", "")
+) -> list[RowT]:
+    """List a page of namespaces, with one extra if another page follows."""
+    use, counted = ("to_jsonb(c)", _JOIN_COUNTS) if listing.has_counts else ("null::jsonb", "")
     values = _parameters(organization, listing)
-    if listing.order in _ORDERS:
-        ending: LiteralString = " order by " + _ORDERS[listing.order] + " offset %(after)s limit %(limit)s"
+    if listing.order in _OFFSET_ORDERS:
+        ending: LiteralString = " order by " + _OFFSET_ORDERS[listing.order] + " offset %(after)s limit %(limit)s"
         values |= {"after": None, "limit": None} if part is None else pagination.number_params(part.cursor, part.size)
     else:
         ending = pagination.order_by_age(oldest_first=listing.order == "oldest")
         values |= pagination.page_params(part)
-    listed: LiteralString = "select " + columns + ", " + use + " as use from (select * " + _MATCHED + ") n" + counted
-    return await db.async_fetch(row_type, listed + " where true" + ending, values)
+    statement: LiteralString = (
+        "select " + columns + ", " + use + " as use from (select * " + _FROM_MATCHING + ") n" + counted
+    )
+    return await db.async_fetch(row_type, statement + " where true" + ending, values)
 
 
 async def count_namespaces(db: AsyncExecutor, organization: str, listing: Listing) -> int:
-    """Count the namespaces of a listing, on all pages."""
-    return await db.async_fetch_one(int, "select count(*) " + _MATCHED, _parameters(organization, listing)) or 0
+    """Count the namespaces of a listing on all pages."""
+    return await db.async_fetch_one(int, "select count(*) " + _FROM_MATCHING, _parameters(organization, listing)) or 0
 
 
 def _parameters(organization: str, listing: Listing) -> Params:
@@ -94,7 +96,7 @@ def _parameters(organization: str, listing: Listing) -> Params:
 
 
 class NamespaceOwner(NamedTuple):
-    """A namespace with its organization."""
+    """Namespace with its organization."""
 
     id: str
     organization_id: str
@@ -106,5 +108,5 @@ async def find_owners(db: AsyncExecutor, id_or_name: str) -> list[NamespaceOwner
         "select id, organization_id from namespaces where deleted_at is null and (id = %(text)s or name = %(text)s)"
         " order by id = %(text)s desc, id"
     )
-    found = await db.async_fetch(NamespaceOwner, statement, {"text": id_or_name.replace("\x00", "\ufffd")})
-    return found[:1] if found and found[0].id == id_or_name else found
+    owners = await db.async_fetch(NamespaceOwner, statement, {"text": id_or_name.replace("\x00", "\ufffd")})
+    return owners[:1] if owners and owners[0].id == id_or_name else owners

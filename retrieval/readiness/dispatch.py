@@ -1,7 +1,6 @@
-"""Readiness of dispatch: the last success of the dispatchers' loops, and the work that waits for them.
+"""Readiness of dispatch: the last success of the dispatchers' loops, and waiting work.
 
-Each dispatcher writes the age of its loops' last success every few seconds; ages are differences of one clock each, so
-that clocks of machines may disagree. A loop is as young as in the dispatcher where it is youngest.
+Dispatchers record ages, not times, so clocks of machines may differ. A loop counts with its youngest dispatcher.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import breakers, job_queue
 from retrieval.sources import CONNECTED
 
-LATE: Mapping[str, float] = {
+# Seconds since the last success, by loop.
+LATE_AFTER_SECONDS: Mapping[str, float] = {
     "dispatch": 30,
     "reconcile": 60,
     "schedule": 120,
@@ -25,35 +25,31 @@ LATE: Mapping[str, float] = {
     "listen": 60,
     "webhooks": 60,
 }
-"""Seconds after its last success from which a loop is late, by its name."""
-NEEDED = frozenset({"dispatch", "reconcile"})
-"""Without these nothing new is ingested; without the others something comes late."""
-WAITING_MOST = 60.0
-"""Seconds for which a job run may wait while no flow run is under way."""
-FORGET_MINUTES = 10
-"""A dispatcher that has not written for so long does not run any more."""
-BACK_SECONDS = 60.0
-"""How far PostgreSQL's clock may go back without a word: NTP sets clocks right by less."""
+# Ingestion stops without these; the others only cause delays.
+REQUIRED_LOOPS = frozenset({"dispatch", "reconcile"})
+# Wait of a job run without any running flow run.
+MAX_WAITING_SECONDS = 60.0
+FORGET_AFTER_MINUTES = 10
+# NTP corrections are smaller.
+CLOCK_TOLERANCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A loop as its dispatcher reports it. `age`: seconds since its last success, None before the first."""
+class LoopReport:
+    """Loop in a dispatcher's report. `age`: seconds since the last success, None before the first."""
 
     loop: str
     age: float | None
+    # Seconds since the start of the loop.
     running: float
-    """Seconds since it began."""
+    # Error name of the failure after the last success.
     reason: str | None = None
-    """The name of the error that it failed with since."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop of the dispatchers. `age`: seconds since its last success, or since its start before the first.
-
-    `running`: seconds since its start.
-    """
+class LoopState:
+    """Loop of the dispatchers. `age`: seconds since the last success or, before any, the start; `running`: since the
+    start."""
 
     name: str
     age: float
@@ -62,31 +58,28 @@ class Loop:
 
     @property
     def late(self) -> bool:
-        return self.age > LATE.get(self.name, max(LATE.values()))
+        return self.age > LATE_AFTER_SECONDS.get(self.name, max(LATE_AFTER_SECONDS.values()))
 
     def __str__(self) -> str:
-        why = f", since then: {self.reason}" if self.reason else ""
-        return f"The dispatcher's loop `{self.name}` has not succeeded for {self.age:.0f} s{why}."
+        suffix = f", since then: {self.reason}" if self.reason else ""
+        return f"The dispatcher's loop `{self.name}` has not succeeded for {self.age:.0f} s{suffix}."
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatch:
-    """State of dispatch. `waiting`: seconds since the oldest job run that may start was due; None if none is.
-
-    `reasons`: why it is stalled, in words; none if it is not. `breakers`: open circuit breakers of vendors and sites,
-    per organization.
-    """
+class DispatchState:
+    """State of dispatch. `waiting`: seconds since the oldest startable job run was due; `reasons`: sentences on a
+    stall; `breakers`: open circuit breakers."""
 
     waiting: float | None
-    loops: tuple[Loop, ...]
+    loops: tuple[LoopState, ...]
     reasons: tuple[str, ...]
     breakers: int = 0
+    # Pauses and limits set in Prefect.
     levers: tuple[Lever, ...] = ()
-    """Levers of Prefect that hold something back, by people's choice."""
 
     @property
     def is_held(self) -> bool:
-        """Tell whether a pause or limit of Prefect keeps new work from starting."""
+        """Return True if a pause or limit of Prefect blocks new work."""
         return any(lever.holds_all for lever in self.levers)
 
     @property
@@ -94,12 +87,13 @@ class Dispatch:
         return bool(self.reasons)
 
     @property
-    def late(self) -> tuple[Loop, ...]:
-        """Return all late loops, also those that ingestion does not depend on."""
+    def late(self) -> tuple[LoopState, ...]:
+        """Return the late loops, including optional ones."""
         return tuple(loop for loop in self.loops if loop.late)
 
 
-_LOOK: LiteralString = (
+# A job run is due at its acceptance, loss or return, or at the end of the previous one of its connection.
+_READ_DISPATCH: LiteralString = (
     job_queue.GROUPS
     + """
     select
@@ -118,7 +112,8 @@ _LOOK: LiteralString = (
              where b.finished_at is null and b.dispatched_at is null and b.attempt = 1 order by b.created_at limit 1)
         ) waits) as waiting,
         exists (select from batches b where b.finished_at is null and b.dispatched_at is not null
-                and (b.lease_until > now() or b.dispatched_at > now() - make_interval(secs => %(most)s))) as under_way,
+                and (b.lease_until > now()
+                     or b.dispatched_at > now() - make_interval(secs => %(max_waiting)s))) as under_way,
         (select extract(epoch from now() - min(b.dispatched_at))::float8 from batches b
          where b.finished_at is null and b.dispatched_at is not null and b.started_at is null) as unclaimed,
         (select coalesce(jsonb_agg(jsonb_build_array(loop, age, running, reason) order by loop), '[]')
@@ -135,9 +130,9 @@ _LOOK: LiteralString = (
     + """ as levers
 """
 )
-"""A job run is due from when it was accepted, lost or handed back, or the one before it of its connection ended."""
 
-_RECORD: LiteralString = """
+# `recorded_at` never decreases, so a clock set back remains visible.
+_RECORD_LOOPS: LiteralString = """
     insert into dispatcher_loops (dispatcher, loop, started_at, succeeded_at, reason, recorded_at)
     select %(dispatcher)s, b.loop, now() - make_interval(secs => b.running), now() - make_interval(secs => b.age),
            b.reason, now()
@@ -147,12 +142,11 @@ _RECORD: LiteralString = """
     set started_at = excluded.started_at, succeeded_at = excluded.succeeded_at, reason = excluded.reason,
         recorded_at = greatest(dispatcher_loops.recorded_at, excluded.recorded_at)
 """
-"""`recorded_at` stays where it was after PostgreSQL's clock went back, so that everybody sees by how much."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchRow:
-    """State of dispatch in the database: `waiting`, `unclaimed` and `back` in seconds; `loops`: fields of `Loop`."""
+    """State of dispatch in the database; times in seconds, `loops` as fields of `LoopState`."""
 
     waiting: float | None
     under_way: bool
@@ -163,21 +157,21 @@ class DispatchRow:
     levers: Any
 
 
-_VALUES = {"connected": list(CONNECTED), "most": WAITING_MOST}
+_READ_PARAMS = {"connected": list(CONNECTED), "max_waiting": MAX_WAITING_SECONDS}
 
 
-def read_dispatch(db: Database) -> Dispatch:
-    """Read the state of dispatch, of all dispatchers, from a thread."""
-    return _read(db.fetch(DispatchRow, _LOOK, _VALUES)[0])
+def read_dispatch(db: Database) -> DispatchState:
+    """Read the state of dispatch from a thread."""
+    return _dispatch_state(db.fetch(DispatchRow, _READ_DISPATCH, _READ_PARAMS)[0])
 
 
-async def async_look(db: Database) -> Dispatch:
-    """Async form of `read_dispatch`."""
-    return _read((await db.async_fetch(DispatchRow, _LOOK, _VALUES))[0])
+async def async_read_dispatch(db: Database) -> DispatchState:
+    """Read the state of dispatch on the event loop."""
+    return _dispatch_state((await db.async_fetch(DispatchRow, _READ_DISPATCH, _READ_PARAMS))[0])
 
 
-def record_loops(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
-    """Record the loops of a dispatcher, and forget dispatchers that ended."""
+def record_loops(db: Database, dispatcher: str, beats: Sequence[LoopReport]) -> None:
+    """Record the loops of a dispatcher, and delete dispatchers without recent reports."""
     values = {
         "dispatcher": dispatcher,
         "loops": [beat.loop for beat in beats],
@@ -185,44 +179,43 @@ def record_loops(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
         "ages": [beat.age for beat in beats],
         "reasons": [beat.reason for beat in beats],
     }
-    db.execute(_RECORD, values)
+    db.execute(_RECORD_LOOPS, values)
     db.execute(
         "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)",
-        {"minutes": FORGET_MINUTES},
+        {"minutes": FORGET_AFTER_MINUTES},
     )
 
 
 def deregister_dispatcher(db: Database, dispatcher: str) -> None:
-    """Deregister a dispatcher that ends in order."""
+    """Delete the report of a stopping dispatcher."""
     db.execute("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
 
 
-def _read(row: DispatchRow) -> Dispatch:
-    loops = tuple(Loop(*fields) for fields in row.loops)
-    reasons = _reasons(row.waiting, row.unclaimed, loops, under_way=row.under_way)
-    if row.back is not None and row.back > BACK_SECONDS:
+def _dispatch_state(row: DispatchRow) -> DispatchState:
+    loops = tuple(LoopState(*fields) for fields in row.loops)
+    reasons = _stall_reasons(row.waiting, row.unclaimed, loops, under_way=row.under_way)
+    if row.back is not None and row.back > CLOCK_TOLERANCE_SECONDS:
         reasons.append(
             f"The database's clock went back by {row.back:.0f} s, and what waits for a moment waits longer by that:"
             " keep it right by NTP, then restart the dispatchers."
         )
-    return Dispatch(row.waiting, loops, tuple(reasons), row.breakers, levers.load_levers(row.levers))
+    return DispatchState(row.waiting, loops, tuple(reasons), row.breakers, levers.load_levers(row.levers))
 
 
-def _reasons(waiting: float | None, unclaimed: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:
-    """A dispatcher that never reported matters only once something waits; one that just began has yet to look.
-
-    A flow run is under way while its worker renews its lease, and for a minute after it was created. `unclaimed`:
-    seconds since the oldest one was created that no worker has begun.
-    """
-    late = [str(loop) for loop in loops if loop.late and loop.name in NEEDED]
-    begins = bool(loops) and min(loop.running for loop in loops) < WAITING_MOST
-    if late or under_way or begins:
+def _stall_reasons(
+    waiting: float | None, unclaimed: float | None, loops: Sequence[LoopState], *, under_way: bool
+) -> list[str]:
+    """Return the reasons of a stall. `unclaimed`: seconds since the creation of the oldest unstarted flow run."""
+    # A flow run is under way while its lease is renewed, and for a minute after its creation.
+    late = [str(loop) for loop in loops if loop.late and loop.name in REQUIRED_LOOPS]
+    is_starting = bool(loops) and min(loop.running for loop in loops) < MAX_WAITING_SECONDS
+    if late or under_way or is_starting:
         return late
-    if unclaimed is not None and unclaimed > WAITING_MOST:
+    if unclaimed is not None and unclaimed > MAX_WAITING_SECONDS:
         return [
             f"No worker has begun a flow run that was created {unclaimed:.0f} s ago: look at Prefect and the workers."
         ]
-    if waiting is None or waiting <= WAITING_MOST:
+    if waiting is None or waiting <= MAX_WAITING_SECONDS:
         return []
     reason = f"A job run has waited for {waiting:.0f} s while no flow run is under way"
     return [f"{reason}." if loops else f"{reason}, and no dispatcher reports: start one."]

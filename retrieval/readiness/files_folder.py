@@ -1,8 +1,4 @@
-"""Folder of LOCAL file storage: a marker proves that all machines of a service share it.
-
-The marker's id is also in the database. A role with another folder, for example an own one on a second machine, could
-not read files stored elsewhere; so it does not start.
-"""
+"""Verify that all machines share the folder of LOCAL file storage, by a marker file with the id in the database."""
 
 from __future__ import annotations
 
@@ -13,12 +9,12 @@ from pathlib import Path
 from retrieval.database.database import Database
 from retrieval.settings import Settings
 
-MARKER = ".retrieval-files"
-_SAMPLE = 20
+MARKER_NAME = ".retrieval-files"
+_SAMPLE_SIZE = 20
 
 
 def claim_folder(db: Database, settings: Settings) -> str | None:
-    """When a role starts: make this folder the service's if there is none yet. Why the role must not start, or None."""
+    """Claim the folder at the start of a role, if none is claimed. Return a problem, or None."""
     if not settings.allow_local_files:
         return None
     folder = settings.files
@@ -26,51 +22,53 @@ def claim_folder(db: Database, settings: Settings) -> str | None:
         return folder_problem(settings, folder_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if reason := _holds_other_files(db, folder):
+        # Installations before the marker have files but no id in the database.
+        if reason := _missing_files_problem(db, folder):
             return reason
-        mine = _marker(folder) or _mark(folder, f"files_{secrets.token_hex(12)}")
+        marker = _read_marker(folder) or _write_marker(folder, f"files_{secrets.token_hex(12)}")
     except OSError as error:
         return f"The folder of stored files {folder} cannot be written to: {error.strerror}."
-    db.execute("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": mine})
+    db.execute("insert into files_folder (id) values (%(id)s) on conflict do nothing", {"id": marker})
     return folder_problem(settings, db.fetch_one(str, "select id from files_folder"))
 
 
-def folder_problem(settings: Settings, known: str | None) -> str | None:
-    """Problem of this machine's folder, or None. `known`: the id in the database, None before the first."""
+def folder_problem(settings: Settings, folder_id: str | None) -> str | None:
+    """Return the problem of this machine's folder, or None. `folder_id`: id in the database, None before the first
+    claim."""
     if not settings.allow_local_files:
         return None
     try:
-        marker = _marker(settings.files)
-        if known is not None and marker != known:
-            return _another(settings.files, known, marker)
-        return _no_room(settings.files, settings.max_file_bytes) if settings.files.exists() else None
+        marker = _read_marker(settings.files)
+        if folder_id is not None and marker != folder_id:
+            return _mismatch_problem(settings.files, folder_id, marker)
+        return _space_problem(settings.files, settings.max_file_bytes) if settings.files.exists() else None
     except OSError as error:
         return f"The folder of stored files {settings.files} cannot be read: {error.strerror}."
 
 
-def _no_room(folder: Path, wanted: int) -> str | None:
+def _space_problem(folder: Path, required_bytes: int) -> str | None:
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"The folder of stored files {folder} may not be written to: give this user the right to."
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
-    if free < wanted:
+    if free < required_bytes:
         megabytes = free // (1024 * 1024)
         return f"The disk of stored files {folder} is full: {megabytes} MB are free, less than one upload. Make room."
     return None
 
 
-def _another(folder: Path, known: str, found: str | None) -> str:
-    says = f"its marker {MARKER} says {found!r}" if found else f"it has no marker {MARKER}"
+def _mismatch_problem(folder: Path, folder_id: str, marker: str | None) -> str:
+    difference = f"its marker {MARKER_NAME} says {marker!r}" if marker else f"it has no marker {MARKER_NAME}"
     return (
-        f"The folder {folder} is not the one that this service's files are in ({says}, the database says {known!r}). "
-        "Mount the same folder on every machine and name it by RETRIEVAL_FILES_DIRECTORY; or, where all namespaces use "
-        "a bucket, set RETRIEVAL_ALLOW_LOCAL_FILES=false on every machine. If the files were moved here without the "
-        f"marker: echo {known} > {folder / MARKER}"
+        f"The folder {folder} is not the one that this service's files are in ({difference}, the database says "
+        f"{folder_id!r}). Mount the same folder on every machine and name it by RETRIEVAL_FILES_DIRECTORY; or, where "
+        "all namespaces use a bucket, set RETRIEVAL_ALLOW_LOCAL_FILES=false on every machine. If the files were moved "
+        f"here without the marker: echo {folder_id} > {folder / MARKER_NAME}"
     )
 
 
-def _holds_other_files(db: Database, folder: Path) -> str | None:
-    """An installation from before the markers: its files must be here, if it has any."""
+def _missing_files_problem(db: Database, folder: Path) -> str | None:
+    """Return a problem if the folder misses the files of an installation without a marker."""
     keys = db.fetch(
         str,
         """
@@ -81,7 +79,7 @@ def _holds_other_files(db: Database, folder: Path) -> str | None:
         where d.parsed_key is not null and n.deleted_at is null and n.config->'fileStorageConfig'->>'type' = 'LOCAL'
         limit %(sample)s
         """,
-        {"sample": _SAMPLE},
+        {"sample": _SAMPLE_SIZE},
     )
     if not keys or any((folder / key).exists() for key in keys):
         return None
@@ -91,21 +89,21 @@ def _holds_other_files(db: Database, folder: Path) -> str | None:
     )
 
 
-def _marker(folder: Path) -> str | None:
+def _read_marker(folder: Path) -> str | None:
     try:
-        return (folder / MARKER).read_text().strip()
+        return (folder / MARKER_NAME).read_text().strip()
     except FileNotFoundError:
         return None
 
 
-def _mark(folder: Path, chosen: str) -> str:
-    """Write the marker atomically; the first of several concurrent writers wins."""
-    aside = folder / f"{MARKER}.{secrets.token_hex(6)}"
-    aside.write_text(chosen + "\n")
+def _write_marker(folder: Path, folder_id: str) -> str:
+    """Write the marker atomically; the first of concurrent writers wins."""
+    temporary = folder / f"{MARKER_NAME}.{secrets.token_hex(6)}"
+    temporary.write_text(folder_id + "\n")
     try:
-        os.link(aside, folder / MARKER)
+        os.link(temporary, folder / MARKER_NAME)
     except FileExistsError:
-        return _marker(folder) or chosen
+        return _read_marker(folder) or folder_id
     finally:
-        aside.unlink()
-    return chosen
+        temporary.unlink()
+    return folder_id

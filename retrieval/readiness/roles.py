@@ -1,11 +1,11 @@
-"""Readiness of each role: its conditions, with a sentence for each that fails.
+"""Readiness of each role, with a sentence for each problem.
 
-- every role: the database responds and has the schema of this version, or of a compatible newer one;
-- api: PostgreSQL writes and commits; the check for requests alone skips this, since searches need no writes;
-- api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
-- dispatcher: its loops succeed; api, except in the check for requests alone: accepted work is dispatched.
+- every role: the database responds and has a compatible schema;
+- api: PostgreSQL commits writes and accepted work is dispatched; requests-only checks skip both;
+- api, worker, dispatcher: the folder of LOCAL file storage is the service's, writable, with free space;
+- dispatcher: required loops succeed.
 
-Prefect reports if it sees a worker (`local.health`); the process itself reports if it is shutting down.
+Prefect's view of workers is checked in `local.health`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ from retrieval.database.rows import Params
 from retrieval.readiness import dispatch, files_folder
 from retrieval.settings import Settings
 
-_SMALL: LiteralString = "select set_config('work_mem', '64kB', true)"
-_SPILL: LiteralString = "select count(*) from generate_series(1, %(rows)s::bigint)"
-"""More rows than `_SMALL` lets in memory: PostgreSQL writes them to its disk for as long as the statement runs."""
-_ROWS: Final = 50_000
-"""About a megabyte."""
-_WRITE: LiteralString = """
+_SMALL_MEMORY: LiteralString = "select set_config('work_mem', '64kB', true)"
+# Exceeds `_SMALL_MEMORY`, so PostgreSQL writes about 1 MB to disk.
+_SPILL_TO_DISK: LiteralString = "select count(*) from generate_series(1, %(rows)s::bigint)"
+_SPILL_ROWS: Final = 50_000
+_WRITE_ROW: LiteralString = """
     insert into rate_windows (caller, minute, requests) values ('readiness', 0, 1)
     on conflict (caller) do update set requests = 1
 """
-_WRITES: tuple[tuple[LiteralString, Params], ...] = ((_SMALL, {}), (_SPILL, {"rows": _ROWS}), (_WRITE, {}))
+_WRITE_STATEMENTS: tuple[tuple[LiteralString, Params], ...] = (
+    (_SMALL_MEMORY, {}),
+    (_SPILL_TO_DISK, {"rows": _SPILL_ROWS}),
+    (_WRITE_ROW, {}),
+)
 
 
 def write_problem(db: Database) -> str | None:
-    """Write and commit, from a thread; why PostgreSQL could not, None if it could."""
+    """Commit a write from a thread; return the problem of PostgreSQL, or None."""
     try:
         with db.transaction() as connection:
-            for statement, values in _WRITES:
+            for statement, values in _WRITE_STATEMENTS:
                 connection.execute(statement, values)
     except disk_full.WRITE_ERRORS as error:
         return disk_full.full_disk_reason(error) or disk_full.READ_ONLY_MESSAGE
@@ -45,10 +48,10 @@ def write_problem(db: Database) -> str | None:
 
 
 async def async_write_problem(db: Database) -> str | None:
-    """Async form of `write_problem`."""
+    """Commit a write on the event loop; return the problem of PostgreSQL, or None."""
     try:
         async with db.async_transaction() as connection:
-            for statement, values in _WRITES:
+            for statement, values in _WRITE_STATEMENTS:
                 await connection.async_execute(statement, values)
     except disk_full.WRITE_ERRORS as error:
         return disk_full.full_disk_reason(error) or disk_full.READ_ONLY_MESSAGE
@@ -57,52 +60,52 @@ async def async_write_problem(db: Database) -> str | None:
 
 NOT_MIGRATED = "The database is not migrated yet."
 
-_VERSION: LiteralString = "select version_num as version from alembic_version"
-_FOLDER: LiteralString = "select id from files_folder"
+_READ_VERSION: LiteralString = "select version_num as version from alembic_version"
+_READ_FOLDER_ID: LiteralString = "select id from files_folder"
 
 
 async def api_problems(db: Database, settings: Settings, *, requests_only: bool = False) -> tuple[str, ...]:
-    """Why the API is not ready; empty if it is. `requests_only`: whether this process can serve requests, even if
-    ingestion is stalled, as a load balancer wants to know; a newer schema, which takes away nothing that this version
-    uses, is then no reason: between a migration and the first process of the next version there is no other."""
+    """Return the problems of the API. `requests_only`: check only the serving of requests, for load balancers."""
     try:
-        if reason := _schema(await db.async_fetch_one(str, _VERSION), is_newer_fine=requests_only):
+        # Between a migration and the first process of the next version, older processes serve the newer schema.
+        if reason := _schema_problem(await db.async_fetch_one(str, _READ_VERSION), is_newer_fine=requests_only):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
     if requests_only:
-        await async_write_problem(db)  # one that takes no writes still answers searches; one that is away raises
-        return await _async_files(db, settings)
-    return (*await storage_problems(db, settings), *(await dispatch.async_look(db)).reasons)
+        # Raises if the database is unreachable. A read-only one still serves searches.
+        await async_write_problem(db)
+        return await _async_files_problems(db, settings)
+    return (*await storage_problems(db, settings), *(await dispatch.async_read_dispatch(db)).reasons)
 
 
 async def storage_problems(db: Database, settings: Settings) -> tuple[str, ...]:
-    """Why nothing can be stored: PostgreSQL takes no writes, or the folder of files is full or wrong."""
+    """Return the problems of stores: PostgreSQL refuses writes, or the files folder is full or wrong."""
     unwritable = await async_write_problem(db)
-    return (*((unwritable,) if unwritable else ()), *await _async_files(db, settings))
+    return (*((unwritable,) if unwritable else ()), *await _async_files_problems(db, settings))
 
 
-async def _async_files(db: Database, settings: Settings) -> tuple[str, ...]:
-    return await asyncio.to_thread(_files, settings, await db.async_fetch_one(str, _FOLDER))
+async def _async_files_problems(db: Database, settings: Settings) -> tuple[str, ...]:
+    return await asyncio.to_thread(_files_problems, settings, await db.async_fetch_one(str, _READ_FOLDER_ID))
 
 
 def worker_problems(db: Database, settings: Settings) -> tuple[str, ...]:
-    """Why a worker of this machine cannot work, but for what Prefect knows of it. A newer schema is no reason: it goes
-    on beside the processes of the next version until it is ended; an orchestrator would end it before these work."""
+    """Return the problems of a worker on this machine, apart from Prefect's view."""
     try:
-        if reason := _schema(db.fetch_one(str, _VERSION), is_newer_fine=True):
+        # During an upgrade the worker runs next to processes of the next version.
+        if reason := _schema_problem(db.fetch_one(str, _READ_VERSION), is_newer_fine=True):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
-    return _files(settings, db.fetch_one(str, _FOLDER))
+    return _files_problems(settings, db.fetch_one(str, _READ_FOLDER_ID))
 
 
 def dispatcher_problems(db: Database, settings: Settings) -> tuple[str, ...]:
-    """Why accepted work is not dispatched."""
+    """Return the problems of a dispatcher."""
     return worker_problems(db, settings) or dispatch.read_dispatch(db).reasons
 
 
-def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
+def _schema_problem(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
     newest = revisions.newest_revision()
     if revision is None:
         return NOT_MIGRATED
@@ -117,6 +120,6 @@ def _schema(revision: str | None, *, is_newer_fine: bool = False) -> str | None:
     )
 
 
-def _files(settings: Settings, folder_id: str | None) -> tuple[str, ...]:
+def _files_problems(settings: Settings, folder_id: str | None) -> tuple[str, ...]:
     reason = files_folder.folder_problem(settings, folder_id)
     return (reason,) if reason else ()

@@ -1,4 +1,4 @@
-"""Queue and work of an organization now, for people who ask whether something is stuck, and why."""
+"""Queue and current work of an organization."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from retrieval.database.database import Database
 from retrieval.database.held import NOT_BLOCKED
 from retrieval.jobs.notifications import LISTENER
 from retrieval.readiness import dispatch
-from retrieval.readiness.dispatch import Dispatch
+from retrieval.readiness.dispatch import DispatchState
 
-MOST: Final = 50
-"""Rows of each list at most, oldest first."""
+# Rows per list, oldest first.
+MAX_QUEUE_ROWS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Vendor or site whose circuit breaker is open. `job_runs`: those of the organization that wait for it."""
+class OpenBreaker:
+    """Vendor or site with an open circuit breaker. `job_runs`: waiting job runs of the organization."""
 
     name: str
     reason: str
@@ -30,10 +30,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
-    """Job runs of one source and scope that a worker has in hand together; `job_run_id` is the first of them.
+class WorkingBatch:
+    """Job runs of one source and scope in one batch; `job_run_id`: the first of them.
 
-    `lease_until`: until then the worker is taken to be alive; None while the flow run has not begun.
+    The worker counts as alive until `lease_until`; None before the start of the flow run.
     """
 
     job_run_id: str
@@ -49,30 +49,29 @@ class Working:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
-    """Queue of one organization; `workers` and `dispatch` are the installation's.
+class OrganizationQueue:
+    """Queue of an organization; `workers` and `dispatch` of the installation.
 
-    `queued`: job runs that wait for a worker, since `oldest`; `held`: those that wait for an open circuit breaker.
-    `workers`: number of connected ones.
+    `queued`: job runs waiting for a worker since `oldest`; `held`: for a circuit breaker.
     """
 
     queued: int
     oldest: datetime | None
     held: int
     workers: int
-    breakers: Sequence[Held] = ()
-    working: Sequence[Working] = ()
-    dispatch: Dispatch = field(default_factory=lambda: Dispatch(None, (), ()))
+    breakers: Sequence[OpenBreaker] = ()
+    working: Sequence[WorkingBatch] = ()
+    dispatch: DispatchState = field(default_factory=lambda: DispatchState(None, (), ()))
 
 
-_PART: LiteralString = """
+_ORGANIZATION_PARTITIONS: LiteralString = """
     with part as materialized (
         select p.id, p.namespace_id, p.tenant from partitions p join namespaces n on n.id = p.namespace_id
         where n.organization_id = %(organization)s and n.deleted_at is null
     ),
 """
-_READ: LiteralString = (
-    _PART
+_COUNT_QUEUE: LiteralString = (
+    _ORGANIZATION_PARTITIONS
     + """
     waits as (
         select r.created_at, """
@@ -88,8 +87,9 @@ _READ: LiteralString = (
          where datname = current_database() and application_name = %(worker)s) as workers
 """
 )
-_BREAKERS: LiteralString = (
-    _PART
+# A job run waiting for two breakers counts for both.
+_LIST_BREAKERS: LiteralString = (
+    _ORGANIZATION_PARTITIONS
     + """
     waits as materialized (
         select r.waits_for, r.partition_id, r.source = 'REEMBED' as leads_away, count(*) as job_runs
@@ -103,8 +103,7 @@ _BREAKERS: LiteralString = (
     order by k.opened_at limit %(most)s
 """
 )
-"""`job_runs`: what `held` counts, by whom it waits for; what waits for two of them counts for both."""
-_WORKING: LiteralString = """
+_LIST_BATCHES: LiteralString = """
     select runs.first as job_run_id, n.id as namespace, p.tenant, b.source, runs.count as job_runs, b.attempt,
            b.created_at, b.started_at, b.lease_until,
            (select d.name from run_documents d where d.document_id = b.at_work and d.job_run_id = runs.first)
@@ -120,13 +119,13 @@ _WORKING: LiteralString = """
 """
 
 
-async def read_queue(db: Database, organization: str) -> Queue:
-    """Count the queue now."""
-    values: dict[str, Any] = {"organization": organization, "most": MOST, "worker": LISTENER}
-    queue = (await db.async_fetch(Queue, _READ, values))[0]
+async def read_queue(db: Database, organization: str) -> OrganizationQueue:
+    """Read the current queue of an organization."""
+    values: dict[str, Any] = {"organization": organization, "most": MAX_QUEUE_ROWS, "worker": LISTENER}
+    queue = (await db.async_fetch(OrganizationQueue, _COUNT_QUEUE, values))[0]
     return replace(
         queue,
-        breakers=await db.async_fetch(Held, _BREAKERS, values),
-        working=await db.async_fetch(Working, _WORKING, values),
-        dispatch=await dispatch.async_look(db),
+        breakers=await db.async_fetch(OpenBreaker, _LIST_BREAKERS, values),
+        working=await db.async_fetch(WorkingBatch, _LIST_BATCHES, values),
+        dispatch=await dispatch.async_read_dispatch(db),
     )

@@ -1,1 +1,1 @@
-"""Secrets at rest: those of namespaces and connections, and those of the installation itself."""
+"""Secrets at rest of namespaces, connections and the installation."""

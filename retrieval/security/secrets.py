@@ -1,4 +1,4 @@
-"""Stored secrets, those of the installation included: AES-256-GCM, bound to their row, with key ids for rotation."""
+"""Stored secrets: AES-256-GCM, bound to their row, with key ids for rotation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from retrieval.database.database import Database
 
-PEPPER = "api-key-pepper"
+PEPPER_NAME = "api-key-pepper"
 
 
 def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
-    """32 random bytes under this name, the same for every process; SecretError if the key ring does not open them."""
+    """Return the installation's 32 random bytes of this name, created once. Raises SecretError."""
     sealed = db.fetch_one(bytes, "select sealed from server_secrets where name = %(name)s", {"name": name})
     if sealed is None:
         rows = db.fetch(
@@ -36,26 +36,26 @@ def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
 
 
 def row_name(name: str) -> str:
-    """Under which name it is sealed."""
+    """Return the seal name of a server secret."""
     return f"server_secrets/{name}"
 
 
-_NONCE = 12
-_KEY = 32
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
 
-HIDDEN = "••••"
-"""How a mask begins."""
+# Start of a mask.
+MASK_PREFIX = "••••"
 
 
 class SecretError(Exception):
-    """A key that is no key, or a sealed value that does not open in this row."""
+    """Malformed key, or sealed value that does not open in this row."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys that open stored secrets; the first one seals new values.
+    """Keys of stored secrets; the first seals new values.
 
-    Written as `id:base64[,id:base64…]` in RETRIEVAL_SECRET_KEY, or as bare base64 for one key with the id `1`.
+    Format: `id:base64[,id:base64…]` in RETRIEVAL_SECRET_KEY, or bare base64 for one key with id `1`.
     """
 
     keys: Mapping[str, bytes] = field(repr=False)
@@ -78,31 +78,33 @@ class KeyRing:
         return next(iter(self.keys))
 
     def seal(self, plain: bytes, *, row: str) -> bytes:
-        """Encrypt `plain` so that it opens only under the same `row`, a name such as `namespaces/ns_1/secrets`."""
-        nonce = os.urandom(_NONCE)
+        """Encrypt `plain` for one `row`, such as `namespaces/ns_1/secrets`."""
+        nonce = os.urandom(_NONCE_BYTES)
         header = self.active.encode()
         body = AESGCM(self.keys[self.active]).encrypt(nonce, plain, row.encode())
         return bytes([len(header)]) + header + nonce + body
 
     def open(self, sealed: bytes, *, row: str) -> bytes:
-        """The plain value; SecretError if it was sealed for another row, by an unknown key, or changed."""
+        """Decrypt a value. Raises SecretError for another row, an unknown key or changed data."""
         end = 1 + sealed[0]
         name = sealed[1:end].decode()
         if name not in self.keys:
             raise SecretError(f"This secret was sealed with key id {name!r}, which RETRIEVAL_SECRET_KEY does not hold.")
         try:
-            return AESGCM(self.keys[name]).decrypt(sealed[end : end + _NONCE], sealed[end + _NONCE :], row.encode())
+            return AESGCM(self.keys[name]).decrypt(
+                sealed[end : end + _NONCE_BYTES], sealed[end + _NONCE_BYTES :], row.encode()
+            )
         except InvalidTag as error:
             raise SecretError("A stored secret does not open: wrong key, or it was moved or changed.") from error
 
 
 def load_or_create_key_file(path: Path) -> KeyRing:
-    """The key file of an embedded installation, made whole on first start with mode 0600."""
+    """Load the key file of an embedded installation; create it atomically with mode 0600."""
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            file.write("1:" + base64.b64encode(os.urandom(_KEY)).decode())
+            file.write("1:" + base64.b64encode(os.urandom(_KEY_BYTES)).decode())
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
@@ -112,17 +114,17 @@ def load_or_create_key_file(path: Path) -> KeyRing:
 
 
 def hash_api_key(api_key: str, *, pepper: bytes) -> bytes:
-    """HMAC-SHA256 of an API key: what is stored and looked up instead of the key."""
+    """Return the HMAC-SHA256 of an API key for storage and lookup."""
     return hmac.digest(pepper, api_key.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
 def mask_secret(secret: str) -> str:
-    """Mask a secret for answers: four bullets, and its last four characters if it is long enough."""
-    return HIDDEN + (secret[-4:] if len(secret) >= 12 else "")
+    """Return four bullets, and the last four characters of secrets with 12 or more."""
+    return MASK_PREFIX + (secret[-4:] if len(secret) >= 12 else "")
 
 
 def is_mask(value: str) -> bool:
-    return value.startswith(HIDDEN)
+    return value.startswith(MASK_PREFIX)
 
 
 def _decode_key(encoded: str) -> bytes:
@@ -130,6 +132,6 @@ def _decode_key(encoded: str) -> bytes:
         key = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         raise SecretError("RETRIEVAL_SECRET_KEY is not base64: give `id:base64 of 32 random bytes`.") from error
-    if len(key) != _KEY:
-        raise SecretError(f"RETRIEVAL_SECRET_KEY holds a key of {len(key)} bytes; {_KEY} are needed.")
+    if len(key) != _KEY_BYTES:
+        raise SecretError(f"RETRIEVAL_SECRET_KEY holds a key of {len(key)} bytes; {_KEY_BYTES} are needed.")
     return key

@@ -36,7 +36,7 @@ from retrieval.namespaces import namespaces
 
 config_check.CHECK_SECONDS = SECONDS * 0.9
 area, config = json.loads(sys.stdin.read())
-embedded = {**namespaces.EMBEDDED, area: config}
+embedded = {**namespaces.EMBEDDED_CONFIGS, area: config}
 now = datetime.now(UTC)
 space = namespaces.NamespaceConfig(
     id="ns_1", organization_id="org_1", name="n", dimensions=None, created_at=now, updated_at=now,

@@ -11,7 +11,7 @@ from api.app import ROUTE_HANDLERS
 from api.openapi import describe_handlers
 from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
-from retrieval.namespaces.validation import LOCAL_MODELS, MODELS
+from retrieval.namespaces.validation import DEFAULT_MODELS, LOCAL_MODELS
 from tests.api.description import DOCUMENT
 from tests.api.support import Failures
 
@@ -147,10 +147,12 @@ def test_success_has_a_type_and_is_required():
 
 def test_models_and_scopes_are_enumerated():
     schemas = DOCUMENT["components"]["schemas"]
-    assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == MODELS["OPENAI"]
+    assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == DEFAULT_MODELS["OPENAI"]
     assert schemas["LocalModel"]["properties"]["model"]["enum"] == LOCAL_MODELS
     assert schemas["KeyScope"]["enum"] == list(SCOPES)
-    more = describe_handlers(ROUTE_HANDLERS, {**MODELS, "JINA": ["jina-embeddings-v9"]})["components"]["schemas"]
+    more = describe_handlers(ROUTE_HANDLERS, {**DEFAULT_MODELS, "JINA": ["jina-embeddings-v9"]})["components"][
+        "schemas"
+    ]
     assert more["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
 
 

@@ -224,9 +224,9 @@ def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
     ],
 )
 def test_embedded_values_can_be_switched_off(api_settings, setting, config):
-    validation.check_allowed(api_settings, config)
+    validation.check_configs(api_settings, config)
     with pytest.raises(ServiceError) as refused:
-        validation.check_allowed(api_settings.model_copy(update={setting: False}), config)
+        validation.check_configs(api_settings.model_copy(update={setting: False}), config)
     assert refused.value.code == ErrorCode.INVALID_NAMESPACE_CONFIG
     assert refused.value.reason == "switched_off"
 

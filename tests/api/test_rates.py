@@ -88,7 +88,7 @@ def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkey
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.namespaces.list_part", away)
+        patch.setattr("retrieval.namespaces.namespaces.list_namespaces", away)
         answer = org.client.get("/v1/namespaces")
     assert_error(answer, 503, "SERVICE_UNAVAILABLE")
     assert int(answer.headers["retry-after"]) >= 1

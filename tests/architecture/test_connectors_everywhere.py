@@ -34,7 +34,7 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert set(registry.CONNECTOR_FACTORIES) == set(registry.load_source_infos()) == connected
     assert set(ACCOUNTS) == wanted
     assert {one.value for one in ConnectorName} == connected
-    assert set(namespaces.CONNECTORS) == set(APPS.values())
+    assert set(namespaces.CONNECTOR_CONFIGS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in CONNECTED} <= {one["name"] for one in planned}
     assert connected <= set(deployments.FLOW_NAMES)
     assert set(dict(api_schema.read_services(DOCUMENT))) == wanted

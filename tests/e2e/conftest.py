@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from local import logs
-from retrieval.namespaces.namespaces import EMBEDDED
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
 from retrieval.sources import APPS
 from tests.standins import embedding_server
 
@@ -105,7 +105,7 @@ class Service:
 
     def in_a_new_namespace(self, name: str, **configs) -> "Service":
         """The same instance, spoken to about a namespace of its own: embedded defaults, and what is given instead."""
-        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED, **configs}))
+        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED_CONFIGS, **configs}))
         view = copy.copy(self)
         view.info = self.info | {"namespaceId": made["namespace"]["id"]}
         return view

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from retrieval.namespaces.namespaces import EMBEDDED
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
 from retrieval.sources import APPS
 from tests.standins.place import APP
 
@@ -47,7 +47,7 @@ EACH_NIGHT = APPS.keys() - {"BOX"}
 )
 def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, accounts, connector):
     account = accounts[connector]
-    body = {"name": connector, **EMBEDDED, APPS[connector]: APP_OF[connector]}
+    body = {"name": connector, **EMBEDDED_CONFIGS, APPS[connector]: APP_OF[connector]}
     data = service.ok(service.client.post("/v1/namespaces", json=body))
     namespace = data["namespace"]["id"]
     files = {path: account.put(path, text) for path, text in TEXTS.items()}
@@ -92,7 +92,7 @@ def test_a_schedule_that_prefect_fires_ingests_a_changed_file(service, accounts)
     """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
     account = accounts["BOX"]
     made = service.ok(
-        service.client.post("/v1/namespaces", json={"name": "nightly", **EMBEDDED, APPS["BOX"]: APP_OF["BOX"]})
+        service.client.post("/v1/namespaces", json={"name": "nightly", **EMBEDDED_CONFIGS, APPS["BOX"]: APP_OF["BOX"]})
     )
     namespace = made["namespace"]["id"]
     file = account.put("rounds/watch.txt", "The night watch begins at the western gate.")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from retrieval.namespaces.namespaces import EMBEDDED
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
 from tests.e2e.test_page_quality import SENTENCE, SYMBOLS, scrambled, word  # noqa: F401 - a fixture
 from tests.standins import docling_serve, faults
 
@@ -19,7 +19,7 @@ def docling():
 
 @pytest.fixture
 def space(service, docling):
-    config = {"name": "with a parser", **EMBEDDED, "parserConfig": docling.config()}
+    config = {"name": "with a parser", **EMBEDDED_CONFIGS, "parserConfig": docling.config()}
     for _ in range(6):  # the check of a config takes 5 seconds at most, which a busy machine may need
         made = service.client.post("/v1/namespaces", json=config)
         if "timeout" not in made.text:

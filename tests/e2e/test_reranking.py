@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from retrieval.namespaces.namespaces import EMBEDDED
+from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
 from tests.standins import cross_encoder, faults, rerank_server
 
 QUERY = "lantern keeper of the northern cape"
@@ -17,7 +17,7 @@ WIDE = {"candidates": 20, "budgetMs": 3000}
 @pytest.fixture(scope="module")
 def space(service):
     """A namespace of near texts; only one has all the words, and keyword search alone does not put it first."""
-    made = service.ok(service.client.post("/v1/namespaces", json={"name": "reranked", **EMBEDDED}))
+    made = service.ok(service.client.post("/v1/namespaces", json={"name": "reranked", **EMBEDDED_CONFIGS}))
     service.info["namespaceId"] = made["namespace"]["id"]
     texts = [f"Keeper keeper keeper, note {number} of the lantern: {'lantern ' * 5}" for number in range(12)]
     runs = [service.text(text, name=f"near {number}")["ingestJobRunId"] for number, text in enumerate(texts)]

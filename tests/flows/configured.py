@@ -52,14 +52,14 @@ class Configured:
         )
         if neighbour is None:
             db.rows("insert into organizations (id, name) values (%(id)s, 'test')", {"id": organization})
-        self.call(namespaces.create(db, self.ring, draft, limit=10))
+        self.call(namespaces.create_namespace(db, self.ring, draft, limit=10))
 
     def call(self, coroutine):
         return run_coroutine(self.db, coroutine)
 
     @property
     def config(self) -> NamespaceConfig:
-        return namespaces.load(self.db, self.ring, self.scope.namespace, deleted=True)
+        return namespaces.load_namespace(self.db, self.ring, self.scope.namespace, deleted=True)
 
     def text(self, text, name, **ingestion):
         return self.call(runs.accept_text(self.db, self.scope, text=text, name=name, ingestion=Ingestion(**ingestion)))
@@ -122,7 +122,7 @@ class Configured:
         return result.hits
 
     def delete(self, *document_ids):
-        gone = self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
+        gone = self.call(documents.delete_documents(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
         self.deletion = gone.deletion_id
         return gone.documents
 

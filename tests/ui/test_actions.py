@@ -239,7 +239,10 @@ def test_a_changed_namespace_is_what_was_typed(app, org, held):
     assert kept["googleDriveConfig"]["clientId"] == "2.apps"
     assert kept["sharepointConfig"]["tenantId"] == "contoso.com"
     assert "tenantId" not in kept["onedriveConfig"]
-    assert namespaces.load(org.db, org.ring, held.namespace).connectors["googleDriveConfig"]["clientSecret"] == "s"
+    assert (
+        namespaces.load_namespace(org.db, org.ring, held.namespace).connectors["googleDriveConfig"]["clientSecret"]
+        == "s"
+    )
 
 
 def test_an_external_parser_is_set_kept_with_its_key_and_taken_away(app, org, held):
@@ -256,7 +259,7 @@ def test_an_external_parser_is_set_kept_with_its_key_and_taken_away(app, org, he
         seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
         click(seen, "Test and save")
         assert not seen.error, shown(seen)
-        assert namespaces.load(org.db, org.ring, held.namespace).parser["apiKey"] == docling_serve.KEY
+        assert namespaces.load_namespace(org.db, org.ring, held.namespace).parser["apiKey"] == docling_serve.KEY
         field(seen, "parserConfig.url").set_value("")
         click(seen, "Test and save")
         assert stored() is None

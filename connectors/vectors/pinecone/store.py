@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from connectors.http.responses import Cursors
 from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
 from retrieval import settings
-from retrieval.conditions.model import All, AnyOf, Condition, Instant, Leaf, Not
+from retrieval.conditions.model import AllOf, AnyOf, Condition, Instant, Leaf, Not
 from retrieval.documents import vector_metadata as labels
 from retrieval.errors import Fatal, Retryable
 from retrieval.ids import vector_prefix_of
@@ -67,9 +67,9 @@ def of_condition(condition: Condition, *, holds: bool = True) -> Expression | No
     match condition:
         case Not(part):
             return of_condition(part, holds=not holds)
-        case All(parts) | AnyOf(parts):
+        case AllOf(parts) | AnyOf(parts):
             clauses = [of_condition(part, holds=holds) for part in parts]
-            return _every(clauses) if isinstance(condition, All) is holds else _some(clauses)
+            return _every(clauses) if isinstance(condition, AllOf) is holds else _some(clauses)
         case Leaf():
             return _leaf(condition, equal=holds is (condition.op in {"eq", "in"}))
 
@@ -100,7 +100,7 @@ def _leaf(leaf: Leaf, *, equal: bool) -> Expression | None:
 
 
 def _marked(key: str, values: Sequence[Any]) -> Expression:
-    return {"marks": {"$in": [*dict.fromkeys(labels.metadata_mark(key, value) for value in values), labels.ANY]}}
+    return {"marks": {"$in": [*dict.fromkeys(labels.metadata_mark(key, value) for value in values), labels.ANY_MARK]}}
 
 
 BATCH = 200

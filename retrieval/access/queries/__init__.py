@@ -1,1 +1,1 @@
-"""Statements of access, each a function that returns typed rows."""
+"""Statements of access control as functions with typed rows."""

@@ -1,6 +1,6 @@
-"""Users and groups that an identity provider pushes by SCIM, and the groups of the scope derived from them.
+"""Users and groups pushed by an identity provider over SCIM.
 
-A pushed group becomes the group with its `displayName`; members are its active users, by `userName`, and its groups.
+A pushed group becomes an access group named by `displayName`, with its active users (`userName`) and groups.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
-USER, GROUP = "User", "Group"
+USER_KIND, GROUP_KIND = "User", "Group"
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryResource:
-    """Stored user or group. `name`: its name in access lists; `kind`: `User` or `Group`."""
+    """Stored user or group. `name`: name in access lists; `kind`: `User` or `Group`."""
 
     id: str
     kind: str
@@ -38,7 +38,7 @@ class DirectoryResource:
 
     @property
     def member_ids(self) -> list[str]:
-        """Ids of the direct members."""
+        """Return the ids of the direct members."""
         return [str(member.get("value")) for member in self.resource.get("members") or ()]
 
 
@@ -72,7 +72,7 @@ class PushedResource:
         }
 
 
-_COLUMNS: LiteralString = "id, kind, name, external_id, active, resource, created_at, updated_at"
+_RESOURCE_COLUMNS: LiteralString = "id, kind, name, external_id, active, resource, created_at, updated_at"
 _IN_SCOPE: LiteralString = """
     partition_id = (
         select p.id from partitions p
@@ -80,58 +80,64 @@ _IN_SCOPE: LiteralString = """
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     )
 """
-_INSERT: LiteralString = (
+_INSERT_RESOURCE: LiteralString = (
     "insert into directory_resources (partition_id, id, kind, name, external_id, active, resource) values"
     " (%(partition)s, %(id)s, %(kind)s, %(name)s, %(external_id)s, %(active)s, %(resource)s)"
-    f" on conflict do nothing returning {_COLUMNS}"
+    f" on conflict do nothing returning {_RESOURCE_COLUMNS}"
 )
-_GET: LiteralString = (
-    f"select {_COLUMNS} from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+_GET_RESOURCE: LiteralString = (
+    f"select {_RESOURCE_COLUMNS} from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
 )
-_LOCK: LiteralString = """
+# Serialize changes of a directory, so groups see each member change and rename.
+_LOCK_DIRECTORY: LiteralString = """
     select pg_advisory_xact_lock(hashtextextended(
         'directory/' || %(organization)s || '/' || %(namespace)s || '/' || %(tenant)s, 0
     ))
 """
-"""SQL: serialize changes of a directory, so that a group sees each change of its members and each rename."""
-_MATCHING: LiteralString = (
+_FROM_MATCHING: LiteralString = (
     f" from directory_resources where {_IN_SCOPE} and kind = %(kind)s"
     " and (%(match_id)s::text is null or id = %(match_id)s)"
     " and (%(match_name)s::text is null or lower(name) = lower(%(match_name)s))"
     " and (%(match_external_id)s::text is null or external_id = %(match_external_id)s)"
 )
-_COUNT: LiteralString = "select count(*)" + _MATCHING
-_LIST: LiteralString = f"select {_COLUMNS}{_MATCHING} order by created_at, id offset %(offset)s limit %(limit)s"
-_UPDATE: LiteralString = (
+_COUNT_RESOURCES: LiteralString = "select count(*)" + _FROM_MATCHING
+_LIST_RESOURCES: LiteralString = (
+    f"select {_RESOURCE_COLUMNS}{_FROM_MATCHING} order by created_at, id offset %(offset)s limit %(limit)s"
+)
+_UPDATE_RESOURCE: LiteralString = (
     "update directory_resources set name = %(name)s, external_id = %(external_id)s, active = %(active)s,"
     f" resource = %(resource)s, updated_at = clock_timestamp() where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
-    f" returning {_COLUMNS}"
+    f" returning {_RESOURCE_COLUMNS}"
 )
-_DELETE: LiteralString = f"delete from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+_DELETE_RESOURCE: LiteralString = (
+    f"delete from directory_resources where {_IN_SCOPE} and kind = %(kind)s and id = %(id)s"
+)
 _WITH_MEMBER: LiteralString = (
     f"{_IN_SCOPE} and kind = 'Group'"
     " and resource @> jsonb_build_object('members', jsonb_build_array(jsonb_build_object('value', %(id)s::text)))"
 )
-_LIST_WITH_MEMBER: LiteralString = f"select {_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id"
+_LIST_WITH_MEMBER: LiteralString = (
+    f"select {_RESOURCE_COLUMNS} from directory_resources where {_WITH_MEMBER} order by id"
+)
 _REMOVE_MEMBER: LiteralString = (
     "update directory_resources set resource = jsonb_set(resource, '{members}', coalesce((select jsonb_agg(member)"
     " from jsonb_array_elements(resource->'members') member where member->>'value' <> %(id)s), '[]'))"
-    f" where {_WITH_MEMBER} returning {_COLUMNS}"
+    f" where {_WITH_MEMBER} returning {_RESOURCE_COLUMNS}"
 )
-_MEMBERS: LiteralString = (
+_FIND_MEMBERS: LiteralString = (
     f"select id, kind, name, active from directory_resources where {_IN_SCOPE} and id = any(%(ids)s)"
 )
 
 
 async def create_resource(db: Database, scope: Scope, pushed: PushedResource) -> DirectoryResource:
-    """Store a pushed user or group; NAMESPACE_NOT_FOUND, or CONFLICT if its name exists."""
+    """Store a pushed user or group. Raises NAMESPACE_NOT_FOUND, or CONFLICT for an existing name."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
     async with db.async_together():
-        await db.async_execute(_LOCK, partitions.scope_params(scope))
+        await db.async_execute(_LOCK_DIRECTORY, partitions.scope_params(scope))
         values = {**pushed.values(), "partition": partition, "id": ids.directory_id()}
-        created = await db.async_fetch_one(DirectoryResource, _INSERT, values)
+        created = await db.async_fetch_one(DirectoryResource, _INSERT_RESOURCE, values)
         if created is None:
             raise _conflict(pushed.kind)
         await _apply_group(db, scope, created)
@@ -141,10 +147,10 @@ async def create_resource(db: Database, scope: Scope, pushed: PushedResource) ->
 async def get_resource(
     db: Database, scope: Scope, kind: str, resource_id: str, *, lock: bool = False
 ) -> DirectoryResource:
-    """Return a user or group; NOT_FOUND. `lock`: block changes of the directory until the transaction ends."""
+    """Return a user or group. Raises NOT_FOUND. `lock`: block directory changes until the transaction ends."""
     if lock:
-        await db.async_execute(_LOCK, partitions.scope_params(scope))
-    resource = await db.async_fetch_one(DirectoryResource, _GET, _resource_params(scope, kind, resource_id))
+        await db.async_execute(_LOCK_DIRECTORY, partitions.scope_params(scope))
+    resource = await db.async_fetch_one(DirectoryResource, _GET_RESOURCE, _resource_params(scope, kind, resource_id))
     if resource is None:
         raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {kind.lower()} in this namespace.")
     return resource
@@ -153,31 +159,31 @@ async def get_resource(
 async def list_resources(
     db: Database, scope: Scope, kind: str, criteria: Mapping[str, str], offset: int, limit: int
 ) -> tuple[int, Sequence[DirectoryResource]]:
-    """Return the number of matching users or groups and a page of them, oldest first.
+    """Return the total and a page of matching users or groups, oldest first.
 
-    `criteria`: equal values of `id`, `name` (in any case) and `external_id`.
+    `criteria`: values of `id`, `name` (case-insensitive) and `external_id`.
     """
     fields = {f"match_{name}": criteria.get(name) for name in ("id", "name", "external_id")}
     values = {**partitions.scope_params(scope), **fields, "kind": kind, "offset": offset, "limit": limit}
-    total = await db.async_fetch_one(int, _COUNT, values)
-    return total or 0, await db.async_fetch(DirectoryResource, _LIST, values)
+    total = await db.async_fetch_one(int, _COUNT_RESOURCES, values)
+    return total or 0, await db.async_fetch(DirectoryResource, _LIST_RESOURCES, values)
 
 
 async def replace_resource(
     db: Database, scope: Scope, stored: DirectoryResource, pushed: PushedResource
 ) -> DirectoryResource:
-    """Replace a user or group and update the derived groups; CONFLICT if its name exists."""
+    """Replace a user or group and update derived groups. Raises CONFLICT for an existing name."""
     try:
         async with db.async_together():
             values = {**_resource_params(scope, stored.kind, stored.id), **pushed.values()}
-            replaced = await db.async_fetch_one(DirectoryResource, _UPDATE, values)
+            replaced = await db.async_fetch_one(DirectoryResource, _UPDATE_RESOURCE, values)
             if replaced is None:
                 raise ServiceError(ErrorCode.NOT_FOUND, f"There is no such {stored.kind.lower()} in this namespace.")
-            if stored.kind == GROUP and stored.name != replaced.name:
+            if stored.kind == GROUP_KIND and stored.name != replaced.name:
                 await groups.delete_group(db, scope, stored.name)
             await _apply_group(db, scope, replaced)
             if (stored.name, stored.active) != (replaced.name, replaced.active):
-                containing = _resource_params(scope, GROUP, stored.id)
+                containing = _resource_params(scope, GROUP_KIND, stored.id)
                 for group in await db.async_fetch(DirectoryResource, _LIST_WITH_MEMBER, containing):
                     await _apply_group(db, scope, group)
     except UniqueViolation as error:
@@ -186,32 +192,34 @@ async def replace_resource(
 
 
 async def delete_resource(db: Database, scope: Scope, kind: str, resource_id: str) -> None:
-    """Delete a user or group and its memberships; NOT_FOUND."""
+    """Delete a user or group with its memberships. Raises NOT_FOUND."""
     async with db.async_together():
         stored = await get_resource(db, scope, kind, resource_id, lock=True)
-        await db.async_execute(_DELETE, _resource_params(scope, kind, resource_id))
-        if kind == GROUP:
+        await db.async_execute(_DELETE_RESOURCE, _resource_params(scope, kind, resource_id))
+        if kind == GROUP_KIND:
             await groups.delete_group(db, scope, stored.name)
         for group in await db.async_fetch(
-            DirectoryResource, _REMOVE_MEMBER, _resource_params(scope, GROUP, resource_id)
+            DirectoryResource, _REMOVE_MEMBER, _resource_params(scope, GROUP_KIND, resource_id)
         ):
             await _apply_group(db, scope, group)
 
 
 async def find_member_ids(db: Database, scope: Scope, member_ids: Sequence[str]) -> set[str]:
-    """Return the ids that belong to users and groups of the scope."""
+    """Return the ids of existing users and groups."""
     values = {**partitions.scope_params(scope), "ids": list(member_ids)}
-    return {member.id for member in await db.async_fetch(DirectoryMember, _MEMBERS, values)}
+    return {member.id for member in await db.async_fetch(DirectoryMember, _FIND_MEMBERS, values)}
 
 
 async def _apply_group(db: Database, scope: Scope, group: DirectoryResource) -> None:
-    """Write the group of the scope that is derived from a pushed group."""
-    if group.kind != GROUP:
+    """Write the access group of a pushed group."""
+    if group.kind != GROUP_KIND:
         return
     values = {**partitions.scope_params(scope), "ids": group.member_ids}
-    members = await db.async_fetch(DirectoryMember, _MEMBERS, values)
-    users = [member.name for member in members if member.kind == USER and member.active]
-    await groups.put_group(db, scope, group.name, users, [member.name for member in members if member.kind == GROUP])
+    members = await db.async_fetch(DirectoryMember, _FIND_MEMBERS, values)
+    users = [member.name for member in members if member.kind == USER_KIND and member.active]
+    await groups.put_group(
+        db, scope, group.name, users, [member.name for member in members if member.kind == GROUP_KIND]
+    )
 
 
 def _resource_params(scope: Scope, kind: str, resource_id: str) -> dict[str, Any]:
@@ -219,7 +227,7 @@ def _resource_params(scope: Scope, kind: str, resource_id: str) -> dict[str, Any
 
 
 def _conflict(kind: str) -> ServiceError:
-    name = "userName" if kind == USER else "displayName"
+    name = "userName" if kind == USER_KIND else "displayName"
     return ServiceError(
         ErrorCode.CONFLICT, f"A {kind.lower()} with this {name} exists.", field=name, reason="uniqueness"
     )

@@ -1,7 +1,7 @@
-"""Access lists of documents, set by clients and content services, and replaced with new versions.
+"""Access lists of documents, from clients and content services.
 
 A document has its own list or a copy of its container's (`documents.inherits_access`). `run_documents.access` holds the
-list of a new version; until it is visible, only users of both lists see the old one (`documents.access_limit`).
+list of a new version; until activation only users of both lists see the old version.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, LiteralString
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.principals import Access, stored_access
 
+# Current access list of document `d`.
 CURRENT_ACCESS: LiteralString = "intersect_access(d.access, d.access_limit)"
-"""SQL: current access list of document `d`."""
+# Access list of the version under ingestion; null if absent or equal.
 PENDING_ACCESS: LiteralString = """(
     select nullif(m.access, intersect_access(d.access, d.access_limit)) from run_documents m
     where m.document_id = d.id and m.access is not null and m.status in ('QUEUED', 'PROCESSING')
     order by m.generation desc limit 1
 )"""
-"""SQL: access list of the version of document `d` that is being ingested; null for none or an equal one."""
 
+# Property of an archive member: hex digest of its archive.
 ARCHIVE_HASH = "archiveHash"
-"""Property of an archive member: hex digest of the archive that its content came from."""
 
 
 def new_version_access(sent: LiteralString, document: LiteralString) -> LiteralString:
-    """Return SQL for the access list of a new version of an existing document. `sent`: list of the request or null."""
-    # A version without a list takes the newest pending list, because it can become visible before that version.
+    """Return SQL for the access list of a new version. `sent`: list of the request, or null."""
+    # A version without a list takes the newest pending list: it can become visible before the pending version.
     return f"""case when {document}.access_limit is null then nullif({sent}, {document}.access)
         else coalesce({sent}, (
             select m.access from run_documents m
@@ -37,7 +37,7 @@ def new_version_access(sent: LiteralString, document: LiteralString) -> LiteralS
         )) end"""
 
 
-_HEIRS: LiteralString = """
+_LOCK_HEIRS: LiteralString = """
     with recursive heirs as (
         select w.id, w.access::jsonb as access, true as is_named
         from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
@@ -51,8 +51,8 @@ _HEIRS: LiteralString = """
         where d.deleted_at is null order by d.id for no key update of d
     )
 """
-_SET: LiteralString = (
-    _HEIRS
+_SET_LISTS: LiteralString = (
+    _LOCK_HEIRS
     + """,
     forgotten as (
         update run_documents m set access = null from held h where m.document_id = h.id and m.access is not null
@@ -63,8 +63,8 @@ _SET: LiteralString = (
     from held h where d.id = h.id
 """
 )
-_FOLLOW: LiteralString = (
-    _HEIRS
+_UPDATE_HEIRS: LiteralString = (
+    _LOCK_HEIRS
     + """,
     forgotten as (
         update run_documents m set access = null from held h where m.document_id = h.id and m.access is not null
@@ -72,8 +72,8 @@ _FOLLOW: LiteralString = (
     update documents d set access = h.access, updated_at = clock_timestamp() from held h where d.id = h.id
 """
 )
-_NARROW: LiteralString = (
-    _HEIRS
+_NARROW_LISTS: LiteralString = (
+    _LOCK_HEIRS
     + """
     update documents d set access = intersect_access(d.access, h.access), updated_at = clock_timestamp()
     from held h where d.id = h.id and d.access is distinct from intersect_access(d.access, h.access)
@@ -85,6 +85,7 @@ _VERSION_LISTS: LiteralString = """
         on m.document_id = w.id and m.generation = w.generation
     where m.access is not null
 """
+# Like `_LOCK_HEIRS`. `is_whole`: the visible content came from the visible version of the container.
 _HEIRS_BY_CONTENT: LiteralString = """
     with recursive heirs as (
         select w.id, w.access::jsonb as access, true as is_named, %(same)s as is_shown
@@ -102,13 +103,12 @@ _HEIRS_BY_CONTENT: LiteralString = """
         where d.deleted_at is null order by d.id for no key update of d
     )
 """
-"""SQL: as `_HEIRS`. `is_whole`: the visible content came from the visible version of the container."""
-_UPDATE: LiteralString = """
+_UPDATE_ACCESS: LiteralString = """
     update documents d set updated_at = clock_timestamp(),
         access = case when h.is_whole then h.access else intersect_access(d.access, h.access) end
     from held h where d.id = h.id
 """
-_SHOW: LiteralString = (
+_SHOW_VERSIONS: LiteralString = (
     _HEIRS_BY_CONTENT
     + """,
     shown as (
@@ -117,9 +117,9 @@ _SHOW: LiteralString = (
         where m.document_id = w.id and m.generation = w.generation
     )
 """
-    + _UPDATE
+    + _UPDATE_ACCESS
 )
-_APPLY: LiteralString = (
+_APPLY_LISTS: LiteralString = (
     _HEIRS_BY_CONTENT
     + """,
     forgotten as (
@@ -127,9 +127,9 @@ _APPLY: LiteralString = (
         where m.document_id = h.id and h.is_whole and m.access is not null
     )
 """
-    + _UPDATE
+    + _UPDATE_ACCESS
 )
-_INHERIT: LiteralString = """
+_INHERIT_ACCESS: LiteralString = """
     update documents d set inherits_access = true, access_reason = null, updated_at = clock_timestamp()
     from documents c where d.id = any(%(documents)s) and c.id = d.archive_id
     returning d.id as document_id, c.access::text as access
@@ -145,46 +145,43 @@ class VersionAccess:
 
 
 def set_lists(connection: Executor, accesses: Mapping[str, Access | None], *, reason: str | None = None) -> None:
-    """Set access lists by document id (None: open) in the caller's transaction, pending lists and heirs included.
+    """Set access lists by document id (None: open), including pending lists and heirs.
 
     `reason`: why the list of a content service is unreadable.
     """
     if accesses:
-        connection.execute(_SET, {**_values(accesses), "reason": reason})
+        connection.execute(_SET_LISTS, {**_values(accesses), "reason": reason})
 
 
 async def async_set_lists(connection: AsyncExecutor, accesses: Mapping[str, Access | None]) -> None:
-    """Set access lists by document id, on the event loop."""
-    await connection.async_execute(_SET, {**_values(accesses), "reason": None})
+    """Set access lists by document id on the event loop."""
+    await connection.async_execute(_SET_LISTS, {**_values(accesses), "reason": None})
 
 
 async def async_inherit(connection: AsyncExecutor, documents: Sequence[str]) -> None:
     """Make archive members inherit the list of their container."""
     for document in documents:
-        heir = await connection.async_fetch_one(VersionAccess, _INHERIT, {"documents": [document]})
+        heir = await connection.async_fetch_one(VersionAccess, _INHERIT_ACCESS, {"documents": [document]})
         if heir is not None:
-            await connection.async_execute(_FOLLOW, {"documents": [document], "accesses": [heir.access]})
+            await connection.async_execute(_UPDATE_HEIRS, {"documents": [document], "accesses": [heir.access]})
 
 
 def apply_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
-    """Apply lists to the visible content of documents and of the members that came from it.
-
-    Inheriting members with older content are limited to users of both lists.
-    """
+    """Apply lists to visible documents and to members from the same content; limit older members to both lists."""
     if accesses:
-        connection.execute(_APPLY, {**_values(accesses), "same": True})
+        connection.execute(_APPLY_LISTS, {**_values(accesses), "same": True})
 
 
 def narrow_lists(connection: Executor, accesses: Mapping[str, Access | None]) -> None:
     """Limit documents and their heirs to users of both the current and the new list."""
     if accesses:
-        connection.execute(_NARROW, _values(accesses))
+        connection.execute(_NARROW_LISTS, _values(accesses))
 
 
-def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, same: bool) -> None:
-    """Apply the lists of versions (document, generation) that become visible, in the caller's transaction.
+def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, is_unchanged: bool) -> None:
+    """Apply the lists of versions (document, generation) at their activation.
 
-    `same`: the content is unchanged, so members get the list now; otherwise with their own next version.
+    `is_unchanged`: same content, so members get the list now instead of with their next version.
     """
     generations = dict(versions)
     values: dict[str, Any] = {"documents": list(generations), "generations": list(generations.values())}
@@ -195,9 +192,9 @@ def show_versions(connection: Executor, versions: Sequence[tuple[str, int]], *, 
         "documents": [version_list.document_id for version_list in version_lists],
         "accesses": [version_list.access for version_list in version_lists],
         "generations": [generations[version_list.document_id] for version_list in version_lists],
-        "same": same,
+        "same": is_unchanged,
     }
-    connection.execute(_SHOW, values)
+    connection.execute(_SHOW_VERSIONS, values)
 
 
 def _values(accesses: Mapping[str, Access | None]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Viewers: a user with its groups, and the documents of a scope that it may see."""
+"""Viewers: a user with its groups, and the visible documents of a scope."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import EVERYONE, Viewer, group_principal, user_principal
 
+# Below this count, resolve visible document ids first and filter by id.
 MAX_VISIBLE_IDS = 2_000
-"""Below this count, resolve visible document ids first and filter by id."""
+# Id without a document.
 NO_DOCUMENT = "-"
-"""Id that no document has."""
 
 
 def _select_groups(partition: LiteralString) -> LiteralString:
-    """Return the statement for all groups of a partition that contain the names."""
+    """Return a statement for all groups of a partition containing the names."""
     return f"""
     with recursive mine(principal, partition_id) as (
         select name, ({partition}) from unnest(%(names)s::text[]) name
@@ -31,13 +31,13 @@ def _select_groups(partition: LiteralString) -> LiteralString:
 """
 
 
-_OF_SCOPE: LiteralString = _select_groups(
+_SELECT_SCOPE_GROUPS: LiteralString = _select_groups(
     """select p.id from partitions p
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s""",
 )
-_OF_DOCUMENT: LiteralString = _select_groups("select partition_id from documents where id = %(document)s")
-_VISIBLE: LiteralString = """
+_SELECT_DOCUMENT_GROUPS: LiteralString = _select_groups("select partition_id from documents where id = %(document)s")
+_LIST_VISIBLE_IDS: LiteralString = """
     with listed as (
         select array(
             select id from documents
@@ -66,36 +66,38 @@ class Membership:
 
 
 async def find_viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
-    """Return the user with all groups of the scope that contain it, directly or nested.
+    """Return the user with all its groups in the scope, direct or nested.
 
-    `groups`: groups of the user at an identity provider, which groups of the scope may contain.
+    `groups`: the user's groups at an identity provider.
     """
     names = _list_principals(name, groups)
     values = {**partitions.scope_params(scope), "names": names}
-    return _make_viewer(name, names, await db.async_fetch_one(Membership, _OF_SCOPE, values, plan_once=True))
+    return _make_viewer(name, names, await db.async_fetch_one(Membership, _SELECT_SCOPE_GROUPS, values, plan_once=True))
 
 
 async def find_document_viewer(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
     """Return the user with its groups in the scope of a document."""
     names = _list_principals(name, groups)
     return _make_viewer(
-        name, names, await db.async_fetch_one(Membership, _OF_DOCUMENT, {"document": document_id, "names": names})
+        name,
+        names,
+        await db.async_fetch_one(Membership, _SELECT_DOCUMENT_GROUPS, {"document": document_id, "names": names}),
     )
 
 
 def list_visible_ids(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
-    """Return the ids of the documents that a viewer may see, or None above `MAX_VISIBLE_IDS`."""
-    # Documents that deny the viewer may be among them: policies of the database hide their content.
+    """Return the ids of documents visible to the viewer, or None above MAX_VISIBLE_IDS."""
+    # Includes documents that deny the viewer: database policies hide their content.
     values: dict[str, Any] = {"partition": viewer.partition, "limit": MAX_VISIBLE_IDS}
-    ids = db.fetch_one(list, _VISIBLE, {**values, "principals": [*viewer.principals, EVERYONE]})
+    ids = db.fetch_one(list, _LIST_VISIBLE_IDS, {**values, "principals": [*viewer.principals, EVERYONE]})
     return None if ids is None else tuple(ids)
 
 
-def narrow_filter(where: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
-    """Restrict a filter to these documents unless it names documents itself."""
-    if where is not None and where.document_ids:
-        return where
-    return replace(where or DocumentFilter(), document_ids=tuple(ids) or (NO_DOCUMENT,))
+def narrow_filter(document_filter: DocumentFilter | None, ids: Sequence[str]) -> DocumentFilter:
+    """Restrict a filter to these documents unless it has document ids."""
+    if document_filter is not None and document_filter.document_ids:
+        return document_filter
+    return replace(document_filter or DocumentFilter(), document_ids=tuple(ids) or (NO_DOCUMENT,))
 
 
 def _list_principals(name: str, groups: Sequence[str]) -> list[str]:

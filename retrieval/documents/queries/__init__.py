@@ -1,1 +1,1 @@
-"""Statements of documents, each a function that returns typed rows."""
+"""Statements of documents as functions with typed rows."""

@@ -1,10 +1,11 @@
-"""Documents that were packed into others: an archive's files, a mail's attachments. They go with their archive."""
+"""SQL of documents packed into others, such as archive files and mail attachments."""
 
 from __future__ import annotations
 
 from typing import LiteralString
 
-MEMBERS: LiteralString = """
+# Members of the documents `ids` at any depth, locked in the order of their ids.
+LOCK_MEMBERS: LiteralString = """
     with recursive packed as (
         select d.id from documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
         union select d.id from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
@@ -12,24 +13,23 @@ MEMBERS: LiteralString = """
     select d.id, d.partition_id, d.active_generation from documents d join packed p using (id)
     where d.id <> all(%(ids)s) and d.deleted_at is null order by d.id for no key update of d
 """
-"""What is packed into the documents `ids`, at any depth, locked in the order of their ids."""
 
-_HIDDEN: LiteralString = "not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)"
-HIDING: LiteralString = f"""
+_IS_HIDDEN: LiteralString = "not (%(viewer_names)s::jsonb ?| d.allowed and not %(viewer_names)s::jsonb ?| d.denied)"
+# Documents among `ids` with a member hidden from the viewer; their raw file still contains the member.
+FIND_HIDING_ARCHIVES: LiteralString = f"""
     with recursive packed as (
-        select d.archive_id as archive, d.id, {_HIDDEN} as hidden
+        select d.archive_id as archive, d.id, {_IS_HIDDEN} as hidden
         from public.documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
         union
-        select p.archive, d.id, {_HIDDEN} from public.documents d join packed p on d.archive_id = p.id
+        select p.archive, d.id, {_IS_HIDDEN} from public.documents d join packed p on d.archive_id = p.id
         where d.deleted_at is null
     )
     select distinct archive as id from packed where hidden
     union select id from public.documents where id = any(%(ids)s) and withholds_file
 """
-"""Those of the documents `ids` in which something lies that is hidden from the viewer. Their files hold it all the
-same."""
 
-WITHHOLD: LiteralString = """
+# Mark containers of the documents `ids`, at any depth, with another access list: their file still contains them.
+WITHHOLD_FILES: LiteralString = """
     with recursive around as (
         select d.id as member, d.archive_id as id from documents d where d.id = any(%(ids)s)
         union select a.member, d.archive_id from around a join documents d using (id)
@@ -39,8 +39,8 @@ WITHHOLD: LiteralString = """
     where c.id = a.id and c.id <> all(%(ids)s) and c.deleted_at is null and not c.withholds_file
       and (m.allowed, m.denied) is distinct from (c.allowed, c.denied)
 """
-"""Mark what the documents `ids` are packed into, at any depth, and that has another list: its file still holds them."""
 
+# Like LOCK_MEMBERS, including members among `ids`, without locks.
 MEMBERS_OF_ANY: LiteralString = """
     with recursive packed as (
         select id from documents where archive_id = any(%(ids)s) and deleted_at is null
@@ -48,15 +48,15 @@ MEMBERS_OF_ANY: LiteralString = """
     )
     select id from packed
 """
-"""The same, those of `ids` that are packed into others of them among them; nothing is locked."""
 
-PLACE: LiteralString = """
+# Properties of a packed entry `m` for later runs.
+ARCHIVE_PROPERTIES: LiteralString = """
     coalesce((select jsonb_object_agg(key, value) from jsonb_each(m.properties)
               where key in ('archivePath', 'archiveDepth', 'archiveRoot', 'archiveHash')), '{}')
 """
-"""What a later run needs to know of an entry `m` that was packed into another."""
 
-DROPPED: LiteralString = """
+# Members missing from this version of their archive and from newer ones.
+FIND_DROPPED_MEMBERS: LiteralString = """
     select d.id, d.partition_id, d.active_generation
     from unnest(%(archives)s::text[], %(generations)s::bigint[]) as a (id, generation)
     join documents d on d.archive_id = a.id
@@ -67,4 +67,3 @@ DROPPED: LiteralString = """
     )
     order by d.id for no key update of d
 """
-"""Members that neither this version of their archive nor a newer one holds."""

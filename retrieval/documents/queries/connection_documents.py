@@ -1,11 +1,11 @@
-"""Connections of documents: an item of a content service belongs to every connection that lists it.
+"""Assign documents of content services to connections.
 
-    listed by A ──▶ pair (A, document) ──▶ A reports its removal, or is revoked ─▶ no pair with A
-                                                                                        │ none is left
-                              kept without a connection (revoked with KEEP) ◀───────────┴──▶ removed
+listed by A ──▶ pair (A, document) ──▶ A reports its removal, or is revoked ─▶ no pair with A
+                                                                                    │ no pair left
+                          kept without a connection (revoked with KEEP) ◀───────────┴──▶ removed
 
-`documents.connection_id` names one of the holders, the newest that listed it; null once the last one is removed.
-Members of an archive belong to its connections, and have no pairs of their own.
+`documents.connection_id` is the connection with the newest listing, null without any. Archive members have the
+connections of their archive and no pairs.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from retrieval.documents.queries import deletion
 from retrieval.errors import Fatal
 from retrieval.filters import root_of
 
-SLICE = 500
-"""Documents that one transaction lets go of."""
+# Documents released per transaction.
+RELEASE_BATCH_SIZE = 500
 
-CONNECTIONS: LiteralString = f"""
+# Connections of the document `d`.
+CONNECTION_IDS: LiteralString = f"""
     array(select h.connection_id from connection_documents h where h.document_id = {root_of("d")}
           order by h.listed_at desc, h.connection_id)
 """
-"""Who has the document `d`."""
 
-_BEST: LiteralString = """
+_BEST_CONNECTION: LiteralString = """
     (select h.connection_id from connection_documents h join connections c on c.id = h.connection_id
      where h.document_id = d.id order by c.status = 'ACTIVE' desc, h.listed_at desc, h.connection_id limit 1)
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Number of a connection's documents: exclusive ones, and those shared with other connections."""
+class ConnectionDocumentCount:
+    """Document counts of a connection: exclusive, and shared with other connections."""
 
     own: int
     shared: int
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
-    """Documents that lost a connection: those that others have too, and those that were removed or kept without."""
+class ReleasedDocuments:
+    """Documents released by a connection: shared with other connections, and without any other."""
 
     shared: tuple[str, ...]
     last: tuple[str, ...]
 
 
-def require_living(connection: Executor, connection_id: str) -> None:
-    """Within a page's transaction: no connection that is being revoked gets another document. Fatal if it was."""
+def require_active_connection(connection: Executor, connection_id: str) -> None:
+    """Lock the connection against revocation within a page's transaction. Raises Fatal if it is revoked."""
     status = connection.fetch_one(
         str, "select status from connections where id = %(id)s for share", {"id": connection_id}
     )
@@ -63,7 +63,7 @@ def require_living(connection: Executor, connection_id: str) -> None:
 
 
 def add_documents(connection: Executor, connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:
-    """The connection has the documents with these external ids of the run's partition and source."""
+    """Assign documents of the run's partition and source to the connection."""
     connection.execute(
         """
         insert into connection_documents (connection_id, document_id)
@@ -76,37 +76,39 @@ def add_documents(connection: Executor, connection_id: str, job_run_id: str, ext
     )
 
 
-def let_go(connection: Executor, connection_id: str, document_ids: Sequence[str], *, keep: bool) -> LetGo:
-    """The connection has them no longer. Where it was the last one they are removed, or kept without a connection."""
+def release_from_connection(
+    connection: Executor, connection_id: str, document_ids: Sequence[str], *, keep: bool
+) -> ReleasedDocuments:
+    """Release documents from a connection. Documents without another one are removed, or kept if `keep`."""
     values: dict[str, Any] = {"connection": connection_id, "ids": list(document_ids)}
     statement: LiteralString = (
         "select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update"
     )
-    living = connection.fetch(str, statement, values)
-    connection.execute(_LET_GO, values)
-    values["ids"] = living
+    locked = connection.fetch(str, statement, values)
+    connection.execute(_DELETE_PAIRS, values)
+    values["ids"] = locked
     statement = "select distinct document_id from connection_documents where document_id = any(%(ids)s)"
     shared = set(connection.fetch(str, statement, values))
-    last = [document_id for document_id in living if document_id not in shared]
-    stay = living if keep else sorted(shared)
-    connection.execute(_PASS_ON, {**values, "ids": stay})
-    connection.execute(_PACKED_TOO, {**values, "ids": stay})
+    last = [document_id for document_id in locked if document_id not in shared]
+    remaining = locked if keep else sorted(shared)
+    connection.execute(_REASSIGN_DOCUMENTS, {**values, "ids": remaining})
+    connection.execute(_REASSIGN_MEMBERS, {**values, "ids": remaining})
     if not keep:
         deletion.delete_documents(connection, last)
-    return LetGo(tuple(sorted(shared)), tuple(last))
+    return ReleasedDocuments(tuple(sorted(shared)), tuple(last))
 
 
-_LET_GO: LiteralString = """
+_DELETE_PAIRS: LiteralString = """
     with settled as (
         delete from departures where connection_id = %(connection)s and document_id = any(%(ids)s)
     )
     delete from connection_documents where connection_id = %(connection)s and document_id = any(%(ids)s)
 """
-_PASS_ON: LiteralString = f"""
-    update documents d set connection_id = {_BEST}, updated_at = now()
+_REASSIGN_DOCUMENTS: LiteralString = f"""
+    update documents d set connection_id = {_BEST_CONNECTION}, updated_at = now()
     where d.id = any(%(ids)s) and d.connection_id = %(connection)s
 """
-_PACKED_TOO: LiteralString = """
+_REASSIGN_MEMBERS: LiteralString = """
     with recursive packed as (
         select d.id, root.connection_id from documents d join documents root on root.id = d.archive_id
         where root.id = any(%(ids)s) and d.deleted_at is null
@@ -118,7 +120,8 @@ _PACKED_TOO: LiteralString = """
 """
 
 
-CONFIRM: LiteralString = """
+# Remove the connections that confirmed a departure from documents still listed by others.
+CONFIRM_DEPARTURES: LiteralString = """
     with confirmed as (
         delete from departures where held and document_id = any(%(ids)s) returning document_id, connection_id
     ),
@@ -133,22 +136,23 @@ CONFIRM: LiteralString = """
     )
     from confirmed c where d.id = c.document_id and d.connection_id = c.connection_id and d.deleted_at is null
 """
-"""Those of the documents that are gone for one connection, and stay since another has them, are no more the first's."""
 
 
-LIVING: LiteralString = f"""
+# Connection that fetches a document `d` for job `j`: the run's own, else another active one.
+FETCHING_CONNECTION: LiteralString = f"""
     select c.id from connection_documents h join connections c on c.id = h.connection_id and c.status = 'ACTIVE'
     where h.document_id = d.id order by (c.id = {job_config.connection_of()}) desc, h.listed_at desc, c.id limit 1
 """
-"""By whom a document `d` is fetched for a run of job `j`: by the run's own connection, or by another that has it."""
 
 
-async def count_held(db: AsyncExecutor, connection_id: str) -> Held:
-    """Count the documents that the connection has."""
-    return await db.async_fetch_one(Held, _COUNT, {"connection": connection_id}) or Held(0, 0)
+async def count_connection_documents(db: AsyncExecutor, connection_id: str) -> ConnectionDocumentCount:
+    """Count the documents of the connection."""
+    return await db.async_fetch_one(
+        ConnectionDocumentCount, _COUNT_DOCUMENTS, {"connection": connection_id}
+    ) or ConnectionDocumentCount(0, 0)
 
 
-_COUNT: LiteralString = """
+_COUNT_DOCUMENTS: LiteralString = """
     select count(*) filter (where not others) as own, count(*) filter (where others) as shared from (
         select exists (
             select from connection_documents o
@@ -159,27 +163,27 @@ _COUNT: LiteralString = """
     ) held
 """
 
-KINDS = {True: "connection kept", False: "connection removed"}
-"""Of the sweep that lets go of a revoked connection's documents; its `document_id` is the connection's id."""
+# Sweep kind by `keep`; `sweeps.document_id` is the connection id.
+RELEASE_SWEEP_KINDS = {True: "connection kept", False: "connection removed"}
 
 
 def release_documents(db: Database, connection_id: str, *, keep: bool, seconds: float) -> bool:
-    """Remove a revoked connection from its documents in slices, for `seconds`; return True when none is left."""
-    ends = time.monotonic() + seconds
+    """Release all documents of a revoked connection in slices, for up to `seconds`; return True when finished."""
+    deadline = time.monotonic() + seconds
     while True:
         with db.transaction() as connection:
             document_ids = connection.fetch(
                 str,
                 "select document_id from connection_documents where connection_id = %(connection)s"
                 " order by document_id limit %(limit)s",
-                {"connection": connection_id, "limit": SLICE},
+                {"connection": connection_id, "limit": RELEASE_BATCH_SIZE},
             )
-            let_go(connection, connection_id, document_ids, keep=keep)
-            if len(document_ids) < SLICE:
+            release_from_connection(connection, connection_id, document_ids, keep=keep)
+            if len(document_ids) < RELEASE_BATCH_SIZE:
                 connection.execute(
                     "delete from sweeps where document_id = %(connection)s and kind = %(kind)s",
-                    {"connection": connection_id, "kind": KINDS[keep]},
+                    {"connection": connection_id, "kind": RELEASE_SWEEP_KINDS[keep]},
                 )
                 return True
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             return False

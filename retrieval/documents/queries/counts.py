@@ -1,4 +1,4 @@
-"""SQL of the counts of documents by source and status, which a trigger keeps in parts (`document_counts`)."""
+"""SQL of document counts by source and status; a trigger maintains partial counts in `document_counts`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from retrieval.database.partitions import scope_params
 from retrieval.database.statements import LoopConnection
 from retrieval.ports import Scope
 
-PARTS = 100
-"""Parts of a partition from which on they are added up."""
+# Partial counts of a partition before they are merged.
+MAX_PARTIAL_COUNTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """Documents of a source that have a status."""
+class SourceStatusCount:
+    """Number of documents of a source and status."""
 
     source: str
     status: str
     documents: int
 
 
-async def read_counts(db: Database, scope: Scope) -> list[Count]:
-    """Read the counts of all documents of a scope."""
+async def read_counts(db: Database, scope: Scope) -> list[SourceStatusCount]:
+    """Count all documents of a scope."""
     statement: LiteralString = """
         select c.source, c.status, sum(c.documents)::bigint as documents from document_counts c
         join partitions p on p.id = c.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
         group by c.source, c.status having sum(c.documents) <> 0 order by c.source, c.status
     """
-    return await db.async_fetch(Count, statement, scope_params(scope))
+    return await db.async_fetch(SourceStatusCount, statement, scope_params(scope))
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSize:
-    """Size of stored documents. `unread`: those of them without chunks, such as failed ones."""
+    """Size of stored documents. `unread`: documents without chunks, such as failed ones."""
 
     documents: int
     unread: int
@@ -46,7 +46,7 @@ class StoredSize:
 
 
 async def read_size(connection: LoopConnection, document_ids: Sequence[str]) -> StoredSize:
-    """Add up what the documents have in search."""
+    """Sum the size of the documents in search."""
     statement: LiteralString = """
         select count(*) as documents,
                count(*) filter (where coalesce((d.properties ->> 'embeddingCount')::int, 0) = 0) as unread,
@@ -57,8 +57,8 @@ async def read_size(connection: LoopConnection, document_ids: Sequence[str]) -> 
     return (await connection.async_fetch(StoredSize, statement, {"ids": list(document_ids)}))[0]
 
 
-def add_up_counts(db: Database) -> None:
-    """Add up the parts of partitions that have many, but for those that are being deleted. Two processes may do so."""
+def merge_counts(db: Database) -> None:
+    """Merge the partial counts of partitions with many; safe to run concurrently."""
     statement: LiteralString = """
         with many as materialized (
             select id from partitions where id in (
@@ -70,4 +70,4 @@ def add_up_counts(db: Database) -> None:
         select partition_id, source, status, sum(documents) from summed group by partition_id, source, status
         having sum(documents) <> 0
     """
-    db.execute(statement, {"parts": PARTS})
+    db.execute(statement, {"parts": MAX_PARTIAL_COUNTS})

@@ -1,4 +1,4 @@
-"""SQL of hidden passages, which are entries in the row of their document."""
+"""SQL of hidden passages, stored in the row of their document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True)
 class HidingDocument:
-    """A document with its entries, and the text of the requested chunk."""
+    """Document with its entries and the text of the requested chunk."""
 
     id: str
     name: str
@@ -25,10 +25,10 @@ class HidingDocument:
     content: str | None = None
 
 
-EXTENT: LiteralString = """
+# DOCUMENT, PASSAGES or null for a document `d`.
+HIDDEN_EXTENT: LiteralString = """
     case when d.hidden @> '[{"contentHash": null}]' then 'DOCUMENT' when d.hidden <> '[]' then 'PASSAGES' end
 """
-"""What of a document `d` is hidden: all of it, passages, or nothing (null)."""
 _IN_SCOPE: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
@@ -40,7 +40,7 @@ _IN_SCOPE: LiteralString = """
 async def lock_document(
     connection: AsyncExecutor, scope: Scope, document_id: str, chunk_index: int | None
 ) -> HidingDocument | None:
-    """Lock a document, and read the text of a chunk of its searchable version."""
+    """Lock a document and read a chunk of its searchable version."""
     statement: LiteralString = f"""
         select d.id, d.name, d.hidden, d.created_at, (
             select c.content from chunks c
@@ -62,7 +62,7 @@ async def store_entries(connection: AsyncExecutor, document_id: str, entries: Se
 
 
 async def list_documents(db: AsyncExecutor, scope: Scope, part: PageRequest | None) -> list[HidingDocument]:
-    """List the documents that have entries, newest first."""
+    """List the documents with entries, newest first."""
     statement: LiteralString = f"select d.id, d.name, d.hidden, d.created_at {_IN_SCOPE} and d.hidden <> '[]'"
     return await db.async_fetch(
         HidingDocument,

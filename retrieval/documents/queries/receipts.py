@@ -1,4 +1,4 @@
-"""Statements on receipts of deletions and what their sweeps removed."""
+"""SQL of deletion receipts and of counts per sweep."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import LiteralString
 from retrieval.database.rows import AsyncExecutor, Executor, Params
 from retrieval.ports import Scope
 
-TRIES = 8
-"""Tries of a sweep, each after twice the time, some four hours, after which a deletion is FAILED. It is tried on."""
-_FIND: LiteralString = """
+# Attempts of a sweep with exponential backoff (about four hours) before the receipt is FAILED; retries continue.
+FAILED_AFTER_TRIES = 8
+_FIND_RECEIPT: LiteralString = """
     select d.id, d.requested_at, d.confirmed_at, d.documents, d.chunks, d.vectors, d.files,
            case when d.confirmed_at is not null then 'CONFIRMED'
                 when d.unread or exists (
@@ -27,7 +27,7 @@ _FIND: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class StoreReceipt:
-    """Data that one store lost; `read_back_at`: when the store was verified to be empty of it, null before."""
+    """Data removed from one store; `read_back_at`: time of the verification, None before."""
 
     store: str
     removed: int
@@ -50,15 +50,15 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class DoneSweep:
-    """A finished sweep: the deletion that waits for it, and what it removed, by kind, store and part."""
+class FinishedSweep:
+    """Finished sweep with its deletion and its counts by kind, store and part."""
 
     deletion_id: str | None
     removed: Mapping[str, int]
 
 
 async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope, deleted: Sequence[str]) -> None:
-    """Open the receipt of these documents, within the transaction that deletes them."""
+    """Open a receipt in the transaction of the deletion."""
     values = {
         "id": deletion_id,
         "organization": scope.organization,
@@ -76,7 +76,7 @@ async def open_receipt(connection: AsyncExecutor, deletion_id: str, scope: Scope
 
 
 async def find_receipt(db: AsyncExecutor, values: Params) -> Receipt | None:
-    return await db.async_fetch_one(Receipt, _FIND, {**values, "tries": TRIES})
+    return await db.async_fetch_one(Receipt, _FIND_RECEIPT, {**values, "tries": FAILED_AFTER_TRIES})
 
 
 async def list_stores(db: AsyncExecutor, deletion_id: str) -> list[StoreReceipt]:
@@ -86,8 +86,8 @@ async def list_stores(db: AsyncExecutor, deletion_id: str) -> list[StoreReceipt]
     return await db.async_fetch(StoreReceipt, statement, {"id": deletion_id})
 
 
-def note_removed(db: Executor, sweep_id: int, key: str, number: int) -> None:
-    """Note with a sweep how much it removes; of a part that is counted again, the most counts."""
+def record_removed(db: Executor, sweep_id: int, key: str, number: int) -> None:
+    """Record a count of a sweep; a repeated part keeps the highest."""
     db.execute(
         """
     update sweeps set removed = jsonb_set(
@@ -98,13 +98,13 @@ def note_removed(db: Executor, sweep_id: int, key: str, number: int) -> None:
     )
 
 
-def delete_sweep(connection: Executor, sweep_id: int) -> DoneSweep | None:
+def delete_sweep(connection: Executor, sweep_id: int) -> FinishedSweep | None:
     statement: LiteralString = "delete from sweeps where id = %(id)s returning deletion_id, removed"
-    return connection.fetch_one(DoneSweep, statement, {"id": sweep_id})
+    return connection.fetch_one(FinishedSweep, statement, {"id": sweep_id})
 
 
 def add_totals(connection: Executor, deletion_id: str, totals: Mapping[str, int], *, unread: bool) -> None:
-    """Add to a deletion and hold its row: of two last sweeps one sees that the other is done."""
+    """Add totals to a deletion and lock its row, so the last of concurrent sweeps sees the others."""
     connection.execute(
         """
     update deletions set chunks = chunks + %(chunks)s, vectors = vectors + %(vectors)s, files = files + %(files)s,
@@ -128,7 +128,7 @@ def add_store(connection: Executor, deletion_id: str, store: str, removed: int, 
 
 
 def confirm_deletion(connection: Executor, deletion_id: str) -> None:
-    """Confirm a deletion whose sweeps are all done."""
+    """Confirm a deletion without open sweeps."""
     connection.execute(
         """
     update deletions set confirmed_at = clock_timestamp()

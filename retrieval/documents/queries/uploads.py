@@ -1,6 +1,6 @@
-"""Files that clients upload before they name a namespace, as OpenAI's clients do.
+"""SQL of files uploaded before a namespace is chosen, as OpenAI clients do.
 
-The database holds them for days. Once one is ingested, its document has the upload's id as its external id.
+The document of an ingested upload has the upload id as its external id.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from retrieval.database.rows import Executor
 from retrieval.database.statements import LoopConnection
 from retrieval.errors import ErrorCode, ServiceError
 
-PREFIX = "file-"
-SOURCE = "LOCAL_FILE"
-KEPT_SECONDS = 7 * 24 * 3600
-"""Seconds until an upload expires, unless its request names another time."""
-INGESTED_HOURS = 24
-"""Hours for which an upload is kept after it was ingested."""
-MOST_BYTES = 5 * 2**30
-"""Bytes of uploads that one organization may have at once."""
-_PIECES = 16
-"""Pieces that are read at once."""
+UPLOAD_ID_PREFIX = "file-"
+UPLOAD_SOURCE = "LOCAL_FILE"
+# Default expiry of an upload.
+UPLOAD_EXPIRY_SECONDS = 7 * 24 * 3600
+# Expiry of an upload after its ingestion.
+INGESTED_EXPIRY_HOURS = 24
+# Uploads of one organization.
+MAX_UPLOAD_BYTES = 5 * 2**30
+# Pieces per read.
+_PIECES_PER_READ = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The scope of uploads. `namespace`: that of a bound key, which sees uploads of keys with the same bound alone."""
+    """Scope of uploads. `namespace`: bound namespace of the API key; None if unbound."""
 
     organization: str
     tenant: str
@@ -40,7 +40,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """An upload without its content."""
+    """Upload without its content."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class UploadedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileDocument:
-    """A document under the id of a file, with its scope and its raw file."""
+    """Document of an OpenAI file id, with its scope and raw file."""
 
     id: str
     external_id: str
@@ -69,7 +69,7 @@ class FileDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoreCount:
-    """Documents of a namespace with one status, and their bytes."""
+    """Documents of a namespace and status, with their bytes."""
 
     namespace_id: str
     status: str
@@ -78,25 +78,25 @@ class StoreCount:
     updated_at: datetime
 
 
-_ID = re.compile(PREFIX + "[0-9a-z]{36}")
-_COLUMNS: LiteralString = "id, name, media_type, size, sha256, purpose, created_at, expires_at"
-_OWNED: LiteralString = (
+_UPLOAD_ID = re.compile(UPLOAD_ID_PREFIX + "[0-9a-z]{36}")
+_UPLOAD_COLUMNS: LiteralString = "id, name, media_type, size, sha256, purpose, created_at, expires_at"
+_OWNER_CONDITION: LiteralString = (
     " organization_id = %(organization)s and tenant = %(tenant)s and expires_at > now()"
     " and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
 )
 
 
 def is_upload_id(name: str) -> bool:
-    """Report whether a name has the form of an upload's id."""
-    return _ID.fullmatch(name) is not None
+    """Return True if the name has the form of an upload id."""
+    return _UPLOAD_ID.fullmatch(name) is not None
 
 
 def file_id(document_id: str, external_id: str) -> str:
-    """Return the id under which OpenAI's clients know a document: that of its upload, else its own."""
-    return external_id if external_id.startswith(PREFIX) else document_id
+    """Return the OpenAI file id of a document: its upload id, else its own."""
+    return external_id if external_id.startswith(UPLOAD_ID_PREFIX) else document_id
 
 
-async def begin(
+async def record_upload(
     connection: LoopConnection,
     owner: Owner,
     *,
@@ -107,9 +107,9 @@ async def begin(
     sha256: bytes,
     seconds: int,
 ) -> UploadedFile:
-    """Record an upload, whose pieces follow in the same transaction. PAYLOAD_TOO_LARGE beyond MOST_BYTES."""
-    values = {**asdict(owner), "id": ids.new_id(PREFIX), "name": name, "media_type": media_type, "size": size}
-    values |= {"sha256": sha256, "purpose": purpose, "seconds": seconds, "most": MOST_BYTES}
+    """Record an upload; its pieces follow in the same transaction. Raises PAYLOAD_TOO_LARGE."""
+    values = {**asdict(owner), "id": ids.new_id(UPLOAD_ID_PREFIX), "name": name, "media_type": media_type, "size": size}
+    values |= {"sha256": sha256, "purpose": purpose, "seconds": seconds, "most": MAX_UPLOAD_BYTES}
     uploaded = await connection.async_fetch_one(
         UploadedFile,
         "insert into uploaded_files (id, organization_id, tenant, namespace_id, name, media_type, size, sha256,"
@@ -117,7 +117,7 @@ async def begin(
         " select %(id)s, %(organization)s, %(tenant)s, %(namespace)s, %(name)s, %(media_type)s, %(size)s, %(sha256)s,"
         " %(purpose)s, now() + make_interval(secs => %(seconds)s)"
         " where %(most)s >= %(size)s + (select coalesce(sum(size), 0) from uploaded_files"
-        " where organization_id = %(organization)s) returning " + _COLUMNS,
+        " where organization_id = %(organization)s) returning " + _UPLOAD_COLUMNS,
         values,
     )
     if uploaded is None:
@@ -126,13 +126,15 @@ async def begin(
 
 
 def _too_many_uploads() -> ServiceError:
-    message = f"The organization has {MOST_BYTES // 2**30} GiB of uploads. Delete some, or wait until they expire."
+    message = (
+        f"The organization has {MAX_UPLOAD_BYTES // 2**30} GiB of uploads. Delete some, or wait until they expire."
+    )
     return ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, message, field="file", reason="too_many_uploads")
 
 
 async def require_room(connection: LoopConnection, organization: str) -> None:
-    """Check the limit again before the commit, one upload of an organization at a time. Raises PAYLOAD_TOO_LARGE."""
-    values = {"organization": organization, "most": MOST_BYTES}
+    """Check the size limit before the commit, one upload of an organization at a time. Raises PAYLOAD_TOO_LARGE."""
+    values = {"organization": organization, "most": MAX_UPLOAD_BYTES}
     await connection.execute("select pg_advisory_xact_lock(1970301039, hashtext(%(organization)s))", values)
     statement: LiteralString = (
         "select coalesce(sum(size), 0) <= %(most)s from uploaded_files where organization_id = %(organization)s"
@@ -142,7 +144,7 @@ async def require_room(connection: LoopConnection, organization: str) -> None:
 
 
 async def add_pieces(connection: LoopConnection, upload_id: str, position: int, pieces: Sequence[bytes]) -> None:
-    """Store pieces of an upload from a position on."""
+    """Store pieces of an upload from a position."""
     await connection.execute(
         "insert into uploaded_pieces (file_id, position, content) select %(id)s, %(first)s + ordinality, content"
         " from unnest(%(pieces)s::bytea[]) with ordinality p (content, ordinality)",
@@ -151,18 +153,19 @@ async def add_pieces(connection: LoopConnection, upload_id: str, position: int, 
 
 
 async def find_uploads(db: Database, owner: Owner, upload_ids: Sequence[str]) -> dict[str, UploadedFile]:
-    """Return the owner's uploads with these ids, by id."""
-    statement: LiteralString = f"select {_COLUMNS} from uploaded_files where id = any(%(ids)s) and {_OWNED}"
+    """Return the owner's uploads by id."""
+    statement: LiteralString = (
+        f"select {_UPLOAD_COLUMNS} from uploaded_files where id = any(%(ids)s) and {_OWNER_CONDITION}"
+    )
     rows = await db.async_fetch(UploadedFile, statement, {**asdict(owner), "ids": list(upload_ids)})
     return {row.id: row for row in rows}
 
 
 async def list_uploads(
-    db: Database, owner: Owner, limit: int, after: str | None, *, purpose: str | None, oldest_first: bool
+    db: Database, owner: Owner, limit: int, after_id: str | None, *, purpose: str | None, oldest_first: bool
 ) -> list[UploadedFile]:
-    """List the owner's uploads by age, those of one purpose if it is given. `after`: the id of an upload, which may be
-    deleted."""
-    # Ids sort by age, so the list goes on behind an upload that is no longer there.
+    """List the owner's uploads by age. `after`: id of an upload, possibly deleted."""
+    # Ids sort by age, so a list continues after a deleted upload.
     ending: LiteralString = (
         " and (%(after)s::text is null or id > %(after)s) order by id"
         if oldest_first
@@ -170,9 +173,9 @@ async def list_uploads(
     )
     return await db.async_fetch(
         UploadedFile,
-        f"select {_COLUMNS} from uploaded_files where {_OWNED}"
+        f"select {_UPLOAD_COLUMNS} from uploaded_files where {_OWNER_CONDITION}"
         " and (%(purpose)s::text is null or purpose = %(purpose)s)" + ending + " limit %(limit)s",
-        {**asdict(owner), "purpose": purpose, "after": after or None, "limit": limit},
+        {**asdict(owner), "purpose": purpose, "after": after_id or None, "limit": limit},
     )
 
 
@@ -183,33 +186,33 @@ def read_pieces(db: Executor, upload_id: str) -> Iterator[bytes]:
         "select content from uploaded_pieces where file_id = %(id)s and position > %(after)s order by position"
         " limit %(most)s"
     )
-    while pieces := db.fetch(bytes, statement, {"id": upload_id, "after": position, "most": _PIECES}):
+    while pieces := db.fetch(bytes, statement, {"id": upload_id, "after": position, "most": _PIECES_PER_READ}):
         yield from pieces
         position += len(pieces)
 
 
 async def delete_upload(db: Database, owner: Owner, upload_id: str) -> bool:
-    """Delete an upload; False if there is none."""
-    statement: LiteralString = f"delete from uploaded_files where id = %(id)s and {_OWNED} returning id"
+    """Delete an upload; return False if it does not exist."""
+    statement: LiteralString = f"delete from uploaded_files where id = %(id)s and {_OWNER_CONDITION} returning id"
     return await db.async_fetch_one(str, statement, {**asdict(owner), "id": upload_id}) is not None
 
 
 async def shorten_expiry(db: Database, upload_ids: Sequence[str]) -> None:
-    """Let uploads that were ingested expire in a day."""
+    """Let ingested uploads expire within a day."""
     await db.async_execute(
         "update uploaded_files set expires_at = least(expires_at, now() + make_interval(hours => %(hours)s))"
         " where id = any(%(ids)s)",
-        {"ids": list(upload_ids), "hours": INGESTED_HOURS},
+        {"ids": list(upload_ids), "hours": INGESTED_EXPIRY_HOURS},
     )
 
 
 def delete_expired(db: Executor) -> None:
-    """Delete uploads that have expired, with their pieces."""
+    """Delete expired uploads with their pieces."""
     db.execute("delete from uploaded_files where expires_at < now()", {})
 
 
 async def find_documents(db: Database, owner: Owner, name: str) -> list[FileDocument]:
-    """Return the documents under the id of a file, in all namespaces that the owner reaches."""
+    """Return the documents of an OpenAI file id in all namespaces of the owner."""
     by_id: LiteralString = "d.id = %(id)s"
     by_upload: LiteralString = "d.source = %(source)s and d.external_id = %(id)s"
     return await db.async_fetch(
@@ -220,14 +223,14 @@ async def find_documents(db: Database, owner: Owner, name: str) -> list[FileDocu
         " join documents d on d.partition_id = p.id and d.deleted_at is null"
         " where n.organization_id = %(organization)s and n.deleted_at is null"
         " and (%(namespace)s::text is null or n.id = %(namespace)s) and "
-        + (by_upload if name.startswith(PREFIX) else by_id)
+        + (by_upload if name.startswith(UPLOAD_ID_PREFIX) else by_id)
         + " order by d.created_at, d.id",
-        {**asdict(owner), "id": name, "source": SOURCE},
+        {**asdict(owner), "id": name, "source": UPLOAD_SOURCE},
     )
 
 
 async def count_documents(db: Database, namespace_ids: Sequence[str], tenant: str) -> list[StoreCount]:
-    """Count the documents of namespaces in one tenant's scope, by status."""
+    """Count the documents of namespaces by status in one tenant's scope."""
     return await db.async_fetch(
         StoreCount,
         "select p.namespace_id, d.status, count(*) as documents, max(d.updated_at) as updated_at,"

@@ -105,7 +105,9 @@ def finish_unchanged(
         )
         unchanged = frozenset(rows)
         lists.show_versions(
-            connection, [(item.key.document_id, item.generation) for item in items if item.key in unchanged], same=True
+            connection,
+            [(item.key.document_id, item.generation) for item in items if item.key in unchanged],
+            is_unchanged=True,
         )
         if labelled_ids := [
             item.key.document_id for item in items if item.key in unchanged and item.metadata is not None
@@ -129,11 +131,13 @@ def activate_generations(
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         if epoch is not None:
-            namespaces.hold_epoch(connection, lease.scope.namespace, epoch)
+            namespaces.lock_epoch(connection, lease.scope.namespace, epoch)
         documents = _lock_documents(connection, items)
         activated = _show_generations(connection, items, documents)
         lists.show_versions(
-            connection, [(item.key.document_id, item.generation) for item in items if item.key in activated], same=False
+            connection,
+            [(item.key.document_id, item.generation) for item in items if item.key in activated],
+            is_unchanged=False,
         )
         _replace_postings(connection, lease, [item for item in items if item.key in activated], documents, language)
         _enqueue_gc(connection, lease, items, activated, documents)

@@ -96,7 +96,9 @@ async def lock_pending_run(connection: AsyncExecutor, namespace: str) -> str | N
 
 async def set_pending(connection: AsyncExecutor, values: Params) -> namespaces.NamespaceRow | None:
     """Store the current and the sealed next configuration; None if the namespace changed after the read."""
-    return await connection.async_fetch_one(namespaces.NamespaceRow, _BEGIN_STATEMENT + namespaces.COLUMNS, values)
+    return await connection.async_fetch_one(
+        namespaces.NamespaceRow, _BEGIN_STATEMENT + namespaces.NAMESPACE_COLUMNS, values
+    )
 
 
 async def insert_run(connection: AsyncExecutor, values: Params) -> None:

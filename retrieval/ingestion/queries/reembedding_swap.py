@@ -84,7 +84,9 @@ def swap_generations(
     with db.transaction() as connection:
         connection.execute(UNLIMITED_TRANSACTION)
         batches.guard_lease(connection, lease)
-        row = connection.fetch_one(namespaces.NamespaceRow, _HOLD_PREFIX + namespaces.COLUMNS + _HOLD_SUFFIX, values)
+        row = connection.fetch_one(
+            namespaces.NamespaceRow, _HOLD_PREFIX + namespaces.NAMESPACE_COLUMNS + _HOLD_SUFFIX, values
+        )
         if row is None or not connection.fetch_one(bool, _OPEN_RUN_QUERY, values):
             return False
         connection.execute(_LOCK_DOCUMENTS_STATEMENT, values)

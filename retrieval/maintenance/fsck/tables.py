@@ -52,7 +52,7 @@ def _clear_generations(instance: Instance, findings: Sequence[Finding]) -> None:
             ACTIONS["generation"](instance.db, instance.stores(sweep.namespace_id), sweep)
         chunk_ids = queries.list_stray_chunk(instance.db, item.data["chunk_id"])
         with instance.db.transaction() as connection:
-            embeddings.forget_chunks(connection, sweep.partition_id, chunk_ids)
+            embeddings.delete_chunks(connection, sweep.partition_id, chunk_ids)
 
 
 def _delete_unused_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
@@ -80,14 +80,16 @@ def _delete_wrong_embeddings(instance: Instance, findings: Sequence[Finding]) ->
     """Delete embeddings with wrong dimensions; the next round copies them as missing ones."""
     for item in findings:
         with instance.db.transaction() as connection:
-            embeddings.forget_wrong(connection, item.data["partition_id"], item.data["key"], item.data["dimensions"])
+            embeddings.delete_mismatched_embedding(
+                connection, item.data["partition_id"], item.data["key"], item.data["dimensions"]
+            )
 
 
 def _copy_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
     """Copy embeddings from the embedded vector store; documents of vectors that it lacks are ingested again."""
     for item in findings:
         with instance.db.transaction() as connection:
-            embeddings.hold_vectors(connection, item.data["partition_id"])
+            embeddings.lock_embeddings(connection, item.data["partition_id"])
             queries.copy_embedding(connection, item.data["chunk_id"])
 
 

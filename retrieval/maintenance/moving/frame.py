@@ -63,7 +63,7 @@ class Frame:
             raise ArchiveError("The export is damaged: it has a tenant twice.")
         config = self._target.config
         with self._db.transaction() as connection:
-            connection.execute(namespaces.INSERT, namespaces.row_values(self._target.ring, config))
+            connection.execute(namespaces.INSERT_NAMESPACE, namespaces.row_values(self._target.ring, config))
             queries.hide_namespace(connection, config.id)
             for number, tenant in tenants.items():
                 self._target.partitions[number] = (queries.insert_partition(connection, config.id, tenant), tenant)

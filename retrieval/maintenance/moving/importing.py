@@ -56,8 +56,10 @@ def read_configs(archive: Archive) -> tuple[str, dict[str, Any]]:
     name = content.get("name") if isinstance(content, dict) else None
     if not isinstance(configs, dict) or not isinstance(name, str) or not 0 < len(name) <= 200:
         raise ArchiveError("The export is damaged: namespace.json names no namespace.")
-    present = {key: value for key, value in configs.items() if key in namespaces.CONFIGS and isinstance(value, dict)}
-    if not set(namespaces.REQUIRED) <= present.keys():
+    present = {
+        key: value for key, value in configs.items() if key in namespaces.CONFIG_NAMES and isinstance(value, dict)
+    }
+    if not set(namespaces.REQUIRED_CONFIGS) <= present.keys():
         raise ArchiveError("The export is damaged: namespace.json lacks a required configuration.")
     return name, present
 
@@ -242,7 +244,7 @@ class _Import(TableImporter):
     def _new_key(self, partition: int, below: str) -> str:
         _, tenant = self._target.partitions[partition]
         folder, _, path = below.partition("/")
-        if folder != file_keys.of_tenant(tenant):
+        if folder != file_keys.tenant_folder(tenant):
             raise ArchiveError("The export is damaged: a file is in the folder of another tenant.")
         root = file_keys.folder_key(Scope(self._target.config.organization_id, self._target.config.id, tenant))
         match = frame.OF_DOCUMENT.fullmatch(path)
@@ -252,7 +254,7 @@ class _Import(TableImporter):
         return f"{root}{path}"
 
     def _read_files(self) -> None:
-        by_tenant = {file_keys.of_tenant(tenant): number for number, (_, tenant) in self._target.partitions.items()}
+        by_tenant = {file_keys.tenant_folder(tenant): number for number, (_, tenant) in self._target.partitions.items()}
         store = self._target.files() if self._stored else None
         for below in sorted(self._stored):
             self._renew_lease()

@@ -21,7 +21,7 @@ from retrieval.connections import connections
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import SECRET_FIELDS
-from retrieval.security.secrets import HIDDEN, mask_secret
+from retrieval.security.secrets import MASK_PREFIX, mask_secret
 from retrieval.setting_values import Endpoint, OAuthEndpoints
 from retrieval.sources import APPS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
@@ -149,14 +149,18 @@ def assert_refused(answer, field):
 
 
 def stored(db, ring, space, area):
-    return namespaces.load(db, ring, space).configs()[area]
+    return namespaces.load_namespace(db, ring, space).configs()[area]
 
 
 def test_every_config_with_a_secret_is_here():
     areas = {one.area for one in VARIANTS}
-    assert areas == set(namespaces.CONFIGS)
+    assert areas == set(namespaces.CONFIG_NAMES)
     assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {other for _, _, other in PAIRS}
-    assert not [name for name in validation.FREE if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)]
+    assert not [
+        name
+        for name in validation.FREELY_CHANGED_FIELDS
+        if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)
+    ]
 
 
 @pytest.mark.parametrize(("variant", "secret", "other"), PAIRS, ids=name_of)
@@ -166,7 +170,7 @@ def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db,
     unmasked = {one.replace(".", "__"): variant.value(one) for one in variant.secrets if one != secret}
     moved = variant.masked(**unmasked, **{other.replace(".", "__"): variant.value(other, 1)})
     answer = client.patch(path, json={variant.area: moved})
-    if other in validation.FREE:
+    if other in validation.FREELY_CHANGED_FIELDS:
         assert answer.status_code == 200, answer.text
         now = stored(api_db, ring, space, variant.area)
         assert now == variant.config(**{other: variant.value(other, 1)})
@@ -196,13 +200,13 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
     client, space = made(variant)
     path = f"/v1/namespaces/{space}"
     secret = variant.secrets[0]
-    wrong = [HIDDEN + "9999", variant.shown(secret) + "x", HIDDEN + variant.value(secret)]
-    if variant.area in validation.SHOWN:
-        wrong.append(HIDDEN)
+    wrong = [MASK_PREFIX + "9999", variant.shown(secret) + "x", MASK_PREFIX + variant.value(secret)]
+    if variant.area in validation.MASKED_CONFIGS:
+        wrong.append(MASK_PREFIX)
         assert variant.shown(secret) in client.get(path).text
     else:
-        assert HIDDEN not in client.get(path).text
-        bare = {one.replace(".", "__"): HIDDEN for one in variant.secrets}
+        assert MASK_PREFIX not in client.get(path).text
+        bare = {one.replace(".", "__"): MASK_PREFIX for one in variant.secrets}
         assert client.patch(path, json={variant.area: variant.config(**bare)}).status_code == 200
     for sent in wrong:
         answer = client.patch(path, json={variant.area: variant.masked(**{secret.replace(".", "__"): sent})})
@@ -214,7 +218,9 @@ def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
 
 
 MOVABLE = [
-    one for one in VARIANTS if destinations.destinations_of(settings.Settings(_env_file=None), {one.area: one.config()})
+    one
+    for one in VARIANTS
+    if destinations.list_destinations(settings.Settings(_env_file=None), {one.area: one.config()})
 ]
 
 
@@ -234,7 +240,7 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
         there = OAuthEndpoints(token="https://elsewhere.example/token")
         places.append(api_settings.model_copy(update={"oauth_endpoints": {vendor: there}}))
     for place in places:
-        config = namespaces.load(api_db, ring, space)
+        config = namespaces.load_namespace(api_db, ring, space)
         monkeypatch.setattr(settings, "load_settings", lambda place=place: place)
         with pytest.raises((Fatal, ServiceError), match="stored"):
             use(variant, vendor, config, place)
@@ -257,7 +263,7 @@ def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkey
         assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
         assert other.patch(path, json={variant.area: variant.config()}).status_code == 200
     monkeypatch.setattr(settings, "load_settings", lambda: moved)
-    use(variant, vendor, namespaces.load(api_db, ring, space), moved)
+    use(variant, vendor, namespaces.load_namespace(api_db, ring, space), moved)
 
 
 def use(variant, vendor, config, options):
@@ -266,7 +272,7 @@ def use(variant, vendor, config, options):
         registry.make_embedder(config)
     elif variant.area == namespaces.WEB_SCRAPER:
         registry.make_scraper(config)
-    elif variant.area == namespaces.RERANKER:
+    elif variant.area == namespaces.RERANKER_CONFIG:
         registry.make_reranker(config)
     else:
         registry.make_connector(vendor, connections.usable_app(config, vendor, options), options)

@@ -212,7 +212,7 @@ class Look:
 def places(organization, api_settings):
     org = organization(requests_per_minute=10**7)
     space = org.namespace(**STATIC)
-    config = namespaces.load(org.db, org.ring, space)
+    config = namespaces.load_namespace(org.db, org.ring, space)
     made = [Place(org, space, tenant, api_settings.base_url) for tenant in TENANTS]
     for one in made:
         one.fill(config)

@@ -158,7 +158,7 @@ def test_a_document_is_read_around_a_span(org, api_settings):
     library = Library(org.db, Scope(org.id, space, ""), None)
     text = "".join(f"Sentence number {number:05}. " for number in range(3000))
     document = library.put(["Sentence"], name="long")
-    files = registry.make_file_store(namespaces.load(org.db, org.ring, space))
+    files = registry.make_file_store(namespaces.load_namespace(org.db, org.ring, space))
     files.put(f"{org.id}/{space}/{document}/parsed.md", [text.encode()])
     org.db.rows(
         "update documents set parsed_key = %(key)s where id = %(id)s",

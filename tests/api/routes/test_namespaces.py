@@ -114,7 +114,7 @@ def test_secrets_are_absent_or_masked_and_sealed_at_rest(org):
 def stored(org, namespace_id):
     from retrieval.namespaces import namespaces
 
-    return namespaces.load(org.db, org.ring, namespace_id).configs()
+    return namespaces.load_namespace(org.db, org.ring, namespace_id).configs()
 
 
 def test_a_patch_changes_what_is_sent_and_keeps_the_rest(org):

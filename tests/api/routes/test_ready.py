@@ -14,7 +14,7 @@ from local import LocalError, health
 from retrieval import readiness
 from retrieval.database import revisions
 from retrieval.database.database import Database
-from retrieval.readiness import Beat, files_folder, roles
+from retrieval.readiness import LoopReport, files_folder, roles
 from retrieval.settings import Settings
 from tests.api import process
 from tests.api.support import serve
@@ -87,9 +87,9 @@ def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role,
 
 def test_a_database_clock_that_went_back_is_reported(at, own_db):
     _, ask = at
-    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    readiness.record_loops(own_db, "here:1", [LoopReport("dispatch", 1.0, 120.0)])
     own_db.rows("update dispatcher_loops set recorded_at = recorded_at + interval '1 hour'")
-    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 1.0, 120.0)])
+    readiness.record_loops(own_db, "here:1", [LoopReport("dispatch", 1.0, 120.0)])
     time.sleep(1.1)
     assert "clock went back by 3" in reason(ask())
     assert ask(**{"for": "requests"}).status_code == 200
@@ -100,7 +100,7 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert files_folder.claim_folder(own_db, configured) is None
     assert files_folder.claim_folder(own_db, configured) is None, "the same folder again"
     assert ask().status_code == 200
-    marker = configured.files / files_folder.MARKER
+    marker = configured.files / files_folder.MARKER_NAME
     marker.write_text("files_of_another_service\n")
     assert "is not the one that this service's files are in" in reason(ask())
     marker.unlink()
@@ -112,7 +112,7 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
 
 def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     _, ask = at
-    readiness.record_loops(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
+    readiness.record_loops(own_db, "here:1", [LoopReport("dispatch", 500.0, 600.0, "PoolTimeout")])
     assert "has not succeeded for 500 s, since then: PoolTimeout" in reason(ask())
     assert ask(**{"for": "requests"}).status_code == 200
 
@@ -123,7 +123,7 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
     refused = files_folder.claim_folder(own_db, second)
     assert refused is not None
     assert "Mount the same folder on every machine" in refused
-    assert not (second.files / files_folder.MARKER).exists()
+    assert not (second.files / files_folder.MARKER_NAME).exists()
     shared = Settings(home=tmp_path / "two", files_directory=first.files)
     assert files_folder.claim_folder(own_db, shared) is None
     assert files_folder.claim_folder(own_db, Settings(home=tmp_path / "two", allow_local_files=False)) is None
@@ -182,7 +182,7 @@ def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ri
     key = "1:" + base64.b64encode(bytes(32)).decode()
     given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
     assert health.probe_role(Namespace(role="dispatcher"), given) == 0
-    readiness.record_loops(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
+    readiness.record_loops(own_db, "here:1", [LoopReport("reconcile", 500.0, 600.0)])
     assert health.probe_role(Namespace(role="dispatcher"), given) == 3
     assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
 

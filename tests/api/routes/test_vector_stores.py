@@ -336,7 +336,7 @@ def test_uploads_are_read_back_and_expire(client, api_db, organization):
 
 
 def test_uploads_of_an_organization_have_a_limit(client, monkeypatch):
-    monkeypatch.setattr(file_uploads, "MOST_BYTES", 100)
+    monkeypatch.setattr(file_uploads, "MAX_UPLOAD_BYTES", 100)
     upload(client)
     with pytest.raises(openai.APIStatusError) as refused:
         upload(client, content=b"a" * 90)
@@ -344,7 +344,7 @@ def test_uploads_of_an_organization_have_a_limit(client, monkeypatch):
 
 
 def test_parallel_uploads_keep_the_limit(client, monkeypatch):
-    monkeypatch.setattr(file_uploads, "MOST_BYTES", 100)
+    monkeypatch.setattr(file_uploads, "MAX_UPLOAD_BYTES", 100)
     begun, add_pieces = threading.Barrier(2), file_uploads.add_pieces
 
     async def wait_for_both(*args):

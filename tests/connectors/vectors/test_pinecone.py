@@ -279,7 +279,7 @@ def filtered(store, where):
 @pytest.fixture
 def shelf(store):
     """Documents with labels, as ingestion puts them there."""
-    many = {f"k{n}": n for n in range(vector_metadata.MOST + 1)}
+    many = {f"k{n}": n for n in range(vector_metadata.MAX_MARKS + 1)}
     for name, kind, source, metadata in (
         ("red", "TEXT", "TEXT", {"team": "red", "n": 1, "tags": ["a", "b"], "deep": {"x": 1}}),
         ("blue", "URL", "SITEMAP", {"team": "blue", "n": 1.5, "yes": True, "none": None}),

@@ -99,7 +99,7 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
 
 
 def _scraper_key(org, namespace: str) -> str:  # noqa: F811
-    return str(namespaces.load(org.db, org.ring, namespace).web_scraper["apiKey"])
+    return str(namespaces.load_namespace(org.db, org.ring, namespace).web_scraper["apiKey"])
 
 
 @pytest.mark.slow

@@ -299,7 +299,7 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
 def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):
     account.put("one.txt", "text")
     asked = space.request()
-    space.call(namespaces.update(space.db, space.ring, replace(space.config, connectors={})))
+    space.call(namespaces.update_namespace(space.db, space.ring, replace(space.config, connectors={})))
     space.work()
     (entry,) = space.run(asked).failed
     assert "boxConfig" in entry.error

@@ -121,7 +121,7 @@ def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
     began = time.monotonic()
     assert not connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=0)
     left = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
-    assert left["left"] == 2 * DOCUMENTS - connection_documents.SLICE
+    assert left["left"] == 2 * DOCUMENTS - connection_documents.RELEASE_BATCH_SIZE
     assert connection_documents.release_documents(db, request.connection_id, keep=keep, seconds=60)
     assert time.monotonic() - began < 4 * SECONDS
     row = db.row(

@@ -24,7 +24,7 @@ from tests.flows.crawls.test_url_list import Site, answer, ingest
 from tests.standins import faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 
-load = namespaces.load
+load = namespaces.load_namespace
 WORDS = "SECRET VENDOR WORDS"
 SITE = "https://93.184.216.34"
 """A public address that nobody dials: the stand-in alone hears of it."""
@@ -307,7 +307,9 @@ def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page
     chosen = {name: {"provider": name, "apiKey": crawler.key} for name in ("BUILTIN", "FIRECRAWL")}
     (other,) = set(chosen) - {first}
     scraper = chosen[first]
-    monkeypatch.setattr(namespaces, "load", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper))
+    monkeypatch.setattr(
+        namespaces, "load_namespace", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper)
+    )
     run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
     found = listing(space)
     monkeypatch.setattr(website, "PIECE_PAGES", 2)

@@ -16,13 +16,13 @@ from retrieval.database.database import Database
 from retrieval.job_config import Ingestion
 from retrieval.jobs import levers, runs
 from retrieval.jobs.queries import batches
-from retrieval.readiness import LATE, Beat
+from retrieval.readiness import LATE_AFTER_SECONDS, LoopReport
 from retrieval.settings import Settings
 
 
 def beats(**ages):
     """All loops, young but for those that are named with their age."""
-    return [Beat(name, ages.get(name, 1.0), 10_000.0) for name in LATE]
+    return [LoopReport(name, ages.get(name, 1.0), 10_000.0) for name in LATE_AFTER_SECONDS]
 
 
 def post(db, scope, *, minutes_ago=0):
@@ -62,7 +62,7 @@ def test_flow_runs_that_no_worker_begins_are_told(db, new_scope):
 
 def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_when(db):
     late = [beat for beat in beats() if beat.loop != "dispatch"]
-    readiness.record_loops(db, "here:1", [*late, Beat("dispatch", 95.0, 200.0, "PoolTimeout")])
+    readiness.record_loops(db, "here:1", [*late, LoopReport("dispatch", 95.0, 200.0, "PoolTimeout")])
     found = readiness.read_dispatch(db)
     assert found.stalled
     assert found.reasons == ("The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",)
@@ -107,7 +107,7 @@ def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, databa
         await asyncio.wait_for(running, 30)
 
     asyncio.run(watch())
-    assert {loop.name for loop in told} == set(LATE)
+    assert {loop.name for loop in told} == set(LATE_AFTER_SECONDS)
     assert readiness.read_dispatch(db).loops == ()
 
 

@@ -291,9 +291,9 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
         dimensions=None,
         created_at=datetime.now(UTC),
         updated_at=datetime.now(UTC),
-        **namespaces.split_configs(namespaces.EMBEDDED),
+        **namespaces.split_configs(namespaces.EMBEDDED_CONFIGS),
     )
-    db.rows(namespaces.INSERT, namespaces.row_values(ring, embedded))
+    db.rows(namespaces.INSERT_NAMESPACE, namespaces.row_values(ring, embedded))
     scope = Scope(scope.organization, embedded.id)
     run = accept(db, scope, "SITEMAP")
     monkeypatch.setattr(registry, "SOURCE_FACTORIES", {})

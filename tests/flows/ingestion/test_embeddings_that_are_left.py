@@ -29,7 +29,7 @@ def space(monkeypatch, tmp_path, fresh_database, request):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path))
     settings.load_settings.cache_clear()
     registry._instances.clear()
-    (tmp_path / files_folder.MARKER).write_text("a folder in use\n")
+    (tmp_path / files_folder.MARKER_NAME).write_text("a folder in use\n")
     db = Database(fresh_database(f"left_{abs(hash(request.node.name)) % 10**9}"), size=8)
     yield Configured(db)
     db.close()

@@ -31,7 +31,7 @@ def quiet(monkeypatch, tmp_path, fresh_database, request):
     settings.load_settings.cache_clear()
     registry._instances.clear()
     (tmp_path / "files").mkdir()
-    (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
+    (tmp_path / "files" / files_folder.MARKER_NAME).write_text("a folder in use\n")
     db = Database(fresh_database(f"fsck_{abs(hash(request.node.name)) % 10**9}"), size=4)
     yield db
     db.close()

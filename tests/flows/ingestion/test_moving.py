@@ -47,7 +47,7 @@ def home(monkeypatch, tmp_path):
     def enter(name):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        (folder / files_folder.MARKER).write_text("a folder in use\n")
+        (folder / files_folder.MARKER_NAME).write_text("a folder in use\n")
         monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(folder))
         settings.load_settings.cache_clear()
         registry._instances.clear()
@@ -79,7 +79,7 @@ def filled(db, documents=12):
 
 
 def answers(db, ring, namespace, tenant=""):
-    config = namespaces.load(db, ring, namespace)
+    config = namespaces.load_namespace(db, ring, namespace)
     scope = Scope(config.organization_id, namespace, tenant)
     found = []
     for query in QUERIES:
@@ -243,7 +243,7 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     garbage.collect_garbage(db, lambda one: admin.build_stores(db, space.ring, one))
     for table in ("partitions", "documents", "chunks", "embeddings", "vectors", "postings", "jobs", "sweeps"):
         assert db.rows(f"select 1 from {table} limit 1", {}) == [], table
-    assert [one.name for one in folder.iterdir()] == [files_folder.MARKER]
+    assert [one.name for one in folder.iterdir()] == [files_folder.MARKER_NAME]
 
 
 def changed(file, target, change):

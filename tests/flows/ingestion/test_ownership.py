@@ -90,7 +90,7 @@ def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
     plant(quiet, place)
     owned = {name for name, one in ownership.OF_NAMESPACES.items() if name != "namespaces"}
     assert left(quiet, place) == owned
-    space.call(namespaces.delete(quiet, scope.organization, scope.namespace))
+    space.call(namespaces.delete_namespace(quiet, scope.organization, scope.namespace))
     for _ in range(3):
         space.sweep()
     stays = {name for name, one in ownership.OF_NAMESPACES.items() if one.stays and name != "namespaces"}

@@ -223,7 +223,7 @@ def test_a_deleted_namespace_leaves_what_is_not_ours(space, index):
     index.spaces["theirs"] = {"x": {"values": [1.0] * DIMENSIONS, "metadata": {}}}
     space.text(OWLS, "owls")
     space.work()
-    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    space.call(namespaces.delete_namespace(space.db, space.scope.organization, space.scope.namespace))
     space.sweep()
     assert list(index.spaces) == ["theirs"]
 

@@ -213,7 +213,7 @@ def test_a_document_deleted_in_flight_stays_deleted(house):
     (window,) = run_documents.list_windows(house.db, lease, documents=64, size=1 << 24)
     house.steps(lease, window, until="embed")
     where = DocumentFilter(document_ids=(accepted.document_id,))
-    assert house.run_async(documents.delete(house.db, house.scope, where)).documents == 1
+    assert house.run_async(documents.delete_documents(house.db, house.scope, where)).documents == 1
     house.steps(lease, window)
     results.settle_runs(house.db, lease)
     run = house.run_async(runs.read_run(house.db, house.scope, accepted.job_run_id))

@@ -31,7 +31,7 @@ def quiet(db, monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
     settings.load_settings.cache_clear()
     (tmp_path / "files").mkdir()
-    (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
+    (tmp_path / "files" / files_folder.MARKER_NAME).write_text("a folder in use\n")
     registry._instances.clear()
     yield db
     settings.load_settings.cache_clear()
@@ -80,7 +80,7 @@ def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
     space.work()
     space.delete(first.document_id)
     chunks = chunks_of(space)
-    whole = space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    whole = space.call(namespaces.delete_namespace(space.db, space.scope.organization, space.scope.namespace))
     for _ in range(3):  # the namespace waits for the document that was deleted before
         space.sweep()
     assert receipt(space).status == "CONFIRMED"
@@ -176,7 +176,7 @@ def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone
         """The namespace is deleted and cleared while the request for the vectors has not come to the vendor."""
         if step == "upsert":
             config = space.config
-            late.append(space.call(namespaces.delete(quiet, space.scope.organization, space.scope.namespace)))
+            late.append(space.call(namespaces.delete_namespace(quiet, space.scope.organization, space.scope.namespace)))
             time.sleep(1.5)
             space.sweep()
             assert receipt(space, late[0]).status == "PENDING"

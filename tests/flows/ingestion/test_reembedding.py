@@ -292,7 +292,9 @@ def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand,
 
     def set_key(key):
         now = space.config
-        space.call(namespaces.update(space.db, space.ring, replace(now, embedding_model={**MINILM, "apiKey": key})))
+        space.call(
+            namespaces.update_namespace(space.db, space.ring, replace(now, embedding_model={**MINILM, "apiKey": key}))
+        )
 
     set_key("a")
     begin(space, {**WORDS, "apiKey": "a"})

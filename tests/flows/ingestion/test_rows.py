@@ -115,7 +115,7 @@ def test_documents_are_listed_by_their_rows_and_facets_count_rows(house):
     where = parse_filter({"where": {"row.status": "open"}}, INVALID)
     listed = house.call(documents.list_page(house.db, house.scope, where, viewer=None))
     assert {row.name for row in listed.items} == {"orders.csv", "stock.jsonl"}
-    fields = facets.parse_fields(["row.status", "document.name"], INVALID, where="facets")
+    fields = facets.parse_fields(["row.status", "document.name"], INVALID, path="facets")
     everything = parse_filter({}, INVALID)
     counts = house.call(facets.count_values(house.db, house.scope, everything, fields, viewer=None))
     assert [(count.value, count.documents) for count in counts["row.status"]] == [

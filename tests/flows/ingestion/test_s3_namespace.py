@@ -63,7 +63,7 @@ def test_a_deleted_namespace_leaves_what_is_not_ours(space, storage, bucket):
     storage.call("PUT", f"/{bucket}/theirs.txt")
     space.text("Owls hunt mice at night.", "owls")
     space.work()
-    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    space.call(namespaces.delete_namespace(space.db, space.scope.organization, space.scope.namespace))
     space.sweep()
     assert keys(storage, bucket) == ["theirs.txt"]
 

@@ -24,7 +24,7 @@ from retrieval.jobs import queueing, runs
 from retrieval.jobs.queries import batches, breaker_timeout, breakers, leases
 from retrieval.keywords import bm25_scorer, posting_blocks
 from retrieval.maintenance import garbage, queries
-from retrieval.readiness import Beat
+from retrieval.readiness import LoopReport
 from retrieval.search import search
 from tests.flows.ingestion.test_pipeline import House
 
@@ -170,7 +170,7 @@ def everything(db, house):
         lease = batches.claim_lease(db, batch.id, batch.attempt + 1, seconds=30)
         leases.renew_lease(db, lease, seconds=30)
     waits = house.post("waits longer", "four")
-    readiness.record_loops(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
+    readiness.record_loops(db, "here:1", [LoopReport("dispatch", 1.0, 2.0)])
     readiness.read_dispatch(db)
     asked = breakers.Asked(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
     breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")

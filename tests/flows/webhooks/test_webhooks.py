@@ -359,7 +359,7 @@ def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, rece
     assert receiver.taken[-1].data["outcome"] == "CANCELLED"
     space.text("words", "two")
     count = len(receiver.taken)
-    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    space.call(namespaces.delete_namespace(space.db, space.scope.organization, space.scope.namespace))
     send(sender)
     assert len(receiver.taken) == count
     own = hook(Configured(space.db), receiver)

@@ -128,10 +128,10 @@ def test_a_list_applies_with_its_version_and_what_inherits_waits_for_its_own(db,
     for document in (archive, text):
         version(db, document, Access(("bob", "cyd")))
     with db.transaction() as connection:
-        lists.show_versions(connection, [(archive, 2)], same=False)
+        lists.show_versions(connection, [(archive, 2)], is_unchanged=False)
     assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob"]]
     with db.transaction() as connection:
-        lists.show_versions(connection, [(text, 2)], same=False)
+        lists.show_versions(connection, [(text, 2)], is_unchanged=False)
     assert readers(db, *packed) == [["u:bob", "u:cyd"], ["u:bob"], ["u:bob", "u:cyd"]]
 
 
@@ -142,5 +142,5 @@ def test_a_list_that_a_client_sets_takes_the_place_of_those_that_were_to_come(db
     give(db, **{archive: Access(("ada",))})
     assert readers(db, *packed) == [["u:ada"]] * 3
     with db.transaction() as connection:
-        lists.show_versions(connection, [(archive, 2), (text, 2)], same=False)
+        lists.show_versions(connection, [(archive, 2), (text, 2)], is_unchanged=False)
     assert readers(db, *packed) == [["u:ada"]] * 3

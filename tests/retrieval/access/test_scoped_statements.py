@@ -116,7 +116,7 @@ def test_the_scope_of_the_statement_alone_hides_a_hidden_document(db, library, p
         monkeypatch.setattr(
             module, "scope_statement", lambda statement, params, viewer: scope_statement(statement, params, None)
         )
-    monkeypatch.setattr(stored_files, "_FIND_FOR_USER", stored_files._FIND)
+    monkeypatch.setattr(stored_files, "_FIND_FILES_FOR_USER", stored_files._FIND_FILES)
     assert read() == 2, "the scope is what hides it"
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retrieval.conditions.model import parse_instant
-from retrieval.conditions.rule import matches, restricts
+from retrieval.conditions.rule import is_restrictive, matches
 from retrieval.conditions.sql import condition_sql
 from retrieval.errors import ServiceError
 from tests.conditions import CODE, CONDITIONS, DOCS, Doc, condition_of
@@ -190,7 +190,7 @@ def test_five_levels_and_a_hundred_leaves_are_taken(db):
     ],
 )
 def test_what_holds_for_a_document_without_any_field_does_not_restrict(data, names):
-    assert restricts(condition_of(data)) is names
+    assert is_restrictive(condition_of(data)) is names
 
 
 @pytest.mark.parametrize("day", ["2024-02-29", "2000-02-29", "2023-02-28", "0004-02-29", "9999-12-31"])

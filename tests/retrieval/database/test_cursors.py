@@ -71,7 +71,7 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size
 
     async def remove(document):
         try:
-            await documents.delete(library.db, library.scope, DocumentFilter(document_ids=(document,)))
+            await documents.delete_documents(library.db, library.scope, DocumentFilter(document_ids=(document,)))
         finally:
             await library.db.async_close()
             library.db._pools.loop = None

@@ -15,7 +15,7 @@ def by_a_client(db, ids):
     async def awaited():
         try:
             async with db.async_transaction() as connection:
-                return await deletion.async_delete(connection, ids)
+                return await deletion.async_delete_documents(connection, ids)
         finally:
             await db.async_close()
 
@@ -138,7 +138,7 @@ def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
 
     async def awaited():
         try:
-            return await documents.delete(db, library.scope, DocumentFilter(document_ids=(archive,)))
+            return await documents.delete_documents(db, library.scope, DocumentFilter(document_ids=(archive,)))
         finally:
             await db.async_close()
 
@@ -159,7 +159,7 @@ class Watched:
 
 def test_a_large_deletion_leaves_the_counters_of_the_scope_free_until_its_end(library, monkeypatch):
     """Activations of other documents wait for this row; it was locked from the first part of the deletion on."""
-    monkeypatch.setattr(deletion, "_PART", 1)
+    monkeypatch.setattr(deletion, "_CHUNKS_PER_STATEMENT", 1)
     ids = [library.put(["a wing", "two wings"]) for _ in range(3)]
     looks = []
 

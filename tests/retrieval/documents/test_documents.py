@@ -90,7 +90,7 @@ def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call)
     gone = library.put(["wing flow", "wing"], external_id="same")
     kept = library.put(["wing pressure"])
     counts = {"partition": library.partition}
-    assert call(documents.delete, library.scope, DocumentFilter(document_ids=(gone,))).documents == 1
+    assert call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(gone,))).documents == 1
     assert [hit.document_id for hit in by_words(library, "wing")] == [kept]
     assert [item.id for item in call(documents.list_page, library.scope, ALL, viewer=None).items] == [kept]
     sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
@@ -100,7 +100,7 @@ def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call)
     )
     assert sweeps == [{"kind": "document", "document_id": gone, "generation": None}]
     with pytest.raises(ServiceError) as caught:
-        call(documents.delete, library.scope, DocumentFilter(document_ids=(gone,)))
+        call(documents.delete_documents, library.scope, DocumentFilter(document_ids=(gone,)))
     assert caught.value.code == ErrorCode.DOCUMENTS_NOT_FOUND
     library.put(["again"], external_id="same")
 
@@ -113,13 +113,13 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
         {"partition": library.partition},
     )
     started = time.monotonic()
-    assert call(documents.delete, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
+    assert call(documents.delete_documents, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
     assert time.monotonic() - started < 60
     assert call(documents.list_page, library.scope, ALL, viewer=None).items == []
 
 
 def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch):
-    monkeypatch.setattr(counts, "PARTS", 10)
+    monkeypatch.setattr(counts, "MAX_PARTIAL_COUNTS", 10)
     dice, made = random.Random(4), []
     changes = (
         "update documents set status = 'SUCCESS' where id = any(%(ids)s)",
@@ -134,7 +134,7 @@ def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch
             if number % 3 == 0:
                 raise InterruptedError
         if number % 15 == 14:
-            counts.add_up_counts(library.db)
+            counts.merge_counts(library.db)
     rows = library.db.rows(
         "select source, status, count(*) as documents from documents"
         " where partition_id = %(partition)s and deleted_at is null group by 1, 2 order by 1, 2",
@@ -142,7 +142,7 @@ def test_counts_are_true_whatever_became_of_documents(library, call, monkeypatch
     )
     assert [dataclasses.asdict(count) for count in call(counts.read_counts, library.scope)] == rows
     assert len(rows) > 3
-    counts.add_up_counts(library.db)
+    counts.merge_counts(library.db)
     parts = "select count(*) as parts from document_counts where partition_id = %(partition)s"
     assert library.db.row(parts, {"partition": library.partition})["parts"] == len(rows)
     library.db.rows("delete from partitions where id = %(partition)s", {"partition": library.partition})

@@ -128,7 +128,7 @@ def test_the_site_of_an_address_is_its_host(db, library, address, site):
 
 
 def plan(db, scope, where, *, most=51):
-    matched, params = documents.of_scope(where)
+    matched, params = documents.matching_source(where)
     statement = f"explain (analyze, format json) select d.id from {matched}" + pagination.order_desc("d")
     values = params | partitions.scope_params(scope) | pagination.age_params(None, most - 1)
     return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
@@ -158,7 +158,7 @@ def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
         {"partition": library.partition, "many": MANY},
     )
     db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
-    since = parse_condition({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, where="where")
+    since = parse_condition({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, path="where")
     for where, most in (
         (DocumentFilter(words=("manual", "7777.pdf")), 100),
         (DocumentFilter(words=("nowhere",)), 10),

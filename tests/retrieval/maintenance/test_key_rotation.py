@@ -93,11 +93,11 @@ def make(db, ring, count):
             },
         )
         made.append((space, connection, digest))
-    return secrets.server_secret(db, ring, secrets.PEPPER), made
+    return secrets.server_secret(db, ring, secrets.PEPPER_NAME), made
 
 
 def config():
-    scraped = {**namespaces.EMBEDDED, namespaces.WEB_SCRAPER: {"provider": "FIRECRAWL"}}
+    scraped = {**namespaces.EMBEDDED_CONFIGS, namespaces.WEB_SCRAPER: {"provider": "FIRECRAWL"}}
     return json.dumps(scraped)
 
 
@@ -106,9 +106,9 @@ def sealed_secrets(ring, space, hidden):
 
 
 def assert_opens(db, ring, pepper, made):
-    assert secrets.server_secret(db, ring, secrets.PEPPER) == pepper
+    assert secrets.server_secret(db, ring, secrets.PEPPER_NAME) == pepper
     for space, connection, digest in made:
-        assert namespaces.load(db, ring, space).web_scraper["apiKey"] == "scraper-key"
+        assert namespaces.load_namespace(db, ring, space).web_scraper["apiKey"] == "scraper-key"
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
         assert connections.open_tokens(ring, connection, row["credentials"], None).access_token == "access-token"
         row = db.row("select verifier from oauth_states where hash = %(hash)s", {"hash": digest})
@@ -124,9 +124,9 @@ def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
         assert_opens(db, AFTER, pepper, made)
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=5 * 4 + 1, left=0)
     assert_opens(db, AFTER, pepper, made)
-    stamps = [namespaces.load(db, AFTER, space).updated_at for space, *_ in made]
+    stamps = [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made]
     assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=0, left=0)
-    assert [namespaces.load(db, AFTER, space).updated_at for space, *_ in made] == stamps
+    assert [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made] == stamps
 
 
 def test_what_no_key_opens_is_counted_and_left_alone(db):
@@ -160,10 +160,10 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
             ended.set()
 
     async def rename(mine, space, name):
-        stored = namespaces.load(mine, BOTH, space)
+        stored = namespaces.load_namespace(mine, BOTH, space)
         scraper = {"provider": "FIRECRAWL", "apiKey": f"key of {name}"}
         changed = replace(stored, name=name, web_scraper=scraper)
-        await namespaces.update(mine, BOTH, changed)
+        await namespaces.update_namespace(mine, BOTH, changed)
 
     writer = threading.Thread(target=lambda: asyncio.run(change_all()))
     writer.start()
@@ -175,9 +175,9 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
     assert key_rotation.reseal_secrets(db, BOTH).left == 0
     assert len(written) == 30, "a change was refused"
     for space in spaces:
-        found = namespaces.load(db, AFTER, space)
+        found = namespaces.load_namespace(db, AFTER, space)
         assert (found.name, found.web_scraper["apiKey"]) == ("name 7", "key of name 7")
-    assert secrets.server_secret(db, AFTER, secrets.PEPPER) == pepper
+    assert secrets.server_secret(db, AFTER, secrets.PEPPER_NAME) == pepper
 
 
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
@@ -187,7 +187,7 @@ def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
     newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
     db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
     assert key_rotation._reseal(db, BOTH, place, read) == 0
-    assert namespaces.load(db, AFTER, space).web_scraper["apiKey"] == "newer"
+    assert namespaces.load_namespace(db, AFTER, space).web_scraper["apiKey"] == "newer"
 
 
 def test_every_sealed_column_is_known():

@@ -56,11 +56,11 @@ def test_what_could_mislead_is_refused(address):
         service_urls.require_url(address)
     with pytest.raises(ServiceError):
         redirects.check_redirect(address)
-    for area, key, code, _ in validation._ADDRESSES:
+    for area, key, code, _ in validation._ADDRESS_FIELDS:
         if key != "authorizationUrl" and address == "a.example":
             continue
         with pytest.raises(ServiceError) as refused:
-            validation.check_allowed(Settings(_env_file=None), {area: {key: address}})
+            validation.check_configs(Settings(_env_file=None), {area: {key: address}})
         assert (refused.value.code, refused.value.field) == (code, f"{area}.{key}")
         assert len(address) < 3 or address not in refused.value.message
 
@@ -99,7 +99,7 @@ def test_every_address_of_a_config_has_its_row():
 
     walk("", CreateNamespace)
     apps = {(app, "authorizationUrl") for app in APPS.values()}  # of any app that has one
-    rows = {(area, key) for area, key, _, _ in validation._ADDRESSES}
+    rows = {(area, key) for area, key, _, _ in validation._ADDRESS_FIELDS}
     assert apps <= rows
     assert named - apps == rows - apps
 
