@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 from connectors import registry
 from retrieval import settings, sources
 from retrieval.jobs.breaker_watch import Circuits
-from retrieval.jobs.queries.breakers import Asked
+from retrieval.jobs.queries.breakers import BreakerTarget
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.network import urls
 from retrieval.ports import DiscoveryRequest, Embedder, FileStore, Page, RawContent, Source, SourceItem, VectorStore
@@ -54,7 +54,9 @@ def guard_port(
     if circuits is None or _provider_name(storage) in _LOCAL_PROVIDERS:
         return port
     counts_each = kind != "embedder"  # the embedding client counts its own attempts
-    breaker = partial(circuits.through, _vendor_breaker(config, kind, storage), job_run=job_run, each=counts_each)
+    breaker = partial(
+        circuits.guard_requests, _vendor_breaker(config, kind, storage), job_run=job_run, count_failures=counts_each
+    )
     return cast("PortT", _CircuitBreakerProxy(port, breaker))
 
 
@@ -109,37 +111,37 @@ class _CircuitBreakerSource:
             with self._guard_request(request, item.external_id):
                 return self._port.fetch(item, request, to)
         breaker = self._connection_breaker(request)
-        with self._guard_request(request, ""), self._circuits.tell_apart(breaker, item.external_id):
+        with self._guard_request(request, ""), self._circuits.isolate_item(breaker, item.external_id):
             return self._port.fetch(item, request, to)
 
-    def _connection_breaker(self, request: DiscoveryRequest) -> Asked:
+    def _connection_breaker(self, request: DiscoveryRequest) -> BreakerTarget:
         info = registry.load_source_infos().get(request.source)
         name = info.title if info else request.source.title()
         patience = settings.load_settings().outage_seconds
-        return Asked(self._config.organization_id, name, {"connection": request.connection_id}, patience)
+        return BreakerTarget(self._config.organization_id, name, {"connection": request.connection_id}, patience)
 
     def _guard_request(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
         organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
-        through = partial(self._circuits.through, job_run=request.job_run_id)
+        through = partial(self._circuits.guard_requests, job_run=request.job_run_id)
         if request.source not in sources.WEB:
-            return through(self._connection_breaker(request), each=False)
+            return through(self._connection_breaker(request), count_failures=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":
-            return through(_vendor_breaker(self._config, "scraper", scraper), each=False)
+            return through(_vendor_breaker(self._config, "scraper", scraper), count_failures=False)
         name = f"The site {urls.site_name(url)}".strip()
-        site = Asked(organization, name, {"site": urls.site_of(url)}, min(SITE_WAIT_SECONDS, outage))
-        return through(site, each=True, least=HUNG_REQUEST_SECONDS)
+        site = BreakerTarget(organization, name, {"site": urls.site_of(url)}, min(SITE_WAIT_SECONDS, outage))
+        return through(site, count_failures=True, min_seconds=HUNG_REQUEST_SECONDS)
 
 
 def _provider_name(storage: Mapping[str, Any]) -> str:
     return str(storage.get("provider") or storage.get("type"))
 
 
-def _vendor_breaker(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> Asked:
+def _vendor_breaker(config: NamespaceConfig, kind: str, storage: Mapping[str, Any]) -> BreakerTarget:
     """Make the breaker of a vendor and credential."""
     provider = _provider_name(storage)
     # Models on one server fail independently.
     names = [*_IDENTITY_FIELDS, "model"] if kind == "embedder" else _IDENTITY_FIELDS
     identity = {"kind": kind} | {name: storage[name] for name in names if name in storage}
     name = _VENDOR_NAMES.get(provider, provider.title())
-    return Asked(config.organization_id, name, identity, settings.load_settings().outage_seconds)
+    return BreakerTarget(config.organization_id, name, identity, settings.load_settings().outage_seconds)

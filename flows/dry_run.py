@@ -39,7 +39,7 @@ async def dry_run(batch_id: str, attempt: int) -> State[None]:
     """Estimate ingestions without storing anything, one after the other."""
     async with flow_states.claim_batch(batch_id, attempt) as batch:
         if (run := batch.run) is not None:
-            for dry_run_record in await asyncio.to_thread(dry_runs.waiting_trials, run.db, run.lease):
+            for dry_run_record in await asyncio.to_thread(dry_runs.pending_dry_runs, run.db, run.lease):
                 await _estimate_run(run, dry_run_record)
             dry_runs.close_cancelled(run.db, run.lease)
             batches.finish_batch(run.db, run.lease)
@@ -49,11 +49,11 @@ async def dry_run(batch_id: str, attempt: int) -> State[None]:
 
 async def _report_outcome(run: RunContext) -> State[None]:
     notifications.notify_listeners(run.db)
-    outcomes = run_outcome.of_batch(run.db, run.lease.batch_id)
+    outcomes = run_outcome.list_batch_outcomes(run.db, run.lease.batch_id)
     return flow_states.final_state(outcomes, "The reports stand with their job runs.")
 
 
-async def _estimate_run(run: RunContext, dry_run_record: dry_runs.Trial) -> None:
+async def _estimate_run(run: RunContext, dry_run_record: dry_runs.PendingDryRun) -> None:
     trial = Trial(run.lease, dry_run_record)
     try:
         await asyncio.to_thread(estimate_in_task, trial)
@@ -63,7 +63,7 @@ async def _estimate_run(run: RunContext, dry_run_record: dry_runs.Trial) -> None
     except StepError as error:
         get_run_logger().warning("There is no report: %s", error)
         result = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
-    await asyncio.to_thread(dry_runs.finish_trial, run.db, run.lease, trial.job_run_id, result)
+    await asyncio.to_thread(dry_runs.finish_dry_run, run.db, run.lease, trial.job_run_id, result)
 
 
 class Trial:
@@ -71,7 +71,7 @@ class Trial:
 
     # Not a dataclass: Prefect would traverse its fields.
 
-    def __init__(self, lease: Lease, run: dry_runs.Trial) -> None:
+    def __init__(self, lease: Lease, run: dry_runs.PendingDryRun) -> None:
         self.lease, self.job_run_id, self.content = lease, run.id, run.content
         self.job_config = JobConfig.load(run.config)
         self.report: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def estimate_ingestion(trial: Trial) -> None:
         except ServiceError as error:
             raise Fatal("The namespace was deleted.") from error
         estimator = Estimator(_make_tools(trial, config), throttle_alive(lambda: _require_uncancelled(trial)))
-        dry_runs.begin_trial(db, lease, trial.job_run_id, status="PRE_PROCESSING")
+        dry_runs.begin_dry_run(db, lease, trial.job_run_id, status="PRE_PROCESSING")
         _require_uncancelled(trial)
         _count_documents(trial, config, estimator)
         report, embedder, options = estimator.report, estimator.tools.embedder, settings.load_settings()
@@ -146,7 +146,7 @@ def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator
         return
     source = registry.make_source(tools.source, config, tools.db, context.load_keys())
     if tools.source == "URLS_LIST":
-        dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.CONNECTED:
         _count_connection(trial, cast("Connected", source), estimator)
@@ -156,7 +156,7 @@ def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator
             estimator.goes_on()
             estimator.listed(source, [item for item in page.items if item.content is not None])
             waiting += [item for item in page.items if item.content is None]
-        dry_runs.begin_trial(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, waiting)
 
 
@@ -184,7 +184,7 @@ def _count_connection(trial: Trial, source: Connected, estimator: Estimator) -> 
             else:
                 departed.pop(item.external_id, None)
                 waiting[item.external_id] = item
-    dry_runs.begin_trial(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+    dry_runs.begin_dry_run(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
     estimator.listed(source, list(waiting.values()))
     estimator.report.remove, held_count = source.leaving(request, list(departed))
     if estimator.report.remove:

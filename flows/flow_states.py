@@ -92,15 +92,15 @@ async def _claim_retry(batch_id: str, *, seconds: float) -> Lease | None:
     db, run = context.open_database(), _flow_run_id()
     if run is None or not await _has_ended_before(run):
         return None
-    retry_runs = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
+    retry_runs = await asyncio.to_thread(retry.retry_batch, db, batch_id, str(run))
     return batches.claim_lease(db, retry_runs, 1, seconds=seconds) if retry_runs else None
 
 
 def _unclaimed_state(batch_id: str) -> State[None]:
     """Return the state of a flow run without work: the batch's outcome, or Superseded."""
     db = context.open_database()
-    batch_id = retry.newest_batch(db, batch_id, str(_flow_run_id()))
-    outcomes = run_outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
+    batch_id = retry.find_newest_batch(db, batch_id, str(_flow_run_id()))
+    outcomes = run_outcome.list_batch_outcomes(db, batch_id) if retry.is_finished(db, batch_id) else []
     if outcomes:
         return final_state(outcomes, "Nothing was left to do here.")
     return Completed(name=SUPERSEDED_STATE, message="Another flow run holds this batch.")
@@ -108,7 +108,7 @@ def _unclaimed_state(batch_id: str) -> State[None]:
 
 def _is_known_batch(batch_id: str) -> bool:
     db = context.open_database()
-    return retry.batch_exists(db, retry.newest_batch(db, batch_id, str(_flow_run_id())))
+    return retry.is_stored_batch(db, retry.find_newest_batch(db, batch_id, str(_flow_run_id())))
 
 
 def _unknown_batch_state(batch_id: str) -> State[None]:

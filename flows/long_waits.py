@@ -51,5 +51,5 @@ class LongWaits:
     def sleep(self, seconds: float) -> None:
         """Sleep until the time is over or the batch is cancelled."""
         ends = time.monotonic() + seconds
-        while (remaining_seconds := ends - time.monotonic()) > 0 and batches.is_wanted(self._db, self._lease):
+        while (remaining_seconds := ends - time.monotonic()) > 0 and batches.has_unfinished_runs(self._db, self._lease):
             time.sleep(min(remaining_seconds, CANCEL_CHECK_SECONDS))

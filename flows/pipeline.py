@@ -78,7 +78,7 @@ async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
     await report.report_results(run.namespace, rows, skipped, removed)
     counts = results.count_progress(run.db, run.lease)
     message = report.summarize_batch(counts, rows, handed_back, is_blocked=run.is_blocked)
-    return flow_states.final_state(run_outcome.of_batch(run.db, run.lease.batch_id), message)
+    return flow_states.final_state(run_outcome.list_batch_outcomes(run.db, run.lease.batch_id), message)
 
 
 async def discover_documents(run: RunContext) -> list[StepResult]:

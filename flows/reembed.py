@@ -47,7 +47,7 @@ async def reembed(batch_id: str, attempt: int) -> State[None]:
             else:
                 reembedding.drop_runs(run.db, run.lease)
                 batches.finish_batch(run.db, run.lease)
-            run.circuits.end()
+            run.circuits.release_probes()
             batch.report = partial(_report_outcome, run, swapped=swapped)
     return batch.state
 
@@ -60,7 +60,7 @@ async def _report_outcome(run: RunContext, *, swapped: bool | None) -> State[Non
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     message = "Search stays with the old model and vector store; see the result table."
-    return flow_states.final_state(run_outcome.of_batch(run.db, run.lease.batch_id), message)
+    return flow_states.final_state(run_outcome.list_batch_outcomes(run.db, run.lease.batch_id), message)
 
 
 async def rebuild_documents(run: RunContext) -> bool | None:
@@ -146,7 +146,7 @@ def judge_new_generation(trial: Trial) -> None:
     scope = trial.run.lease.scope
 
     def require_open() -> None:
-        if not batches.is_wanted(db, trial.run.lease):
+        if not batches.has_unfinished_runs(db, trial.run.lease):
             raise _JobRunEnded
 
     alive = gates.throttle_alive(require_open)

@@ -81,7 +81,7 @@ async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
 async def _ensure_queues(client: PrefectClient, pool: str) -> None:
     """Create missing work queues in the order of their priority."""
     existing = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
-    for priority, name in enumerate(fair_queue.QUEUES, 1):
+    for priority, name in enumerate(fair_queue.WORK_QUEUES, 1):
         if name not in existing:
             creation = client.create_work_queue(
                 name, work_pool_name=pool, description=_QUEUE_DESCRIPTIONS[name], priority=priority
@@ -102,9 +102,9 @@ async def _ignore_conflict(creation: Awaitable[object]) -> None:
 
 
 _QUEUE_DESCRIPTIONS = {
-    fair_queue.SHORT: "Short work without outside services; each worker keeps a slot for it.",
-    fair_queue.DEFAULT: "An organization's first batch.",
-    fair_queue.BULK: "An organization's further batches; they run when no organization's first batch waits.",
+    fair_queue.SHORT_QUEUE: "Short work without outside services; each worker keeps a slot for it.",
+    fair_queue.DEFAULT_QUEUE: "An organization's first batch.",
+    fair_queue.BULK_QUEUE: "An organization's further batches; they run when no organization's first batch waits.",
 }
 
 

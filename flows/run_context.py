@@ -64,7 +64,7 @@ class RunContext:
     @property
     def is_blocked(self) -> bool:
         """Check for job runs that wait for an open circuit breaker."""
-        return self.circuits.left_out
+        return self.circuits.has_blocked_work
 
     def should_continue(self) -> bool:
         """Check if the batch may start another document, page or window."""
@@ -96,8 +96,10 @@ class RunContext:
         reason = BLOCKED_REASON if self.is_blocked else EARLY_REASON if self.is_early else YIELDED_REASON
         # Suspended first: the dispatcher may resume the flow run as soon as its job runs are back in the queue.
         self.is_suspended = await suspend_flow_run(f"{PAUSE_KEY_PREFIX}{self.lease.fence}", reason)
-        waiting, held = self.circuits.waiting, self.circuits.held
-        count = batches.hand_back(self.db, self.lease, waiting=waiting, held=held, suspended=self.is_suspended)
+        waiting, held = self.circuits.blocked_runs, self.circuits.scope_breakers
+        count = batches.return_runs(
+            self.db, self.lease, blocked_runs=waiting, scope_breakers=held, suspended=self.is_suspended
+        )
         log.info("batch.handed_back", batch_id=self.lease.batch_id, job_runs=count, suspended=self.is_suspended)
         return count
 
@@ -108,7 +110,7 @@ class RunContext:
             handed_back = await self.hand_back()
         else:
             batches.finish_batch(self.db, self.lease)
-        self.circuits.end()
+        self.circuits.release_probes()
         return handed_back
 
 
@@ -137,7 +139,7 @@ class TimeSlice:
         with self._lock:
             current = time.monotonic()
             if not self.has_ended and current >= self._check_at:
-                self.has_ended = job_queue.others_wait(
+                self.has_ended = job_queue.should_yield(
                     self._db, self._lease.batch_id, seconds=FREE_SLOT_SECONDS
                 ) or suspension.is_suspended(self._db, self._lease)
                 self._check_at = current + QUEUE_CHECK_SECONDS

@@ -124,7 +124,9 @@ class Work:
 
     def is_waiting(self, key: DocumentKey) -> bool:
         """Check if the document waits for an open circuit breaker."""
-        return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
+        return self._circuits is not None and bool(
+            self._circuits.scope_breakers or key.job_run_id in self._circuits.blocked_runs
+        )
 
     @property
     def files(self) -> FileStore:

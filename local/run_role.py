@@ -234,7 +234,7 @@ def register_deployments(settings: Settings, pool: str | None = None, notify: st
             raise SystemExit(f"The Prefect server did not answer within {_PREFECT_SECONDS:.0f} s.")
         time.sleep(0.1)
     names = frozenset(deployment["name"] for deployment in deployments.read_plan()["deployments"])
-    plan = health.Registration(frozenset(fair_queue.QUEUES), names, version)
+    plan = health.Registration(frozenset(fair_queue.WORK_QUEUES), names, version)
     if was_registered and health.is_registered(os.environ["PREFECT_API_URL"], settings.work_pool, os.environ, plan):
         return
     from flows import register

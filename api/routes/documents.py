@@ -184,7 +184,7 @@ async def resync_documents(request: ApiRequest, data: JSONBody[ResyncDocuments])
         confirm_deletions=bool(data.confirm_deletions),
         changes={"ocr": data.ocr_config.strategy.value} if data.ocr_config else None,
         dry_run=bool(data.dry_run),
-        seal=passwords.sealer(services.ring, data.password),
+        seal=passwords.make_sealer(services.ring, data.password),
     )
     number = started.queued
     queued = "document" if number == 1 else "documents"

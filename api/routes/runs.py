@@ -43,10 +43,10 @@ async def list_job_runs(request: ApiRequest, params: NamedDependency[wire.ListQu
         status=params.status,
         outcome=params.outcome,
         source=params.source,
-        about=params.q,
+        name_part=params.q,
         ids=_parse_ids(params.ids),
         cursor=cursor,
-        size=params.page_size or control.PAGE,
+        size=params.page_size or control.RUN_PAGE_SIZE,
         sort=params.sort or "newest",
     )
     summaries = [
@@ -63,8 +63,10 @@ def _parse_ids(text: str | None) -> list[str] | None:
     if not text:
         return None
     ids = [part for part in text.split(",") if part]
-    if len(ids) > control.NAMED:
-        message = f"ids names {len(ids)} job runs, and may name {control.NAMED} at most: ask for the others apart."
+    if len(ids) > control.MAX_RUN_IDS:
+        message = (
+            f"ids names {len(ids)} job runs, and may name {control.MAX_RUN_IDS} at most: ask for the others apart."
+        )
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ids", reason="out_of_bounds")
     return ids
 
@@ -107,7 +109,7 @@ async def cancel_job_run(
     services, scope = request.services, request.scope_of(data.namespace_id)
     try:
         if request.reach is not None:
-            run = await runs.read_run(services.db, scope, ingest_job_run_id, most=0)
+            run = await runs.read_run(services.db, scope, ingest_job_run_id, max_documents=0)
             if run.source == reembedding.REEMBED_SOURCE:
                 raise auth.bound_key_error()
         await services.run_in_thread(control.cancel_run, services.db, scope, ingest_job_run_id)
@@ -138,7 +140,7 @@ async def retry_job_run(
     db, scope = request.services.db, request.scope_of(data.namespace_id)
     changes = data.to_changes()
     try:
-        seal = passwords.sealer(request.services.ring, data.password)
+        seal = passwords.make_sealer(request.services.ring, data.password)
         new = await control.retry_run(db, scope, ingest_job_run_id, changes, causes=data.failure_causes, seal=seal)
     except ServiceError:
         await namespaces.require_namespace(db, scope.organization, scope.namespace)
@@ -151,7 +153,7 @@ ROUTE_HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 async def _read_run(request: ApiRequest, scope: Scope, run_id: str, *, limit: int | None) -> runs.JobRun:
     try:
-        return await runs.read_run(request.services.db, scope, run_id, most=limit)
+        return await runs.read_run(request.services.db, scope, run_id, max_documents=limit)
     except ServiceError:
         await namespaces.require_namespace(request.services.db, scope.organization, scope.namespace)
         raise
@@ -168,7 +170,7 @@ async def _answer_run(
 ) -> wire.JobRunAnswer:
     services = request.services
     run = await _read_run(request, scope, run_id, limit=document_limit)
-    waiting = await queueing.queue_place(services.db, run.id) if run.waits else None
+    waiting = await queueing.find_position(services.db, run.id) if run.waits else None
     if run.outcome is None:
         run.notices.extend(Notice(reason, 0) for reason in await services.storage.list_problems())
     url = prefect_url(services.settings, run.flow_run_id)

@@ -14,7 +14,7 @@ from api.wire.common import Answer, DataAnswer, NamespaceId, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion.convert import ConversionResult
 from retrieval.job_config import Ingestion
-from retrieval.jobs.runs import Accepted, Receipt, RunDocument
+from retrieval.jobs.runs import DocumentReceipt, RunDocument, RunReceipt
 from retrieval.ports import OcrStrategy
 from retrieval.statuses import DocumentStatus
 
@@ -178,7 +178,7 @@ class IngestAnswer(Answer, kw_only=True):
     data: IngestData
 
     @classmethod
-    def for_document(cls, accepted: Accepted, noun: str) -> IngestAnswer:
+    def for_document(cls, accepted: DocumentReceipt, noun: str) -> IngestAnswer:
         documents = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
         message = f"Added {noun} ingestion request to the queue"
         if accepted.replaces:
@@ -186,12 +186,12 @@ class IngestAnswer(Answer, kw_only=True):
         return cls(message=message, data=IngestData(accepted.job_run_id, documents))
 
     @classmethod
-    def of_dry_run(cls, receipt: Receipt, noun: str) -> IngestAnswer:
+    def of_dry_run(cls, receipt: RunReceipt, noun: str) -> IngestAnswer:
         message = f"Added dry run of the {noun} ingestion to the queue"
         return cls(message=message, data=IngestData(receipt.job_run_id, []))
 
     @classmethod
-    def of_several(cls, receipt: Receipt, noun: str) -> IngestAnswer:
+    def of_several(cls, receipt: RunReceipt, noun: str) -> IngestAnswer:
         queued = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
         message = f"Added {noun} ingestion request to the queue"
         if receipt.replaces:

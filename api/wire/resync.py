@@ -67,7 +67,7 @@ class ResyncedDocument(Struct, rename="camel"):
     status: Annotated[
         str,
         Meta(
-            extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]},
+            extra_json_schema={"enum": [resync.QUEUED_STATUS, resync.NOT_ELIGIBLE_STATUS, resync.REMOVED_STATUS]},
             description="The current status.",
         ),
     ]

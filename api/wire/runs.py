@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert, structs
 
 from api.wire.common import DataAnswer, Identified, NamespaceId, NextCursor, PageSize, Timestamp
 from api.wire.ingest import Chunking, JobRunDocument, OcrConfig
-from retrieval.jobs.control import Summary
-from retrieval.jobs.queueing import Waiting
+from retrieval.jobs.control import RunSummary
+from retrieval.jobs.queueing import QueueEstimate
 from retrieval.jobs.run_outcome import Notice
 from retrieval.jobs.runs import JobRun, RunDocument
 from retrieval.statuses import RunStatus
@@ -285,7 +285,7 @@ class JobRunData(Struct, rename="camel"):
         cls,
         run: JobRun,
         prefect_url: str | None,
-        waiting: Waiting | None = None,
+        waiting: QueueEstimate | None = None,
         flow_run: FlowRun | UnsetType | None = UNSET,
     ) -> JobRunData:
         def list_documents(group: list[RunDocument]) -> list[JobRunDocument]:
@@ -347,7 +347,7 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def from_summary(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
+    def from_summary(cls, run: RunSummary, prefect_url: str | None) -> JobRunSummary:
         return cls(
             id=run.id,
             name=run.name,

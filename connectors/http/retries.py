@@ -213,7 +213,7 @@ class _Suspicion:
 
     def _report_doubt(self) -> None:
         if self.circuit is not None and not self._is_outage:
-            self.circuit.failed(self._seconds, str(self.error))
+            self.circuit.record_failure(self._seconds, str(self.error))
 
 
 def _find_cause(suspicion: _Suspicion | None, error: TransientError) -> TransientError:
@@ -244,7 +244,7 @@ def _report(
     """
     if circuit is None:
         return request()
-    circuit.require()
+    circuit.require_closed()
     began = time.monotonic()
     try:
         answer = request()
@@ -252,12 +252,12 @@ def _report(
         if count_failure:
             seconds = time.monotonic() - began
             before_failure()
-            circuit.failed(seconds, str(trouble))
+            circuit.record_failure(seconds, str(trouble))
         raise
     except Exception:
-        circuit.succeeded()
+        circuit.record_success()
         raise
-    circuit.succeeded()
+    circuit.record_success()
     return answer
 
 

@@ -31,9 +31,9 @@ async def dispatch_batches(
     """Start flow runs of waiting batches; return their number."""
     # At most 2 x limit batches are open, so that the remainder forms larger batches. Exceptions: short work, an
     # organization's only batch, and job runs joining a batch at work.
-    free_slots = 2 * limit - await thread.run(batches.in_flight)
-    await thread.run(batches.form_batches, size=size, batches=free_slots, places=limit)
-    held_sources = await thread.run(levers.held_sources)
+    free_slots = 2 * limit - await thread.run(batches.count_in_flight)
+    await thread.run(batches.form_batches, size=size, batches=free_slots, worker_slots=limit)
+    held_sources = await thread.run(levers.blocked_sources)
     waiting = [batch for batch in await thread.run(batches.undispatched_batches) if batch.source not in held_sources]
     started = 0
     for batch in waiting:
@@ -56,7 +56,7 @@ async def dispatch_batches(
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
         started += 1
         on_start()
-        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS_CHANNEL)
     return started
 
 
@@ -70,7 +70,7 @@ async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
             await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
-        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS)
+        await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS_CHANNEL)
 
 
 async def emit_events(thread: LoopThread) -> int:

@@ -26,7 +26,7 @@ from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.database.listening import listen_for_notices
 from retrieval.jobs import levers as recorded_levers
 from retrieval.jobs.queries import breaker_timeout, job_queue
-from retrieval.jobs.runs import CHANNEL
+from retrieval.jobs.runs import JOB_RUNS_CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
@@ -138,7 +138,7 @@ class Dispatcher:
                 self.heartbeat.record_success("dispatch")
                 checked_at = time.monotonic()
                 pause = (
-                    QUEUE_CHECK_SECONDS if await thread.run(job_queue.is_any_unfinished) else IDLE_QUEUE_CHECK_SECONDS
+                    QUEUE_CHECK_SECONDS if await thread.run(job_queue.has_unfinished_work) else IDLE_QUEUE_CHECK_SECONDS
                 )
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), pause)
@@ -160,7 +160,7 @@ class Dispatcher:
     async def _wait_until_busy(self, thread: LoopThread) -> None:
         """Without open batches, wait until this dispatcher creates one, or `IDLE_RECONCILE_SECONDS`."""
         self.busy.clear()
-        if not await thread.run(job_queue.is_any_open):
+        if not await thread.run(job_queue.has_open_batch):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.busy.wait(), IDLE_RECONCILE_SECONDS)
 
@@ -212,7 +212,7 @@ class Dispatcher:
                     self.pool = registered_pool
                     continue
                 await thread.run(recorded_levers.record_levers, active_levers)
-                is_busy = await thread.run(job_queue.is_any_unfinished)
+                is_busy = await thread.run(job_queue.has_unfinished_work)
                 await asyncio.sleep(BUSY_LEVERS_CHECK_SECONDS if is_busy or active_levers else LEVERS_CHECK_SECONDS)
 
     async def collect_garbage(self, thread: LoopThread) -> None:
@@ -271,7 +271,9 @@ class Dispatcher:
             self.wake.set()
             self.webhooks_due.set()
 
-        await listen_for_notices(thread.db.url, CHANNEL, wake, alive=lambda: self.heartbeat.record_success("listen"))
+        await listen_for_notices(
+            thread.db.url, JOB_RUNS_CHANNEL, wake, alive=lambda: self.heartbeat.record_success("listen")
+        )
 
     async def write_reports(self, thread: LoopThread) -> None:
         await thread.run(self.heartbeat.write_beats)

@@ -129,7 +129,7 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, req
             parameters={"run_id": run_id, "attempt": attempt},
             name=f"evaluation {run_id}",
             idempotency_key=f"{run_id}-{attempt}-{requested_at}",
-            work_queue_name=fair_queue.DEFAULT,
+            work_queue_name=fair_queue.DEFAULT_QUEUE,
         )
     )
 

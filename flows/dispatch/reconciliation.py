@@ -19,7 +19,7 @@ from retrieval.database.database import Database, skip_locked
 from retrieval.ingestion import poison_detection
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import batches, suspension
-from retrieval.jobs.queries.batches import Open
+from retrieval.jobs.queries.batches import OpenBatch
 from retrieval.jobs.queries.suspension import SuspendedBatch
 from retrieval.statuses import DocumentStatus
 
@@ -62,7 +62,7 @@ UNKNOWN_RUN_SECONDS = 10.0
 ENGINE_FAILURE_PREFIX = "Flow run encountered an exception"
 
 
-def decide_batch(batch: Open, state: FlowRunState | None, current_time: datetime, *, lease: timedelta) -> Action:
+def decide_batch(batch: OpenBatch, state: FlowRunState | None, current_time: datetime, *, lease: timedelta) -> Action:
     """Decide about an open batch by its flow run's state, None if Prefect has none."""
     if state is None:
         is_unknown = not batch.claimed and abs(batch.dispatched) > UNKNOWN_RUN_SECONDS
@@ -71,7 +71,7 @@ def decide_batch(batch: Open, state: FlowRunState | None, current_time: datetime
     return _follow_person(batch, state) or _follow_process(batch, state, current_time, lease)
 
 
-def _follow_person(batch: Open, state: FlowRunState) -> Action | None:
+def _follow_person(batch: OpenBatch, state: FlowRunState) -> Action | None:
     """Return the action for a state set by a person; None for other states."""
     is_held = batch.claimed and not batch.lease_lost and not batch.released
     if state.type == "CANCELLED" or (state.type == "CANCELLING" and not is_held):
@@ -84,7 +84,7 @@ def _follow_person(batch: Open, state: FlowRunState) -> Action | None:
     return Action.END_BY_HAND if is_final and _is_set_by_hand(batch, state, is_held=is_held) else None
 
 
-def _follow_process(batch: Open, state: FlowRunState, current_time: datetime, lease: timedelta) -> Action:
+def _follow_process(batch: OpenBatch, state: FlowRunState, current_time: datetime, lease: timedelta) -> Action:
     """Return the action for a state set by a worker, Prefect's engine or a flow."""
     if batch.released or state.name == INTERRUPTED_STATE:
         # Scheduled by the worker or an earlier pass. While it runs, its process is about to end.
@@ -98,7 +98,7 @@ def _follow_process(batch: Open, state: FlowRunState, current_time: datetime, le
     return Action.LOST if batch.lease_lost or is_stuck else Action.WAIT
 
 
-def _is_set_by_hand(batch: Open, state: FlowRunState, *, is_held: bool) -> bool:
+def _is_set_by_hand(batch: OpenBatch, state: FlowRunState, *, is_held: bool) -> bool:
     # A flow that fails ends its lease first, and one that completes closes its batch.
     if batch.claimed:
         return is_held or (state.type == "COMPLETED" and not batch.released)
@@ -133,7 +133,7 @@ async def reconcile_batches(thread: LoopThread, client: PrefectClient, *, attemp
     return action_count
 
 
-def _apply_action(db: Database, batch: Open, action: Action, state: FlowRunState | None, attempts: int) -> bool:
+def _apply_action(db: Database, batch: OpenBatch, action: Action, state: FlowRunState | None, attempts: int) -> bool:
     """Apply an action to the database; False if the batch's rows are locked."""
     with skip_locked("batch.not_recovered", batch_id=batch.id):
         match action:
@@ -160,7 +160,7 @@ async def _reconcile_suspended(
     """End a suspended flow run with its job runs, or its job runs with the flow run."""
     is_paused = state is not None and state.type == "PAUSED"
     if not batch.waiting:
-        outcomes = await thread.run(run_outcome.of_batch, batch.id)
+        outcomes = await thread.run(run_outcome.list_batch_outcomes, batch.id)
         if is_paused:
             final = flow_states.final_state(outcomes, "Its job runs ended while it was suspended.")
             await prefect_client.set_final_state(client, batch.flow_run_id, final)

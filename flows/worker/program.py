@@ -28,8 +28,8 @@ from flows.worker.warm_worker import WarmWorker
 from retrieval import logs, settings
 from retrieval.database.database import UNAVAILABLE_ERRORS
 from retrieval.database.listening import listen_for_notices
-from retrieval.jobs.fair_queue import SHORT
-from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
+from retrieval.jobs.fair_queue import SHORT_QUEUE
+from retrieval.jobs.notifications import FLOW_RUNS_CHANNEL, LISTENER_NAME
 
 log = structlog.get_logger()
 
@@ -59,7 +59,9 @@ class PollTrigger:
         url, trigger = settings.load_settings().database_url, self._triggered.set
         loops = [self._poll_on_trigger, self._check_repeatedly]
         if url is not None:
-            loops.append(partial(listen_for_notices, url.get_secret_value(), FLOW_RUNS, trigger, name=LISTENER))
+            loops.append(
+                partial(listen_for_notices, url.get_secret_value(), FLOW_RUNS_CHANNEL, trigger, name=LISTENER_NAME)
+            )
         self._tasks = [asyncio.create_task(_repeat_loop(loop)) for loop in loops]
 
     async def stop(self) -> None:
@@ -114,7 +116,7 @@ async def run_worker(pool: str, name: str, limit: int) -> None:
         poll_trigger = PollTrigger(poll, check_runs)
         make_worker = partial(WarmWorker, pool, embedder=embedder.address, on_run_end=poll_trigger.trigger_soon)
         workers.append(make_worker(name=name, limit=limit))
-        workers.append(make_worker(name=name + SHORT_WORKER_SUFFIX, limit=SHORT_RUN_SLOTS, work_queues=[SHORT]))
+        workers.append(make_worker(name=name + SHORT_WORKER_SUFFIX, limit=SHORT_RUN_SLOTS, work_queues=[SHORT_QUEUE]))
         poll_trigger.start()
         try:
             await _run_workers(workers, stop, poll_trigger)

@@ -71,9 +71,9 @@ _SELECT: LiteralString = (
     + "left join connections c on c.id = "
     + job_config.connection_of("s")
     + " left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
-    + run_outcome.OUTCOME
+    + run_outcome.OUTCOME_EXPRESSION
     + " as run_outcome from (select * from job_runs where job_id = s.job_id order by number desc limit 1) r"
-    + progress.COUNTED
+    + progress.COUNTED_DOCUMENTS
     + ") newest on true where true"
 )
 

@@ -27,7 +27,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import JobConfig
 from retrieval.jobs import runs
 from retrieval.jobs.queries import acceptance
-from retrieval.jobs.runs import CHANNEL
+from retrieval.jobs.runs import JOB_RUNS_CHANNEL
 from retrieval.ports import Scope
 from retrieval.sources import DOCUMENT_TYPES
 from retrieval.statuses import ConnectionStatus
@@ -223,7 +223,7 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
         if due is not None and due.connection_id is not None:
             queries.explain_connection(db, due.connection_id, scheduled_run.reason)
     if scheduled_run.job_run_id is not None:
-        db.execute("notify " + CHANNEL)
+        db.execute("notify " + JOB_RUNS_CHANNEL)
     return scheduled_run
 
 
@@ -250,7 +250,7 @@ def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
         **origin.origin_params(),
     }
     if due.urls is None:
-        connection.execute(acceptance.TO_DISCOVER, values)
+        connection.execute(acceptance.DISCOVERY_STATEMENT, values)
         return ScheduledRun(run_id)
     pages = queries_schedules.keep_live(connection, due.scope, due.urls)
     if not pages:
@@ -262,7 +262,7 @@ def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    connection.execute(acceptance.SEVERAL, values)
+    connection.execute(acceptance.URLS_STATEMENT, values)
     return ScheduledRun(run_id)
 
 

@@ -99,7 +99,7 @@ class _FileReader:
             | {"characterCount": len(parsed.text)}
             | quality_properties(parsed.qualities)
             | ({"title": title} if title else {})
-            | ({web_pages.TEXT: web_pages.text_hash(parsed.text)} if self.lease.source in WEB else {})
+            | ({web_pages.TEXT_HASH_PROPERTY: web_pages.text_hash(parsed.text)} if self.lease.source in WEB else {})
             | modified,
         }
         return ParsedItem(item, fields, stored)

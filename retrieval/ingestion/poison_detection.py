@@ -10,7 +10,7 @@ from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion import discover
 from retrieval.ingestion.queries import poison
 from retrieval.jobs.queries import batches, breakers
-from retrieval.jobs.queries.batches import DocumentKey, Lease, Open
+from retrieval.jobs.queries.batches import DocumentKey, Lease, OpenBatch
 from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
@@ -32,7 +32,7 @@ def mark_isolated(db: Database, lease: Lease, work_id: str) -> Iterator[None]:
     poison.set_isolated_work(db, lease, None)
 
 
-def restart_batch(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
+def restart_batch(db: Database, batch: OpenBatch, *, weight: int = 0, attempts: int = 1) -> bool:
     """Fence off the holder of the batch and queue a new attempt; False if the holder is still writing."""
     with db.transaction() as connection:
         at_work = poison.lock_batch(connection, batch.id, batch.attempt)
@@ -49,9 +49,9 @@ def restart_batch(db: Database, batch: Open, *, weight: int = 0, attempts: int =
                 poison.blame_batch(connection, batch.id, weight) >= attempts * DEATH_BLAME * UNATTRIBUTED_LOSS_FACTOR
             )
         poison.begin_attempt(connection, batch.id)
-        breakers.let_go(connection, batch.id)
+        breakers.release_probe(connection, batch.id)
     if is_hopeless:
-        final_attempt = Open(
+        final_attempt = OpenBatch(
             batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched
         )
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."

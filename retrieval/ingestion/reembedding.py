@@ -126,7 +126,7 @@ def drop_runs(db: Database, lease: Lease) -> None:
         keys = batches.open_documents(connection, lease.batch_id)
         batches.close_documents(connection, dict.fromkeys(keys), status=DocumentStatus.CANCELLED)
         ended = queries.end_runs(connection, lease.batch_id)
-        batches.leave_stores(connection, ended)
+        batches.sweep_target_stores(connection, ended)
 
 
 def other_stores(db: Database, keys: KeyRing, current: NamespaceConfig) -> list[NamespaceConfig]:

@@ -158,7 +158,7 @@ async def read_activity(db: Database, scope: Scope) -> Activity | None:
 async def read_history(db: Database, scope: Scope) -> DocumentHistory:
     """Count the finished documents of the scope's job runs by the end time of the runs."""
     finished = await db.async_fetch(
-        DocumentCount, run_progress.ENDED_BY_HOUR, {**partitions.scope_params(scope), "days": HISTORY_DAYS}
+        DocumentCount, run_progress.ENDED_BY_HOUR_QUERY, {**partitions.scope_params(scope), "days": HISTORY_DAYS}
     )
     current_time = datetime.now(UTC)
     hours = {hour: DocumentCount(hour, 0, 0) for hour in _last_hours(current_time)}

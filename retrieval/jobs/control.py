@@ -1,4 +1,4 @@
-"""Job runs as people manage them: list, cancel, run failed documents again."""
+"""Management of job runs: list, cancel, retry failed documents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from retrieval.jobs.run_outcome import Notice
 from retrieval.ports import Scope
 from retrieval.statuses import DocumentStatus, Stage, stage_names
 
-PAGE = 50
-NAMED = 100
-"""Job runs that may be asked for by their ids at once."""
+RUN_PAGE_SIZE = 50
+MAX_RUN_IDS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """A job run without its documents."""
+class RunSummary:
+    """Job run without documents."""
 
     id: str
     number: int
@@ -51,8 +50,8 @@ class Summary:
     finished_at: datetime | None = None
 
 
-def _summarize(run: ListedRun) -> Summary:
-    return Summary(
+def _summarize(run: ListedRun) -> RunSummary:
+    return RunSummary(
         run.id,
         run.number,
         run.job_id,
@@ -79,46 +78,39 @@ async def list_page(
     status: str | None = None,
     outcome: str | None = None,
     source: str | None = None,
-    about: str | None = None,
+    name_part: str | None = None,
     ids: Sequence[str] | None = None,
     cursor: str | None = None,
-    size: int = PAGE,
+    size: int = RUN_PAGE_SIZE,
     sort: Sort = "newest",
-) -> tuple[Page[Summary], int | None]:
-    """The scope's job runs and their number. By age a page begins after the cursor's run, whatever was accepted since.
-
-    about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
-    Runs with an outcome or such a piece are not counted (None): each run would be computed for that.
-    """
-    params = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
+) -> tuple[Page[RunSummary], int | None]:
+    """List a page of the scope's job runs with their number (None if filtered by `outcome` or `name_part`)."""
+    # Such a count would compute each run. By age, a page starts after the cursor's run, whatever was accepted later.
+    params = {"status": status, "outcome": outcome, "source": source, "about": name_part, "ids": ids and list(ids)}
     values = {**partitions.scope_params(scope), **params, **pagination.number_params(cursor, size)}
     rows = await run_lists.list_runs(db, sort, values)
     by_age = sort in ("newest", "oldest")
-    passed = int(cursor or 0) + size
-    page = pagination.take_page(list(map(_summarize, rows)), size, lambda run: str(run.number if by_age else passed))
-    if outcome is not None or about is not None:
+    offset = int(cursor or 0) + size
+    page = pagination.take_page(list(map(_summarize, rows)), size, lambda run: str(run.number if by_age else offset))
+    if outcome is not None or name_part is not None:
         return page, None
     return page, await run_lists.count_runs(db, values)
 
 
 def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
-    """Cancel a job run: at once if no worker has it, else between two steps of its flow. A finished one does not
-    change.
-
-    Blocks: for a thread.
-    """
+    """Cancel a job run: at once without a worker, else between two steps of its flow. Blocks."""
     with db.transaction() as connection:
-        run = connection.fetch_one(_Run, _FIND, {**partitions.scope_params(scope), "run": job_run_id})
+        run = connection.fetch_one(_ScopedRun, _FIND_RUN_QUERY, {**partitions.scope_params(scope), "run": job_run_id})
         if run is None:
             raise runs.not_found()
-        is_idle = run.batch_id is None or connection.execute(_HOLD_IDLE, {"batch": run.batch_id}).rowcount
+        is_idle = run.batch_id is None or connection.execute(_LOCK_IDLE_BATCH_QUERY, {"batch": run.batch_id}).rowcount
         connection.execute(
             "update job_runs set cancel_requested = true, updated_at = now() where id = %(id)s and finished_at is null",
             {"id": run.id},
         )
         if not is_idle:
             return
-        keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS, {"id": run.id})
+        keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS_QUERY, {"id": run.id})
         batches.close_documents(connection, dict.fromkeys(keys), status=DocumentStatus.CANCELLED)
         ended = connection.fetch(
             str,
@@ -126,30 +118,30 @@ def cancel_run(db: Database, scope: Scope, job_run_id: str) -> None:
             " returning id",
             {"id": run.id},
         )
-        batches.leave_stores(connection, ended)
+        batches.sweep_target_stores(connection, ended)
 
 
-class _Run(NamedTuple):
+class _ScopedRun(NamedTuple):
     id: str
     batch_id: str | None
     source: str
 
 
-OPEN_DOCUMENTS: LiteralString = (
+OPEN_DOCUMENTS_QUERY: LiteralString = (
     "select job_run_id, document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')"
 )
 
 
-_FIND: LiteralString = """
+_FIND_RUN_QUERY: LiteralString = """
     select r.id, r.batch_id, r.source from job_runs r
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where r.id = %(run)s for update of r
 """
-_HOLD_IDLE: LiteralString = (
+# A worker that claims the batch waits until the job run has ended. A locked batch counts as active.
+_LOCK_IDLE_BATCH_QUERY: LiteralString = (
     "select from batches where id = %(batch)s and lease_until is null and finished_at is null for update skip locked"
 )
-"""A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
 
 
 async def retry_run(
@@ -161,14 +153,10 @@ async def retry_run(
     causes: Sequence[str] | None = None,
     seal: Seal | None = None,
 ) -> str:
-    """Queue the failed documents of a run again as a new run of the same job; return its id.
-
-    Content is read from storage. Documents that were ingested or retried since are skipped. A run whose listing failed
-    lists again. `changes`: to the configuration of the job, by the keys of `job_config`; the new run then has a job of
-    its own, which its documents keep. INVALID_REQUEST for a source whose jobs list their documents: the next listing
-    would use the old configuration. `causes`: only documents that failed by one of these. `seal`: of
-    the password that opens protected files.
-    """
+    """Queue the failed documents of a run as a new run of the same job; return its id. INVALID_REQUEST without such
+    documents."""
+    # Content comes from storage; documents ingested or retried since are skipped. `changes` to the configuration need a
+    # copy of the job, impossible for sources that list: the next listing would use the old configuration.
     new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
         values: dict[str, Any] = {
@@ -178,28 +166,30 @@ async def retry_run(
             "causes": list(causes) if causes else None,
             **origin.origin_params(),
         }
-        values |= changed_job(changes)
-        run = await connection.async_fetch_one(_Run, _FIND, values)
+        values |= changed_job_params(changes)
+        run = await connection.async_fetch_one(_ScopedRun, _FIND_RUN_QUERY, values)
         if run is None:
             raise runs.not_found()
         if changes and run.source not in job_config.CHANGEABLE:
             message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
-        if await connection.async_fetch_one(str, RETRY, values) is None:
+        if await connection.async_fetch_one(str, RETRY_STATEMENT, values) is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
         if seal:
-            await passwords.keep_password(connection, [new], seal)
+            await passwords.store_password(connection, [new], seal)
     return new
 
 
-def changed_job(changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the parameters of RETRY for a job with changes; None: for the same job."""
+def changed_job_params(changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters of RETRY_STATEMENT for a job with changes; None: for the same job."""
     return {"job": made_ids.job_id() if changes else None, "changes": json.dumps(dict(changes)) if changes else None}
 
 
-_BY_CAUSE: LiteralString = f"(%(causes)s::text[] is null or {failure_causes.cause_sql('m.error')} = any(%(causes)s))"
-RETRY: LiteralString = (
+_CAUSE_CONDITION: LiteralString = (
+    f"(%(causes)s::text[] is null or {failure_causes.cause_sql('m.error')} = any(%(causes)s))"
+)
+RETRY_STATEMENT: LiteralString = (
     """
     with failed as (
         select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
@@ -210,13 +200,13 @@ RETRY: LiteralString = (
         join documents d on d.id = m.document_id and d.job_run_id = m.job_run_id and d.deleted_at is null
         left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
         where m.job_run_id = %(run)s and m.status = 'FAILED' and """
-    + _BY_CAUSE
+    + _CAUSE_CONDITION
     + """ order by d.id for update of d
     ),
     undiscovered as (
         select exists (
             select from run_documents m where m.job_run_id = %(run)s and m.status = 'FAILED' and """
-    + _BY_CAUSE
+    + _CAUSE_CONDITION
     + " and m.stage = "
     + stage_names(Stage.DISCOVER)
     + """

@@ -1,8 +1,4 @@
-"""Dry runs: job runs that find out what an ingestion would do, and write nothing but a report of it.
-
-They have a source of their own, so that they go through a flow of their own; `job_config.JobConfig.dry_run` names the
-one that is tried.
-"""
+"""Dry runs: job runs that report the result of an ingestion without writing anything else."""
 
 from __future__ import annotations
 
@@ -18,13 +14,14 @@ from retrieval.database.sessions import ThreadConnection
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs.queries import acceptance, batches
 from retrieval.jobs.queries.batches import Lease
-from retrieval.jobs.runs import Receipt
+from retrieval.jobs.runs import RunReceipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-SOURCE = "DRY_RUN"
+# A separate source selects a separate flow; `job_config.JobConfig.dry_run` is the tested source.
+DRY_RUN_SOURCE = "DRY_RUN"
 
-_OPEN: LiteralString = f"""
+_OPEN_RUNS_QUERY: LiteralString = f"""
     select r.id, {job_config.ASKED} as config, i.content from job_runs r join jobs j on j.id = r.job_id
     left join inbox i on i.job_run_id = r.id
     where r.batch_id = %(batch)s and r.finished_at is null and not r.cancel_requested order by r.number
@@ -40,40 +37,40 @@ async def accept_dry_run(
     ingestion: Ingestion,
     connection_id: str | None = None,
     content: str | None = None,
-) -> Receipt:
-    """Record a dry run of `source`. `content`: the text where that is what would be ingested."""
+) -> RunReceipt:
+    """Record a dry run of `source`. `content`: the text of a text request."""
     values = {
         **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
-        "source": SOURCE,
+        "source": DRY_RUN_SOURCE,
         "config": JobConfig(ingestion, request, connection_id, dry_run=source).dump(),
         "document": ids.document_id(),
         "content": content,
         **origin.origin_params(),
     }
-    job_run_id = await acceptance.record_run(db, acceptance.DRY_RUN, values)
+    job_run_id = await acceptance.record_run(db, acceptance.DRY_RUN_STATEMENT, values)
     if job_run_id is None:
         raise namespaces.not_found()
-    return Receipt(job_run_id)
+    return RunReceipt(job_run_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """A job run that has no report yet. `content`: of a text."""
+class PendingDryRun:
+    """Dry run without a report. `content`: of a text."""
 
     id: str
     config: dict[str, Any]
     content: str | None
 
 
-def waiting_trials(db: Database, lease: Lease) -> list[Trial]:
-    """List the batch's runs that have no report yet."""
-    return db.fetch(Trial, _OPEN, {"batch": lease.batch_id})
+def pending_dry_runs(db: Database, lease: Lease) -> list[PendingDryRun]:
+    """List the batch's runs without a report."""
+    return db.fetch(PendingDryRun, _OPEN_RUNS_QUERY, {"batch": lease.batch_id})
 
 
-def begin_trial(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
-    """PRE_PROCESSING while it lists, PROCESSING from then on."""
+def begin_dry_run(db: Database, lease: Lease, job_run_id: str, *, status: str) -> None:
+    """Set the status PRE_PROCESSING (listing) or PROCESSING."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         connection.execute(
@@ -83,21 +80,21 @@ def begin_trial(db: Database, lease: Lease, job_run_id: str, *, status: str) -> 
         )
 
 
-def finish_trial(db: Database, lease: Lease, job_run_id: str, found: Mapping[str, Any]) -> None:
-    """The run is at its end. `found`: `report`, or the `verdict` that none could be made, for its progress."""
+def finish_dry_run(db: Database, lease: Lease, job_run_id: str, progress: Mapping[str, Any]) -> None:
+    """Complete the run with its `report`, or the `verdict` of a failure."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
-        _forget_text(connection, job_run_id)
+        _delete_text(connection, job_run_id)
         connection.execute(
             "update job_runs set progress = progress || %(found)s::jsonb, status = 'COMPLETED', to_discover = false,"
             " finished_at = now(), updated_at = now()"
             " where id = %(run)s and finished_at is null and not cancel_requested",
-            {"run": job_run_id, "found": json.dumps(dict(found))},
+            {"run": job_run_id, "found": json.dumps(dict(progress))},
         )
 
 
 def close_cancelled(db: Database, lease: Lease) -> None:
-    """End the batch's runs that were cancelled meanwhile."""
+    """End the batch's cancelled runs."""
     with db.transaction() as connection:
         batches.guard_lease(connection, lease)
         ended = connection.fetch(
@@ -107,8 +104,8 @@ def close_cancelled(db: Database, lease: Lease) -> None:
             {"batch": lease.batch_id},
         )
         for job_run_id in ended:
-            _forget_text(connection, job_run_id)
+            _delete_text(connection, job_run_id)
 
 
-def _forget_text(connection: ThreadConnection, job_run_id: str) -> None:
+def _delete_text(connection: ThreadConnection, job_run_id: str) -> None:
     connection.execute("delete from inbox where job_run_id = %(run)s", {"run": job_run_id})

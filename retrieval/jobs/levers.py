@@ -1,7 +1,4 @@
-"""Levers of Prefect that hold ingestion back: paused pools, queues and deployments, limits of 0, missing workers.
-
-A dispatcher reads them every few seconds; status, the queue, job runs, the command line and the app show what it wrote.
-"""
+"""Levers of Prefect that block ingestion: paused pools, queues and deployments, limits of 0, missing workers."""
 
 from __future__ import annotations
 
@@ -13,44 +10,44 @@ from typing import Any, LiteralString
 from retrieval.database.database import Database
 from retrieval.sources import STORED
 
-_OF_SOURCES: LiteralString = "jsonb_path_query_array(prefect_levers.levers, '$[*] ? (@.source != null)')"
-CURRENT: LiteralString = f"""coalesce((
-    select case when recorded_at > now() - interval '2 minutes' then levers else {_OF_SOURCES} end
+_SOURCE_LEVERS: LiteralString = "jsonb_path_query_array(prefect_levers.levers, '$[*] ? (@.source != null)')"
+# Current levers as JSON: the last known ones of sources, the others from a read in the last two minutes, the duration
+# of a slow read.
+CURRENT_LEVERS: LiteralString = f"""coalesce((
+    select case when recorded_at > now() - interval '2 minutes' then levers else {_SOURCE_LEVERS} end
     from prefect_levers), '[]'::jsonb)"""
-"""The levers that hold something back now, as JSON: of sources the last known ones, of others those of a read
-in the last two minutes: a slow Prefect takes that long to be read."""
 
-_RECORD: LiteralString = """
+_RECORD_STATEMENT: LiteralString = """
     insert into prefect_levers (id, levers, sources, recorded_at)
     values (1, %(levers)s::jsonb, %(sources)s::text[], now())
     on conflict (id) do update
     set levers = excluded.levers, sources = excluded.sources, recorded_at = excluded.recorded_at
 """
 
-_RECORD_FAILED_READ: LiteralString = f"""
+_RECORD_FAILURE_STATEMENT: LiteralString = f"""
     insert into prefect_levers (id, levers, sources, recorded_at) values (1, %(levers)s::jsonb, '{{}}', now())
-    on conflict (id) do update set levers = excluded.levers || {_OF_SOURCES}, recorded_at = excluded.recorded_at
+    on conflict (id) do update set levers = excluded.levers || {_SOURCE_LEVERS}, recorded_at = excluded.recorded_at
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """A lever and its effect in words. It holds back one source, work queue or batch; all of them if none is named."""
+    """Lever and its effect in words. Blocks one source, work queue or batch, or everything."""
 
     effect: str
     source: str | None = None
     queue: str | None = None
     batch: str | None = None
+    # Delays ingestion only.
     delays: bool = False
-    """Whether it only delays ingestion."""
 
     @property
-    def holds_all(self) -> bool:
-        """Tell if it stops all new ingestion."""
+    def blocks_all(self) -> bool:
+        """Return whether the lever blocks all new ingestion."""
         return self.source is None and self.queue is None and self.batch is None and not self.delays
 
-    def holds(self, *, source: str, queue: str | None, batch: str | None) -> bool:
-        """Tell if it blocks a waiting job run: by its source, and its queue and batch as far as it has them."""
+    def blocks(self, *, source: str, queue: str | None, batch: str | None) -> bool:
+        """Return whether the lever blocks a waiting job run by its source, queue or batch."""
         if self.batch is not None:
             return self.batch == batch
         if self.queue is not None:
@@ -59,14 +56,15 @@ class Lever:
 
 
 def record_levers(db: Database, levers: Sequence[Lever]) -> None:
-    """Record the levers that were read. Job runs of paused deployments wait until these are read as resumed."""
+    """Record the current levers."""
+    # Job runs of paused deployments wait until a read reports them as resumed.
     sources = sorted({lever.source for lever in levers if lever.source is not None})
-    db.execute(_RECORD, {"levers": _to_json(levers), "sources": sources})
+    db.execute(_RECORD_STATEMENT, {"levers": _to_json(levers), "sources": sources})
 
 
 def record_failed_read(db: Database, lever: Lever) -> None:
-    """Record why Prefect's levers could not be read. Deployments that were paused stay paused until the next read."""
-    db.execute(_RECORD_FAILED_READ, {"levers": _to_json([lever])})
+    """Record the reason of a failed read; paused deployments stay paused until the next read."""
+    db.execute(_RECORD_FAILURE_STATEMENT, {"levers": _to_json([lever])})
 
 
 def _to_json(levers: Sequence[Lever]) -> str:
@@ -74,11 +72,11 @@ def _to_json(levers: Sequence[Lever]) -> str:
     return json.dumps([{name: value for name, value in asdict(lever).items() if value} for lever in levers])
 
 
-def held_sources(db: Database) -> set[str]:
-    """List the sources whose deployments were paused in Prefect, or had a limit of 0, when they were last read."""
+def blocked_sources(db: Database) -> set[str]:
+    """List the sources whose deployments were paused or had a limit of 0 at the last read."""
     return set(db.fetch(str, "select unnest(sources) from prefect_levers"))
 
 
 def load_levers(rows: Sequence[Mapping[str, Any]]) -> tuple[Lever, ...]:
-    """The levers of a `CURRENT` column."""
+    """Load the levers of a `CURRENT_LEVERS` column."""
     return tuple(Lever(**row) for row in rows)

@@ -1,4 +1,4 @@
-"""Display names of job runs: a host, a file, "27 texts". No query strings, no secrets."""
+"""Display names of job runs without query strings or secrets: a host, a file, "27 texts"."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from urllib.parse import urlsplit
 from retrieval import job_config, sources
 from retrieval.logs import without_query
 
-CHARACTERS = 100
+MAX_NAME_CHARACTERS = 100
 
-_ABOUT: LiteralString = f"""
+_DESCRIPTION_SQL: LiteralString = f"""
     {job_config.NAME} as given, {job_config.URL} as url,
     coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
              {job_config.TRIED_NAME}) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
-ABOUT: LiteralString = "(select " + _ABOUT + ") named"
-"""Words by which job run `r` of job `j` is found: `given`, `url`, `first`, `account`. Nothing is counted for them."""
-COLUMNS: LiteralString = f"""
-    r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_ABOUT}
+# Searchable words of job run `r` of job `j`: `given`, `url`, `first`, `account`; without counts.
+SEARCH_WORDS_QUERY: LiteralString = "(select " + _DESCRIPTION_SQL + ") named"
+# Columns of `RunDescription`, of job run `r`, job `j` and `run_progress.COUNTED_DOCUMENTS`.
+DESCRIPTION_COLUMNS: LiteralString = f"""
+    r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
 """
-"""The columns of `About`, of job run `r` with its job `j` and `run_progress.COUNTED`."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """Parts of a job run's name. `tried`: the source of a dry run; `whole`, `hosts`: numbers of documents and hosts;
-    `given`: name in the request; `first`: name of the first document; `account`: name of the connection."""
+class RunDescription:
+    """Parts of a job run's name: source, tested source, counts, name in the request, first document and account."""
 
     source: str
     tried: str | None
@@ -41,25 +40,24 @@ class About:
     account: str | None
 
 
-_WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
-_KINDS = {
+_DOCUMENT_NOUNS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
+_SOURCE_NOUNS = {
     "URLS_LIST": "URL list",
     "SITEMAP": "sitemap",
     "WEBSITE": "website",
     "REEMBED": "embedding again",
     "DRY_RUN": "dry run",
 }
-_QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
+_QUERY_PATTERN = re.compile(r"[?#&][^\s?#&=]+=\S*")
 
 
-def run_name(run: About) -> str:
-    """Return the name of a job run."""
+def run_name(run: RunDescription) -> str:
     source, several = run.tried or run.source, run.whole > 1
     if run.given:
         return plain_name(run.given)
     if source == "REEMBED":
         return counted_noun(run.whole, "document")
-    documents = counted_noun(run.whole, _WORDS.get(run.source, "document"))
+    documents = counted_noun(run.whole, _DOCUMENT_NOUNS.get(run.source, "document"))
     if source in sources.CONNECTED:
         return plain_name(run.account or "") or documents
     is_one = run.hosts == 1 or bool(run.tried)
@@ -68,9 +66,9 @@ def run_name(run: About) -> str:
     return documents if several or source in sources.WEB else plain_name(run.first or "")
 
 
-def titled_name(run: About) -> str:
-    """Return the name of the run with its kind of source, unless the name shows it: "website docs.example.org"."""
-    kind = _KINDS.get(run.source, run.source.lower().replace("_", " "))
+def describe_run(run: RunDescription) -> str:
+    """Return the name with the kind of source, unless the name shows it: "website docs.example.org"."""
+    kind = _SOURCE_NOUNS.get(run.source, run.source.lower().replace("_", " "))
     return run_name(run) if run.source in sources.STORED else f"{kind} {run_name(run)}"
 
 
@@ -79,20 +77,24 @@ def counted_noun(number: int, word: str) -> str:
 
 
 def name_of_several(source: str, number: int, namespace: str) -> str:
-    """Return the name of a number of job runs of one source in a namespace: "27 texts in manuals"."""
-    word = _WORDS[source] if source in sources.STORED else _KINDS.get(source, source.lower().replace("_", " ") + " run")
+    """Return the name of several job runs of one source in a namespace: "27 texts in manuals"."""
+    word = (
+        _DOCUMENT_NOUNS[source]
+        if source in sources.STORED
+        else _SOURCE_NOUNS.get(source, source.lower().replace("_", " ") + " run")
+    )
     return f"{counted_noun(number, word)} in {plain_name(namespace)}"
 
 
 def plain_name(name: str) -> str:
-    """Return a user-given name on one line and truncated, without what follows the path of an address."""
-    bare = _QUERY.sub("", without_query(name))
+    """Return a user-given name as one short line, without the query of an address."""
+    bare = _QUERY_PATTERN.sub("", without_query(name))
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
-    return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
+    return line if len(line) <= MAX_NAME_CHARACTERS else line[: MAX_NAME_CHARACTERS - 1] + "…"
 
 
 def host_name(url: object) -> str:
-    """Return the host name of an address; empty for anything else."""
+    """Return the host name of an address; "" for other values."""
     try:
         return plain_name(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
     except ValueError:

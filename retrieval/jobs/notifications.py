@@ -1,8 +1,4 @@
-"""Notifies dispatchers of waiting job runs, and workers of flow runs.
-
-A transaction that notifies holds a lock of the whole server during its flush to disk, so notices have a transaction of
-their own, one for all requests accepted within a few milliseconds. A lost notice costs some seconds.
-"""
+"""Notifications of dispatchers about waiting job runs, and of workers about flow runs."""
 
 from __future__ import annotations
 
@@ -12,21 +8,22 @@ from typing import LiteralString
 import structlog
 
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
-from retrieval.jobs.runs import CHANNEL
+from retrieval.jobs.runs import JOB_RUNS_CHANNEL
 
 log = structlog.get_logger()
 
-FLOW_RUNS: LiteralString = "flow_runs_waiting"
-"""NOTIFY channel on which dispatchers tell workers that flow runs wait. A lost notice costs a poll's seconds."""
-LISTENER = "retrieval worker listens"
-"""The name of the connection on which a worker listens; it is there for as long as the worker lives."""
+# A notifying transaction holds a server-wide lock during its flush to disk, so notices have a separate transaction, one
+# for all requests of a few milliseconds. A lost notice costs seconds.
+# Channel for workers.
+FLOW_RUNS_CHANNEL: LiteralString = "flow_runs_waiting"
+# Application name of a worker's connection, open for the life of the worker.
+LISTENER_NAME = "retrieval worker listens"
 
-PAUSE = 0.01
-"""Seconds in which further job runs share a notice."""
+NOTICE_INTERVAL_SECONDS = 0.01
 
 
-def notify_listeners(db: Database, channel: LiteralString = CHANNEL) -> None:
-    """Wake all listeners. Blocks; a notice that cannot be sent is lost."""
+def notify_listeners(db: Database, channel: LiteralString = JOB_RUNS_CHANNEL) -> None:
+    """Wake all listeners. Blocks; a failed notice is lost."""
     try:
         db.execute("notify " + channel)
     except UNAVAILABLE_ERRORS as error:
@@ -34,23 +31,23 @@ def notify_listeners(db: Database, channel: LiteralString = CHANNEL) -> None:
 
 
 class Notifications:
-    """One per event loop. `send` returns at once."""
+    """Sender of notices, one per event loop; `send` returns at once."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._is_pending = False
 
     def send(self) -> None:
-        self._again = True
+        self._is_pending = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        while self._again:
-            self._again = False
+        while self._is_pending:
+            self._is_pending = False
             try:
-                await self._db.async_execute("notify " + CHANNEL, {}, plan_once=True)
+                await self._db.async_execute("notify " + JOB_RUNS_CHANNEL, {}, plan_once=True)
             except UNAVAILABLE_ERRORS as error:
                 log.warning("notification.lost", reason=type(error).__name__)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(NOTICE_INTERVAL_SECONDS)

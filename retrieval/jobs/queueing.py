@@ -1,7 +1,4 @@
-"""Queue position of a job run in its scope and source, and its estimated start.
-
-Bounded reads: places are counted up to MOST, throughput comes from the newest SAMPLED batches of the service.
-"""
+"""Queue position of a job run in its scope and source, and its estimated start."""
 
 from __future__ import annotations
 
@@ -11,55 +8,54 @@ from typing import Final, LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 
-MOST: Final = 10_000
-"""Job runs ahead that are counted at most."""
-SAMPLED: Final = 100
-"""Newest batches, of everybody, from which it is known how fast work begins."""
-RECENT_SECONDS: Final = 3600
-"""Batches that began earlier say nothing of now."""
-TOGETHER: Final = 1000
-"""Job runs that may begin together, in one batch: so many need no throughput of their own to be estimated."""
+# Bounds the cost of the count.
+MAX_COUNTED_RUNS: Final = 10_000
+# Newest batches of the service, the sample of its throughput.
+SAMPLED_BATCHES: Final = 100
+# Older batches do not count for the throughput.
+SAMPLE_AGE_SECONDS: Final = 3600
+# Job runs that may start in one batch, without a throughput.
+MAX_BATCH_RUNS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """`position`: from 1, the next to begin; at most MOST + 1. `start`: when it is likely to begin, None if unknown."""
+class QueueEstimate:
+    """Position from 1, at most one above the limit, and likely start (None if unknown)."""
 
     position: int
     start: datetime | None
 
 
-async def queue_place(db: Database, job_run_id: str) -> Waiting | None:
-    """The job run's place now; None if it does not wait: a worker has it, or it has ended."""
-    values = {"run": job_run_id, "most": MOST, "sampled": SAMPLED, "recent": RECENT_SECONDS}
-    queue = await db.async_fetch_one(Queue, _PLACE, values)
-    return None if queue is None else Waiting(queue.ahead + 1, estimate_start(queue))
+async def find_position(db: Database, job_run_id: str) -> QueueEstimate | None:
+    """Return the job run's position; None if it does not wait."""
+    values = {"run": job_run_id, "most": MAX_COUNTED_RUNS, "sampled": SAMPLED_BATCHES, "recent": SAMPLE_AGE_SECONDS}
+    queue = await db.async_fetch_one(QueueState, _QUEUE_STATE_QUERY, values)
+    return None if queue is None else QueueEstimate(queue.ahead + 1, estimate_start(queue))
 
 
-class Queue(NamedTuple):
-    """The queue before a job run that waits `since`. `rests`: the next probe of its breaker; `wait`: average seconds
-    for a worker; `pace`: job runs a second."""
+class QueueState(NamedTuple):
+    """Queue before a job run: waiting time in seconds, throughput in job runs per second."""
 
-    now: datetime
+    read_at: datetime
     since: datetime
-    rests: datetime | None
+    next_probe_at: datetime | None
     ahead: int
     wait: float | None
     pace: float | None
 
 
-def estimate_start(queue: Queue) -> datetime | None:
-    """Estimate the start from the average wait for a worker and the pace of the queue; at least now and the next probe
-    of an open breaker. None without data."""
-    if queue.wait is None or (not queue.pace and queue.ahead >= TOGETHER):
+def estimate_start(queue: QueueState) -> datetime | None:
+    """Estimate the start by the average wait, the throughput and the next probe of a breaker; None without data."""
+    if queue.wait is None or (not queue.pace and queue.ahead >= MAX_BATCH_RUNS):
         return None
     moment = queue.since + timedelta(seconds=queue.wait)
     if queue.pace:
-        moment = max(moment, queue.now + timedelta(seconds=queue.ahead / queue.pace))
-    return max(queue.now, moment, queue.rests or queue.now)
+        moment = max(moment, queue.read_at + timedelta(seconds=queue.ahead / queue.pace))
+    return max(queue.read_at, moment, queue.next_probe_at or queue.read_at)
 
 
-_PLACE: LiteralString = """
+# For a run without a batch or in an unclaimed batch.
+_QUEUE_STATE_QUERY: LiteralString = """
     with mine as (
         select r.id, r.number, r.partition_id, r.source, r.batch_id, r.waits_for, r.updated_at as since
         from job_runs r left join batches b on b.id = r.batch_id
@@ -73,10 +69,10 @@ _PLACE: LiteralString = """
             select * from batches order by id desc limit %(sampled)s
         ) b where started_at > now() - make_interval(secs => %(recent)s)
     )
-    select now() as now, mine.since, (
+    select now() as read_at, mine.since, (
                select max(k.open_until) from breakers k
                where k.key = mine.waits_for or (mine.partition_id = any(k.partitions) and mine.source <> 'REEMBED')
-           ) as rests, least(%(most)s, before.runs + waiting.runs) as ahead,
+           ) as next_probe_at, least(%(most)s, before.runs + waiting.runs) as ahead,
            (select extract(epoch from avg(started_at - created_at))::float8 from newest) as wait,
            (select sum(size) / greatest(1, extract(epoch from now() - min(started_at)))::float8 from newest n
             where n.partition_id = mine.partition_id and n.source = mine.source) as pace
@@ -96,4 +92,3 @@ _PLACE: LiteralString = """
         ) found
     ) waiting
 """
-"""Of one that waits for a batch, or within a batch that no worker has yet."""

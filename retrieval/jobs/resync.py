@@ -1,4 +1,4 @@
-"""Resync: ingest documents again from what is stored of them, as new runs of the jobs they came from."""
+"""Resync: ingest documents again from stored content, as new runs of their jobs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from retrieval.ports import Scope
 from retrieval.sources import CONNECTED, FETCHED
 from retrieval.statuses import DocumentStatus
 
-QUEUED = DocumentStatus.QUEUED_FOR_RESYNC
-NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
-REMOVED = "REMOVED"
+QUEUED_STATUS = DocumentStatus.QUEUED_FOR_RESYNC
+NOT_ELIGIBLE_STATUS = "NOT_ELIGIBLE_FOR_RESYNC"
+REMOVED_STATUS = "REMOVED"
 
-_AT_REST = frozenset({DocumentStatus.BACKLOG, DocumentStatus.SUCCESS, DocumentStatus.FAILED, DocumentStatus.CANCELLED})
+_RESTING_STATUSES = frozenset(
+    {DocumentStatus.BACKLOG, DocumentStatus.SUCCESS, DocumentStatus.FAILED, DocumentStatus.CANCELLED}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncResult:
-    """Result for a matching document: `error` is the reason why it is not eligible."""
+    """Result for a matching document. `error`: the reason if not eligible."""
 
     id: str
     status: str
@@ -39,10 +41,7 @@ class ResyncResult:
 
 @dataclass(frozen=True, slots=True)
 class Resync:
-    """The documents that matched, newest first, and the job runs: one for each job that they came from.
-
-    `size`: what is stored of the queued documents.
-    """
+    """Matching documents, newest first, one job run per job, and the stored size of queued documents."""
 
     documents: list[ResyncResult]
     job_runs: list[str] = field(default_factory=list)
@@ -50,7 +49,7 @@ class Resync:
 
     @property
     def queued(self) -> int:
-        return sum(document.status == QUEUED for document in self.documents)
+        return sum(document.status == QUEUED_STATUS for document in self.documents)
 
 
 async def start_resync(
@@ -63,105 +62,109 @@ async def start_resync(
     dry_run: bool = False,
     seal: Seal | None = None,
 ) -> Resync:
-    """Queue those that match and are eligible; nothing but their status changes until their runs are done.
-
-    `confirm_deletions`: those that left their content service, and were held for confirmation, are removed. `changes`:
-    to the configuration of their jobs, by the keys of `job_config`; they then belong to copies of these jobs.
-    `dry_run`: nothing is changed, and the answer has the size of what would be queued. `seal`: of the password that
-    opens protected files.
-    """
+    """Queue matching, eligible documents; a `dry_run` only measures them."""
+    # `confirm_deletions` removes documents held for confirmation. `changes` to the configuration move documents to
+    # copies of their jobs.
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await documents.lock_matching(connection, scope, where)
-        departed = [row.id for row in rows if row.awaiting_removal]
+        departed_ids = [row.id for row in rows if row.awaiting_removal]
         if confirm_deletions:
             if not dry_run:
-                await deletion.async_delete_documents(connection, departed)
+                await deletion.async_delete_documents(connection, departed_ids)
                 await connection.execute(connection_documents.CONFIRM_DEPARTURES, {"ids": [row.id for row in rows]})
-            removed = [ResyncResult(row.id, REMOVED) for row in rows if row.id in departed]
-            rows = [row for row in rows if row.id not in departed]
+            removed = [ResyncResult(row.id, REMOVED_STATUS) for row in rows if row.id in departed_ids]
+            rows = [row for row in rows if row.id not in departed_ids]
         else:
             removed = []
-        refused = dict.fromkeys((row.id for row in rows if row.status not in _AT_REST), _AT_WORK)
-        refused |= await _unconnected(connection, rows)
+        reasons = dict.fromkeys((row.id for row in rows if row.status not in _RESTING_STATUSES), _AT_WORK_REASON)
+        reasons |= await _find_unconnected(connection, rows)
         if changes:
-            refused |= dict.fromkeys((row.id for row in rows if row.source not in job_config.CHANGEABLE), _LISTED)
-        refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
-        eligible_ids = [row.id for row in rows if row.id not in refused]
-        stored = await connection.async_fetch(_Stored, _STORED, {"ids": eligible_ids, "fetched": list(FETCHED)})
-        stored = [document for document in stored if not _only_with_archive(document)]
-        carried = await connection.async_fetch(
-            str, archive_members.MEMBERS_OF_ANY, {"ids": [document.id for document in stored]}
+            reasons |= dict.fromkeys(
+                (row.id for row in rows if row.source not in job_config.CHANGEABLE), _LISTED_REASON
+            )
+        reasons |= {} if confirm_deletions else dict.fromkeys(departed_ids, _DEPARTED_REASON)
+        eligible_ids = [row.id for row in rows if row.id not in reasons]
+        resyncable = await connection.async_fetch(
+            _StoredContent, _STORED_CONTENT_QUERY, {"ids": eligible_ids, "fetched": list(FETCHED)}
         )
-        stored = [document for document in stored if document.id not in carried]
-        stored_ids = [document.id for document in stored]
-        refused |= {
-            row.id: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
+        resyncable = [document for document in resyncable if not _only_with_archive(document)]
+        member_ids = await connection.async_fetch(
+            str, archive_members.MEMBERS_OF_ANY, {"ids": [document.id for document in resyncable]}
+        )
+        resyncable = [document for document in resyncable if document.id not in member_ids]
+        stored_ids = [document.id for document in resyncable]
+        reasons |= {
+            row.id: _PACKED_REASON
+            if _only_with_archive(row)
+            else "Its content is not stored any more; ingest it again."
             for row in rows
-            if row.id not in {*refused, *carried, *stored_ids}
+            if row.id not in {*reasons, *member_ids, *stored_ids}
         }
-        size = await counts.read_size(connection, [*stored_ids, *carried]) if dry_run else None
+        size = await counts.read_size(connection, [*stored_ids, *member_ids]) if dry_run else None
         if dry_run:
-            stored = []
-        elif changes and stored:
-            stored = await _change_jobs(connection, stored, changes)
-        runs = {document.job_id: ids.job_run_id() for document in stored}
-        if stored:
-            await connection.execute(_QUEUE, {**_values(stored, runs), **origin.origin_params()})
-            await connection.execute(_OPEN_AGAIN, {"ids": [*stored_ids, *carried]})
+            resyncable = []
+        elif changes and resyncable:
+            resyncable = await _change_jobs(connection, resyncable, changes)
+        runs = {document.job_id: ids.job_run_id() for document in resyncable}
+        if resyncable:
+            await connection.execute(_QUEUE_STATEMENT, {**_queue_params(resyncable, runs), **origin.origin_params()})
+            await connection.execute(_RESET_ARCHIVES_STATEMENT, {"ids": [*stored_ids, *member_ids]})
             if seal:
-                await passwords.keep_password(connection, list(runs.values()), seal)
-    answered = [
-        ResyncResult(row.id, NOT_ELIGIBLE, refused[row.id]) if row.id in refused else ResyncResult(row.id, QUEUED)
+                await passwords.store_password(connection, list(runs.values()), seal)
+    results = [
+        ResyncResult(row.id, NOT_ELIGIBLE_STATUS, reasons[row.id])
+        if row.id in reasons
+        else ResyncResult(row.id, QUEUED_STATUS)
         for row in documents.sort_newest_first(rows)
     ]
-    return Resync(answered + removed, list(runs.values()), size)
+    return Resync(results + removed, list(runs.values()), size)
 
 
-_DEPARTED = (
+_DEPARTED_REASON = (
     "It is gone at its content service: send confirmDeletions: true to remove it; if it comes back there, the next"
     " ingestion brings it."
 )
-_LISTED = "Its source lists it with other settings: ingest the source again with this ocrConfig."
-_AT_WORK = "It is being ingested; wait for its end."
-_UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
+_LISTED_REASON = "Its source lists it with other settings: ingest the source again with this ocrConfig."
+_AT_WORK_REASON = "It is being ingested; wait for its end."
+_UNCONNECTED_REASON = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
 
-_KEPT = (
+_REVOKED_REASON = (
     "It was kept when its connection was revoked, and comes from no connection any more: ingest it with another one."
 )
 
 
-class _Unconnected(NamedTuple):
+class _UnconnectedDocument(NamedTuple):
     id: str
     is_connected: bool
 
 
-async def _unconnected(connection: LoopConnection, rows: Sequence[DocumentRow]) -> dict[str, str]:
-    """Return documents of content services without an ACTIVE connection, with the reason."""
+async def _find_unconnected(connection: LoopConnection, rows: Sequence[DocumentRow]) -> dict[str, str]:
+    """Return the refusal reason of documents without an ACTIVE connection."""
     unconnected = await connection.async_fetch(
-        _Unconnected,
+        _UnconnectedDocument,
         "select d.id, c.status is not null as is_connected from documents d left join connections c"
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
         " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
         " and o.id = any(" + connection_documents.CONNECTION_IDS + "))",
         {"ids": [row.id for row in rows], "connected": list(CONNECTED)},
     )
-    return {row.id: _UNCONNECTED if row.is_connected else _KEPT for row in unconnected}
+    return {row.id: _UNCONNECTED_REASON if row.is_connected else _REVOKED_REASON for row in unconnected}
 
 
-_PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
-_OPEN_AGAIN: LiteralString = """
+_PACKED_REASON = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
+# Archives are unpacked again; unchanged members are skipped.
+_RESET_ARCHIVES_STATEMENT: LiteralString = """
     update documents d set fingerprint = null
     where d.id = any(%(ids)s) and exists (
         select from documents m where m.archive_id = d.id and m.deleted_at is null
     )
 """
-"""Archives are unpacked again, changed or not; members that have not changed are not done again."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
-    """What is stored of a document's newest content: that of the visible generation, or of the failed run."""
+class _StoredContent:
+    """Stored columns of a document's newest content: of the visible generation, or of the failed run."""
 
     id: str
     job_id: str
@@ -179,20 +182,20 @@ class _Stored:
 
 
 async def _change_jobs(
-    connection: LoopConnection, stored: Sequence[_Stored], changes: Mapping[str, Any]
-) -> list[_Stored]:
-    """Copy the jobs of the documents with changes to their configuration. Return the documents with the new jobs."""
-    copies = {document.job_id: ids.job_id() for document in stored}
+    connection: LoopConnection, documents: Sequence[_StoredContent], changes: Mapping[str, Any]
+) -> list[_StoredContent]:
+    """Copy the jobs with a changed configuration; return the documents with the new jobs."""
+    copies = {document.job_id: ids.job_id() for document in documents}
     values = {"old": list(copies), "new": list(copies.values()), "changes": json.dumps(dict(changes))}
-    await connection.execute(acceptance.COPY_JOBS, values)
-    return [replace(document, job_id=copies[document.job_id]) for document in stored]
+    await connection.execute(acceptance.COPY_JOBS_STATEMENT, values)
+    return [replace(document, job_id=copies[document.job_id]) for document in documents]
 
 
-def _only_with_archive(document: DocumentRow | _Stored) -> bool:
+def _only_with_archive(document: DocumentRow | _StoredContent) -> bool:
     return document.archive_id is not None and document.source in FETCHED
 
 
-_STORED: LiteralString = (
+_STORED_CONTENT_QUERY: LiteralString = (
     """
     select d.id, d.job_id, d.archive_id, d.source, m.name, m.media_type, m.job_run_id as from_run,
            i.document_id is not null as in_inbox,
@@ -214,7 +217,7 @@ _STORED: LiteralString = (
 )
 
 
-_QUEUE: LiteralString = """
+_QUEUE_STATEMENT: LiteralString = """
     with listed as (
         select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
                              %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
@@ -251,18 +254,18 @@ _QUEUE: LiteralString = """
 """
 
 
-def _values(stored: Sequence[_Stored], runs: Mapping[str, str]) -> dict[str, list[Any]]:
+def _queue_params(documents: Sequence[_StoredContent], runs: Mapping[str, str]) -> dict[str, list[Any]]:
     return {
-        "documents": [document.id for document in stored],
-        "runs": [runs[document.job_id] for document in stored],
-        "jobs": [document.job_id for document in stored],
-        "names": [document.name for document in stored],
-        "media_types": [document.media_type for document in stored],
-        "raw_keys": [document.raw_key for document in stored],
-        "raw_hashes": [document.raw_hash for document in stored],
-        "raw_sizes": [document.raw_size for document in stored],
-        "from_runs": [document.from_run for document in stored],
-        "in_inbox": [document.in_inbox for document in stored],
-        "properties": [json.dumps(document.properties) for document in stored],
-        "generations": [document.generation for document in stored],
+        "documents": [document.id for document in documents],
+        "runs": [runs[document.job_id] for document in documents],
+        "jobs": [document.job_id for document in documents],
+        "names": [document.name for document in documents],
+        "media_types": [document.media_type for document in documents],
+        "raw_keys": [document.raw_key for document in documents],
+        "raw_hashes": [document.raw_hash for document in documents],
+        "raw_sizes": [document.raw_size for document in documents],
+        "from_runs": [document.from_run for document in documents],
+        "in_inbox": [document.in_inbox for document in documents],
+        "properties": [json.dumps(document.properties) for document in documents],
+        "generations": [document.generation for document in documents],
     }

@@ -1,4 +1,4 @@
-"""Health of what starts job runs: schedules and connections, by the outcomes of their newest runs."""
+"""Health of schedules and connections by the outcomes of their newest job runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, Literal, LiteralString, Self
 
 from retrieval.jobs import run_outcome
 
-MAX_RUNS = 100
-"""Finished job runs that are looked at, newest first."""
+MAX_EXAMINED_RUNS = 100
 
 # Only what `run_outcome.OUTCOME` reads, and not the whole progress.
-_COUNTED: LiteralString = (
+_COUNTED_STATUSES: LiteralString = (
     " cross join lateral (select count(*) filter (where status = 'SUCCESS') as succeeded,"
     " count(*) filter (where status = 'FAILED') as failed, count(*) filter (where status = 'CANCELLED') as cancelled"
     " from run_documents where job_run_id = r.id) counted "
@@ -22,7 +21,7 @@ _COUNTED: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Observed outcomes: those of consecutive failures, and the newest success; `reason` of the last failure."""
+    """Outcomes: consecutive failures, the newest success and the reason of the last failure."""
 
     last_outcome: str | None = None
     last_success_at: datetime | None = None
@@ -40,7 +39,7 @@ class Health:
 
     @classmethod
     def load(cls, outcomes: Mapping[str, Any]) -> Self:
-        """Load the object that `select_health` selects."""
+        """Load the object selected by `select_health`."""
         return cls(
             last_outcome=outcomes["lastOutcome"],
             last_success_at=_load_time(outcomes["lastSuccessAt"]),
@@ -50,7 +49,7 @@ class Health:
         )
 
     def with_refusals(self, count: int, since: datetime | None, reason: str | None) -> Self:
-        """Add due times without a job run, which are newer than every run."""
+        """Add due times without a job run, newer than every run."""
         if not count:
             return self
         return replace(
@@ -67,14 +66,24 @@ def _load_time(text: str | None) -> datetime | None:
 
 
 def select_health(runs: LiteralString) -> LiteralString:
-    """Return a subquery of the health of the job runs `r` for which the condition `runs` holds."""
+    """Return a subquery of the health of job runs `r` with the condition `runs`."""
     # It counts back to the newest run that did not fail: most often one run. Cancelled ones decide nothing.
     return (
         "(with recursive recent as (select r.*, row_number() over (order by r.number desc) as place from job_runs r"
-        " where r.finished_at is not null and " + runs + f" order by r.number desc limit {MAX_RUNS}), streak as ("
-        "select r.id, r.place, r.finished_at, " + run_outcome.OUTCOME + " as outcome from recent r" + _COUNTED + "where"
-        " r.place = 1 union all select r.id, r.place, r.finished_at, " + run_outcome.OUTCOME + " from streak newer"
-        " join recent r on r.place = newer.place + 1" + _COUNTED + "where newer.outcome in ('FAILED', 'CANCELLED'))"
+        " where r.finished_at is not null and "
+        + runs
+        + f" order by r.number desc limit {MAX_EXAMINED_RUNS}), streak as ("
+        "select r.id, r.place, r.finished_at, "
+        + run_outcome.OUTCOME_EXPRESSION
+        + " as outcome from recent r"
+        + _COUNTED_STATUSES
+        + "where"
+        " r.place = 1 union all select r.id, r.place, r.finished_at, "
+        + run_outcome.OUTCOME_EXPRESSION
+        + " from streak newer"
+        " join recent r on r.place = newer.place + 1"
+        + _COUNTED_STATUSES
+        + "where newer.outcome in ('FAILED', 'CANCELLED'))"
         " select jsonb_build_object('lastOutcome', (array_agg(outcome order by place))[1],"
         " 'lastSuccessAt', max(finished_at) filter (where outcome not in ('FAILED', 'CANCELLED')),"
         " 'failuresSince', min(finished_at) filter (where outcome = 'FAILED'),"

@@ -1,4 +1,4 @@
-"""Outcomes and notices of job runs: one definition for the API, the app and Prefect."""
+"""Outcomes and notices of job runs, for the API, the app and Prefect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from retrieval.jobs.queries import progress as run_progress
 from retrieval.namespaces import validation
 from retrieval.statuses import Outcome
 
-OUTCOME: LiteralString = """
+# Of job run `r` with `run_progress.COUNTED_DOCUMENTS`. A cancelled run without cancelled documents ends as usual, a dry
+# run as the ingestion would. `to_discover` stays true after an interrupted listing or a missing swap.
+OUTCOME_EXPRESSION: LiteralString = """
     case when r.status <> 'COMPLETED' then null
          when r.progress -> 'verdict' @> '{"passed": false}' then 'FAILED'
          when (r.progress -> 'report' ->> 'failed')::bigint > 0 then
@@ -27,35 +29,32 @@ OUTCOME: LiteralString = """
          when r.to_discover or (counted.cancelled > 0 and counted.succeeded = 0) then 'CANCELLED'
          else 'SUCCEEDED' end
 """
-"""Of job run `r`, with `run_progress.COUNTED`. A run that was to be cancelled with nothing left to cancel ended as it
-would have, and a dry run as the ingestion would; `to_discover` stays where a listing was cut short, or a namespace was
-not swapped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Message about a run besides its documents. `count`: number of its subjects."""
+    """Message about a run. `count`: number of its subjects."""
 
     reason: str
     count: int
 
 
-AWAITING = (
+AWAITING_CONFIRMATION_NOTICE = (
     "Documents are gone at the site or content service, more than a fifth of what it has here: they stay searchable"
     " until POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
-_FOREIGN = (
+_FOREIGN_LANGUAGES_NOTICE = (
     "Most documents of the run are in other languages than English, which the namespace's model all-MiniLM-L6-v2 reads."
 )
-_CHOOSE_AGAIN = (
+_CHOOSE_AGAIN_ADVICE = (
     "PATCH the namespace with the model auto and reembed: true to have it chosen again, by all documents; with a gate"
     " if there is an evaluation."
 )
-_CHOOSE_ELSEWHERE = (
+_CHOOSE_PROVIDER_ADVICE = (
     "The multilingual model, which is for Linux on x86-64, is not installed here: PATCH the namespace with the model of"
     " a provider or of a model server, and reembed: true."
 )
-_NOTHING: Mapping[str, str] = {
+_EMPTY_RUN_NOTICES: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
     "REEMBED": "The namespace holds no document.",
@@ -70,32 +69,31 @@ def run_notices(
     breaker: Mapping[str, Any] | None = None,
     levers: Sequence[Lever] = (),
 ) -> list[Notice]:
-    """Return the notices of a run: result of the quality gate, the open `breaker` or the `levers` of Prefect that block
-    it, removals that await confirmation, and, if the run ingested nothing, the reasons for skipped documents."""
+    """Return the notices of a run: gate result, open breaker, levers, removals to confirm, skipped documents."""
     messages = []
     if verdict := progress.get("verdict"):
         messages.append(Notice(verdict["told"], verdict["questions"]))
     if breaker:
-        messages.append(Notice(_unanswered(breaker), 0))
+        messages.append(Notice(_describe_breaker(breaker), 0))
     messages += [Notice(lever.effect, 0) for lever in levers]
     if awaiting := progress.get("awaitingConfirmation", 0):
-        messages.append(Notice(AWAITING, awaiting))
-    spoken = progress.get("languages") or {}
-    if 2 * spoken.get("other", 0) > spoken.get("all", 0):
-        advice = _CHOOSE_AGAIN if validation.has_multilingual_model() else _CHOOSE_ELSEWHERE
-        messages.append(Notice(f"{_FOREIGN} {advice}", spoken["other"]))
+        messages.append(Notice(AWAITING_CONFIRMATION_NOTICE, awaiting))
+    languages = progress.get("languages") or {}
+    if 2 * languages.get("other", 0) > languages.get("all", 0):
+        advice = _CHOOSE_AGAIN_ADVICE if validation.has_multilingual_model() else _CHOOSE_PROVIDER_ADVICE
+        messages.append(Notice(f"{_FOREIGN_LANGUAGES_NOTICE} {advice}", languages["other"]))
     messages += [Notice(reason, pages) for reason, pages in web_pages.web_notices(progress)]
     if progress.get("report"):
         return messages
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
         return messages
-    left_out = progress.get("skippedReasons") or {}
-    if left_out:
-        return messages + [Notice(reason, int(count)) for reason, count in left_out.items()]
-    return messages or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
+    skipped = progress.get("skippedReasons") or {}
+    if skipped:
+        return messages + [Notice(reason, int(count)) for reason, count in skipped.items()]
+    return messages or [Notice(_EMPTY_RUN_NOTICES.get(source, "There was nothing to do."), 0)]
 
 
-def _unanswered(breaker: Mapping[str, Any]) -> str:
+def _describe_breaker(breaker: Mapping[str, Any]) -> str:
     since, until, end = (
         datetime.fromisoformat(breaker[name]).astimezone(UTC).strftime("%H:%M:%S") for name in ("since", "until", "end")
     )
@@ -105,13 +103,13 @@ def _unanswered(breaker: Mapping[str, Any]) -> str:
     )
 
 
-def of_batch(db: Database, batch_id: str) -> list[str]:
-    """Return the outcomes of the completed job runs of the batch, suspended ones included."""
+def list_batch_outcomes(db: Database, batch_id: str) -> list[str]:
+    """Return the outcomes of the batch's completed job runs, including suspended ones."""
     statement: LiteralString = (
         "select outcome from (select "
-        + OUTCOME
+        + OUTCOME_EXPRESSION
         + " as outcome from job_runs r "
-        + run_progress.COUNTED
+        + run_progress.COUNTED_DOCUMENTS
         + " where r.batch_id = %(batch)s or r.resumes_batch = %(batch)s) ended where outcome is not null"
     )
     return db.fetch(str, statement, {"batch": batch_id})

@@ -1,4 +1,4 @@
-"""Job runs as clients see them: accepted in one statement, durable before the answer, and read back."""
+"""Job runs of clients: accepted in one durable statement before the response, and read back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.statuses import WAITING, DocumentStatus
 
-CHANNEL: LiteralString = "job_runs_waiting"
-"""NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs seconds, no job run."""
+# The API notifies dispatchers of waiting job runs. A lost notice costs seconds, no job run.
+JOB_RUNS_CHANNEL: LiteralString = "job_runs_waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """The receipt of an ingestion request."""
+class DocumentReceipt:
+    """Receipt of a request for one document."""
 
     job_run_id: str
     document_id: str
@@ -37,8 +37,8 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """The receipt of a request for several documents, with those that are known at once. `replaces`: how many."""
+class RunReceipt:
+    """Receipt of a request for several documents. `replaces`: number with a visible version."""
 
     job_run_id: str
     documents: tuple[str, ...] = ()
@@ -47,40 +47,40 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class RunDocument:
-    """A document within a job run."""
+    """Document within a job run."""
 
     id: str
     status: str
     error: str | None
+    # In this run.
     name: str | None
-    """Its name in this run."""
+    # Page with the link, for a page that a crawl could not fetch.
     linked_from: str | None = None
-    """The page that led to a page that a crawl could not fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A job run with its documents, each in exactly one of the five groups."""
+    """Job run with its documents, each in one of five groups."""
 
     id: str
     status: str
     created_at: datetime
     updated_at: datetime
+    # Seconds by step.
     timings: Mapping[str, float]
-    """Seconds by step."""
     flow_run_id: str | None
+    # No worker has the run.
     waits: bool = False
-    """Whether no worker has it yet, or not again."""
     source: str = ""
     connection_id: str | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     outcome: str | None = None
     notices: list[Notice] = field(default_factory=list)
+    # `progress` contains the `report`.
     dry_run: bool = False
-    """Whether it only finds out what an ingestion would do; `progress` has its `report` then."""
+    # Causes and numbers, most frequent first.
     failures: list[tuple[str, int]] = field(default_factory=list)
-    """Causes and numbers, most first."""
     queued: list[RunDocument] = field(default_factory=list)
     processing: list[RunDocument] = field(default_factory=list)
     completed: list[RunDocument] = field(default_factory=list)
@@ -96,8 +96,8 @@ async def accept_text(
     ingestion: Ingestion,
     name: str | None = None,
     external_id: str | None = None,
-) -> Accepted:
-    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash."""
+) -> DocumentReceipt:
+    """Record a text to ingest, identified by external id, name or hash."""
     digest = hashlib.sha256(text.encode()).digest()
     return await _accept(
         db,
@@ -122,8 +122,9 @@ async def accept_discovery(
     config: Mapping[str, Any],
     ingestion: Ingestion,
     connection_id: str | None = None,
-) -> Receipt:
-    """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
+) -> RunReceipt:
+    """Record a request whose documents the flow lists."""
+    # `config` is stored unchanged and must not contain a secret.
     values = {
         **partitions.scope_params(scope),
         "job": ids.job_id(),
@@ -132,10 +133,10 @@ async def accept_discovery(
         "config": JobConfig(ingestion, config, connection_id).dump(),
         **origin.origin_params(),
     }
-    job_run_id = await acceptance.record_run(db, acceptance.TO_DISCOVER, values)
+    job_run_id = await acceptance.record_run(db, acceptance.DISCOVERY_STATEMENT, values)
     if job_run_id is None:
         raise namespaces.not_found()
-    return Receipt(job_run_id)
+    return RunReceipt(job_run_id)
 
 
 async def accept_urls(
@@ -145,8 +146,8 @@ async def accept_urls(
     urls: Sequence[str],
     config: Mapping[str, Any],
     ingestion: Ingestion,
-) -> Receipt:
-    """Record one document per URL; the URL is its identity, so a repeated one gives one document."""
+) -> RunReceipt:
+    """Record one document per distinct URL."""
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
     values: dict[str, Any] = {
@@ -162,10 +163,10 @@ async def accept_urls(
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    rows = await acceptance.record_request(db, acceptance.SEVERAL, values)
+    rows = await acceptance.record_request(db, acceptance.URLS_STATEMENT, values)
     if not rows:
         raise namespaces.not_found()
-    return Receipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
+    return RunReceipt(run, tuple(row.id for row in rows), sum(row.replaces for row in rows))
 
 
 async def accept_file(
@@ -179,8 +180,8 @@ async def accept_file(
     sha256: bytes,
     ingestion: Ingestion,
     external_id: str | None = None,
-) -> Accepted:
-    """Accept the ingestion of a file that is complete in the file store under `upload.key`."""
+) -> DocumentReceipt:
+    """Record a file that is complete in the file store."""
     return await _accept(
         db,
         scope,
@@ -201,7 +202,7 @@ async def accept_file(
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file of a request for several, complete in the file store under the key of `upload`."""
+    """File of a request for several, complete in the file store."""
 
     external_id: str
     name: str
@@ -214,11 +215,8 @@ class NewFile:
 
 async def accept_files(
     db: Database, scope: Scope, files: Sequence[NewFile], ingestion: Ingestion, name: str | None = None
-) -> tuple[Receipt, list[str]]:
-    """Accept the ingestion of several files as one job run. Returns the ids of documents that had a version, too.
-
-    `name`: of the job run; without it the number of its files.
-    """
+) -> tuple[RunReceipt, list[str]]:
+    """Record several files as one job run; also return the ids of documents with a visible version."""
     run = ids.job_run_id()
     values: dict[str, Any] = {
         **partitions.scope_params(scope),
@@ -238,20 +236,17 @@ async def accept_files(
         "metadata": [json.dumps(file.metadata) for file in files],
         "sweeps": [file.upload.sweep for file in files],
     }
-    rows = await acceptance.record_request(db, acceptance.FILES, values)
+    rows = await acceptance.record_request(db, acceptance.FILES_STATEMENT, values)
     if not rows:
         raise namespaces.not_found()
     replaced = [row.id for row in rows if row.replaces]
-    return Receipt(run, tuple(row.id for row in rows), len(replaced)), replaced
+    return RunReceipt(run, tuple(row.id for row in rows), len(replaced)), replaced
 
 
-async def read_run(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
-    """The job run with all its documents, or `most` of them, failed and unfinished ones first.
-
-    INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
-    """
-    values = {**partitions.scope_params(scope), "run": job_run_id, "most": most}
-    row = await db.async_fetch_one(_RunRow, _READ, values, plan_once=True)
+async def read_run(db: Database, scope: Scope, job_run_id: str, *, max_documents: int | None = None) -> JobRun:
+    """Return the job run with at most `max_documents` documents, failed and unfinished first."""
+    values = {**partitions.scope_params(scope), "run": job_run_id, "most": max_documents}
+    row = await db.async_fetch_one(_RunRow, _READ_RUN_QUERY, values, plan_once=True)
     if row is None:
         raise not_found()
     return _job_run(row)
@@ -261,18 +256,18 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
 
 
-_READ: LiteralString = (
+_READ_RUN_QUERY: LiteralString = (
     "select r.id, r.status, "
     + job_config.connection_of()
     + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
     " r.finished_at is null and (r.batch_id is null or b.lease_until is null) as waits, counted.progress, "
-    + breakers.OF_RUN
+    + breakers.RUN_BREAKER_QUERY
     + " as breaker, "
-    + levers.CURRENT
+    + levers.CURRENT_LEVERS
     + " as levers, b.queue, r.batch_id, "
-    + names.COLUMNS
+    + names.DESCRIPTION_COLUMNS
     + ","
-    + run_outcome.OUTCOME
+    + run_outcome.OUTCOME_EXPRESSION
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error, d.name,
                                                       d.properties ->> 'linkedFrom')
@@ -281,7 +276,7 @@ _READ: LiteralString = (
                   order by m.status = 'FAILED' desc, m.status = 'SUCCESS', m.position
                   limit %(most)s::bigint) d) as documents,
            """
-    + run_progress.FAILURES
+    + run_progress.FAILURE_CAUSES_QUERY
     + """ as failures
     from job_runs r
     join jobs j on j.id = r.job_id
@@ -289,12 +284,12 @@ _READ: LiteralString = (
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     left join batches b on b.id = coalesce(r.batch_id, r.resumes_batch)
     """
-    + run_progress.COUNTED
+    + run_progress.COUNTED_DOCUMENTS
     + " where r.id = %(run)s"
 )
 
 
-_GROUPS: Mapping[str, str] = {
+_STATUS_FIELDS: Mapping[str, str] = {
     DocumentStatus.PROCESSING: "processing",
     DocumentStatus.SUCCESS: "completed",
     DocumentStatus.FAILED: "failed",
@@ -303,7 +298,7 @@ _GROUPS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _RunRow(names.About):
+class _RunRow(names.RunDescription):
     id: str
     status: str
     connection_id: str | None
@@ -329,7 +324,7 @@ def _job_run(row: _RunRow) -> JobRun:
         active_levers = [
             lever
             for lever in levers.load_levers(row.levers)
-            if (row.waits or lever.batch) and lever.holds(source=row.source, queue=queue, batch=row.batch_id)
+            if (row.waits or lever.batch) and lever.blocks(source=row.source, queue=queue, batch=row.batch_id)
         ]
     run = JobRun(
         row.id,
@@ -349,12 +344,12 @@ def _job_run(row: _RunRow) -> JobRun:
         failures=row.failures,
     )
     for document_id, status, *details in row.documents:
-        group = "queued" if status in WAITING else _GROUPS[status]
+        group = "queued" if status in WAITING else _STATUS_FIELDS[status]
         getattr(run, group).append(RunDocument(document_id, status, *details))
     return run
 
 
-async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any]) -> Accepted:
+async def _accept(db: Database, scope: Scope, ingestion: Ingestion, columns: dict[str, Any]) -> DocumentReceipt:
     run = ids.job_run_id()
     values = {
         "content": None,
@@ -362,7 +357,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "raw_size": None,
         "raw_hash": None,
         "sweep": None,
-        **what,
+        **columns,
         **partitions.scope_params(scope),
         "job": ids.job_id(),
         "run": run,
@@ -372,7 +367,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "access": principals.stored_access(ingestion.access),
     }
-    rows = await acceptance.record_request(db, acceptance.ONE, values)
+    rows = await acceptance.record_request(db, acceptance.DOCUMENT_STATEMENT, values)
     if not rows:
         raise namespaces.not_found()
-    return Accepted(run, rows[0].id, rows[0].replaces)
+    return DocumentReceipt(run, rows[0].id, rows[0].replaces)

@@ -1,4 +1,4 @@
-"""Files that clients send before the request that ingests them."""
+"""Files sent before the request that ingests them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from retrieval.documents import file_keys
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-_KEEP: LiteralString = "update sweeps set upload = %(upload)s::jsonb where id = %(sweep)s"
+_DESCRIBE_STATEMENT: LiteralString = "update sweeps set upload = %(upload)s::jsonb where id = %(sweep)s"
 
-_TAKE: LiteralString = """
+# Uploads of a scope without an ingestion, locked until the end of the transaction.
+_LOCK_UPLOADS_QUERY: LiteralString = """
     select s.id as sweep, s.file_key, s.upload ->> 'name' as name, s.upload ->> 'mediaType' as media_type,
            (s.upload ->> 'size')::bigint as size, decode(s.upload ->> 'sha256', 'hex') as sha256
     from sweeps s join partitions p on p.id = s.partition_id
@@ -24,26 +25,24 @@ _TAKE: LiteralString = """
     where s.file_key = any(%(keys)s) and s.upload is not null and s.tries = 0 and s.due_at > now()
     order by s.id for update of s
 """
-"""Uploads of a scope that are not ingested yet, locked until the end of the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that is being written to the file store. If no request is accepted for it, garbage collection deletes it
-    after a day."""
+    """File in the file store. Garbage collection deletes it after a day without an accepted request."""
 
     key: str
     sweep: int
 
     @property
     def id(self) -> str:
-        """Id by which a later request ingests the file."""
+        """Return the id for the later request."""
         return file_keys.upload_id(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUpload:
-    """An upload that is complete in the file store, for a later request to ingest."""
+    """Complete upload in the file store."""
 
     upload: Upload
     name: str
@@ -53,7 +52,7 @@ class StoredUpload:
 
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:
-    """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
+    """Create a key to stream a file to, with its scheduled deletion."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
@@ -70,15 +69,20 @@ async def begin_upload(db: Database, scope: Scope) -> Upload:
 
 
 async def keep_upload(db: Database, stored: StoredUpload) -> None:
-    """Keep an upload for a later request; garbage collection deletes it a day after its begin."""
-    facts = {"name": stored.name, "mediaType": stored.media_type, "size": stored.size, "sha256": stored.sha256.hex()}
-    await db.async_execute(_KEEP, {"upload": json.dumps(facts), "sweep": stored.upload.sweep})
+    """Store the description of an upload for a later request; deletion stays due a day after its begin."""
+    description = {
+        "name": stored.name,
+        "mediaType": stored.media_type,
+        "size": stored.size,
+        "sha256": stored.sha256.hex(),
+    }
+    await db.async_execute(_DESCRIBE_STATEMENT, {"upload": json.dumps(description), "sweep": stored.upload.sweep})
 
 
 async def take_uploads(db: Database, scope: Scope, upload_ids: Sequence[str]) -> dict[str, StoredUpload]:
-    """Return the uploads of the scope that are not ingested yet, by id, and lock them until the transaction ends."""
+    """Lock and return the scope's uploads without an ingestion, by id."""
     keys = [file_keys.upload_key(scope, upload_id) for upload_id in upload_ids]
-    rows = await db.async_fetch(_UploadRow, _TAKE, {**partitions.scope_params(scope), "keys": keys})
+    rows = await db.async_fetch(_UploadRow, _LOCK_UPLOADS_QUERY, {**partitions.scope_params(scope), "keys": keys})
     stored = (
         StoredUpload(Upload(row.file_key, row.sweep), row.name, row.media_type, row.size, row.sha256) for row in rows
     )

@@ -80,7 +80,7 @@ class DispatchState:
     @property
     def is_held(self) -> bool:
         """Return True if a pause or limit of Prefect blocks new work."""
-        return any(lever.holds_all for lever in self.levers)
+        return any(lever.blocks_all for lever in self.levers)
 
     @property
     def stalled(self) -> bool:
@@ -94,7 +94,7 @@ class DispatchState:
 
 # A job run is due at its acceptance, loss or return, or at the end of the previous one of its connection.
 _READ_DISPATCH: LiteralString = (
-    job_queue.GROUPS
+    job_queue.GROUPS_CTE
     + """
     select
         (select extract(epoch from now() - min(since))::float8 from (
@@ -104,7 +104,7 @@ _READ_DISPATCH: LiteralString = (
                     where r.source = any(%(connected)s) and e.partition_id = r.partition_id and e.source = r.source
                       and e.number < r.number order by e.number desc limit 1)) as due
                 from job_runs r where r.partition_id = g.partition_id and r.source = g.source and """
-    + job_queue.MAY_LEAVE
+    + job_queue.READY_CONDITION
     + """ order by r.number limit 1
              ) w)
             union all
@@ -124,9 +124,9 @@ _READ_DISPATCH: LiteralString = (
          ) youngest) as loops,
         (select extract(epoch from max(recorded_at) - now())::float8 from dispatcher_loops) as back,
         ("""
-    + breakers.OPEN
+    + breakers.OPEN_BREAKERS_QUERY
     + """) as breakers, """
-    + levers.CURRENT
+    + levers.CURRENT_LEVERS
     + """ as levers
 """
 )

@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString
 
 from retrieval.database.database import Database
 from retrieval.database.held import NOT_BLOCKED
-from retrieval.jobs.notifications import LISTENER
+from retrieval.jobs.notifications import LISTENER_NAME
 from retrieval.readiness import dispatch
 from retrieval.readiness.dispatch import DispatchState
 
@@ -121,7 +121,7 @@ _LIST_BATCHES: LiteralString = """
 
 async def read_queue(db: Database, organization: str) -> OrganizationQueue:
     """Read the current queue of an organization."""
-    values: dict[str, Any] = {"organization": organization, "most": MAX_QUEUE_ROWS, "worker": LISTENER}
+    values: dict[str, Any] = {"organization": organization, "most": MAX_QUEUE_ROWS, "worker": LISTENER_NAME}
     queue = (await db.async_fetch(OrganizationQueue, _COUNT_QUEUE, values))[0]
     return replace(
         queue,

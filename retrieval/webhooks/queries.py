@@ -97,7 +97,8 @@ class RunOutcome:
 
 def list_outcomes(connection: Executor, run_ids: Sequence[str]) -> list[RunOutcome]:
     statement: LiteralString = (
-        f"select r.id, {run_outcome.OUTCOME} as outcome from job_runs r{run_progress.COUNTED}where r.id = any(%(ids)s)"
+        f"select r.id, {run_outcome.OUTCOME_EXPRESSION} as outcome from job_runs r"
+        f"{run_progress.COUNTED_DOCUMENTS}where r.id = any(%(ids)s)"
     )
     return connection.fetch(RunOutcome, statement, {"ids": list(run_ids)})
 

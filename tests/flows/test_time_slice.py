@@ -110,7 +110,7 @@ def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(d
 
 
 def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
-    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "MAX_SHORT_RUNS", 0)
     listed(space)
     listing = held(space, "URLS_LIST")
     post(db, space.scope, "one")
@@ -129,7 +129,7 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     discover.record_listing(
         db, lease, wanted, source, registry.make_file_store(space.config), goes_on=lambda: len(source.asked) < 3
     )
-    assert batches.hand_back(db, lease) == 1
+    assert batches.return_runs(db, lease) == 1
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
     (wanted,) = listings.pending_listings(db, lease)
@@ -148,7 +148,7 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     discover.record_listing(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
-    batches.hand_back(db, lease)
+    batches.return_runs(db, lease)
     _fetch(db, held(space, "URLS_LIST"), files, source, lambda: True)
     assert len(source.fetched) == len(set(source.fetched)) == 20
 

@@ -23,7 +23,7 @@ from retrieval.jobs import resync
         (str(detect.locked_file("The PDF", "wrong")), "PASSWORD"),
         (detect.NOT_OPENED, "UNREADABLE"),
         (ledger.LOCKED, "UNREADABLE"),
-        (resync._UNCONNECTED, "CONNECTION"),
+        (resync._UNCONNECTED_REASON, "CONNECTION"),
         (client._REASONS[404], "PAGE_MISSING"),
         (client._REASONS[410], "PAGE_MISSING"),
         ("The site cannot be reached.", "NOT_ANSWERING"),

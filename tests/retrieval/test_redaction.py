@@ -35,8 +35,8 @@ def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
 
 
 def test_a_flow_run_bears_no_query_in_its_name_and_tags():
-    run = names.About("TEXT", None, 1, 1, None, None, f"a copy of {SIGNED}", None)
-    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", names.titled_name(run))
+    run = names.RunDescription("TEXT", None, 1, 1, None, None, f"a copy of {SIGNED}", None)
+    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", names.describe_run(run))
     assert prefect_client._flow_run_name(batch) == "a copy of https://bucket.example/report.pdf (attempt 2)"
     assert prefect_client.batch_tags(batch) == ["ns_1", "ijr_1"]
 

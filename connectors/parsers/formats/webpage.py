@@ -13,7 +13,7 @@ from connectors.parsers.document import tidy_markdown
 from connectors.parsers.formats import html_text
 from connectors.parsers.messages import Page, Reply, Task
 from retrieval.errors import Skippable
-from retrieval.jobs.web_pages import SHELL
+from retrieval.jobs.web_pages import SHELL_PROPERTY
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -65,7 +65,7 @@ def read_page(task: Task, page: Page) -> Reply:
     page_properties = {"language": about.language, "canonicalUrl": about.canonical, "description": about.description}
     properties.update({key: detect.make_storable(value) for key, value in page_properties.items() if value})
     if shell:
-        properties[SHELL] = 1
+        properties[SHELL_PROPERTY] = 1
     return Reply(text=text, title=detect.one_line(about.title) or detect.first_heading(text), properties=properties)
 
 

@@ -130,7 +130,7 @@ class Walk:
         """Count the pages that were found and not fetched."""
         waiting = {page.key for page in self.queue} - self._done - self._taken
         beyond = {url for url in self._beyond if url not in self._done and url not in self._depths}
-        for reason, pages in ((web_pages.BEYOND_LIMIT, waiting), (web_pages.TOO_DEEP, beyond)):
+        for reason, pages in ((web_pages.BEYOND_LIMIT_REASON, waiting), (web_pages.TOO_DEEP_REASON, beyond)):
             if pages:
                 piece.skipped[reason] = len(pages)
 
@@ -170,10 +170,10 @@ class Walk:
         is_whole = has_all and (self._known[fetched.url].same_limits or (self.limits.sitemap and not self._beyond))
         if reason := self._gate(fetched, is_repeated=False):
             piece.skip(reason)
-            if reason == web_pages.MISSING:
+            if reason == web_pages.MISSING_REASON:
                 piece.change.missed[fetched.url] = reason
         elif is_whole and fetched.url not in self._beyond:
-            piece.change.missed[fetched.url] = web_pages.UNLINKED
+            piece.change.missed[fetched.url] = web_pages.UNLINKED_REASON
         self._end(piece, fetched.url, ())
 
     def release(self, piece: Piece) -> None:
@@ -201,10 +201,10 @@ class Walk:
         if reason := self._refusal(fetched, mark):
             piece.skip(reason)
             # A page that had a text of its own may answer with an error once.
-            is_new_copy = reason == web_pages.COPY and final == url
-            if url in self._known and (is_new_copy or reason == web_pages.MISSING):
+            is_new_copy = reason == web_pages.COPY_REASON and final == url
+            if url in self._known and (is_new_copy or reason == web_pages.MISSING_REASON):
                 piece.change.missed[url] = reason
-            if reason == web_pages.SIGN_IN:
+            if reason == web_pages.SIGN_IN_REASON:
                 self._lose_links(url, piece)
         else:
             self.kept += 1
@@ -213,13 +213,15 @@ class Walk:
             piece.items.append(SourceItem(final, final, raw.media_type, raw.version, content=content))
         document = final if not reason else self._names.get(mark) or self._document.get(final, "")
         is_missed = url in piece.change.missed
-        if document and not is_missed and reason not in (NOT_INDEXED, NOT_INCLUDED, *web_pages.GATES):
+        if document and not is_missed and reason not in (NOT_INDEXED, NOT_INCLUDED, *web_pages.GATE_REASONS):
             self._document[url] = self._document[final] = document
             versions = {final: "", url: raw.version}
             piece.change.aliases += [
                 (document, address, mark) for address, mark in versions.items() if address != document
             ]
-        self._end(piece, url, {final} if reason in (NOT_INDEXED, *web_pages.GATES) else {final, mark}, name=final)
+        self._end(
+            piece, url, {final} if reason in (NOT_INDEXED, *web_pages.GATE_REASONS) else {final, mark}, name=final
+        )
         for address in {url, final}:
             self._release(address, piece)
 
@@ -235,21 +237,21 @@ class Walk:
         if mark in self._done:
             # A canonical address or other parameters are one more name of the page; anything else may be a fault.
             paths = {address.partition("?")[0] for address in (document, fetched.final)}
-            return DUPLICATE if document == fetched.canonical or len(paths) == 1 else web_pages.COPY
+            return DUPLICATE if document == fetched.canonical or len(paths) == 1 else web_pages.COPY_REASON
         return "" if self._rules.included(fetched.final) else NOT_INCLUDED
 
     def _gate(self, fetched: FetchedPage, *, is_repeated: bool) -> str:
         """Return the reason of a page with which the site answers instead of the one at the address."""
         text = fetched.text
         if text.signs_in and (text.certainly or is_repeated or fetched.final != fetched.url):
-            return web_pages.SIGN_IN
+            return web_pages.SIGN_IN_REASON
         if text.missing:
             first = self._missing.setdefault(text.missing, fetched.final)
             if first != fetched.final or self._probe(fetched.final) == text.missing:
-                return web_pages.MISSING
+                return web_pages.MISSING_REASON
             known_page = self._known.get(fetched.url)
             if known_page and known_page.title and text.is_titled_missing and not says_missing(known_page.title):
-                return web_pages.MISSING
+                return web_pages.MISSING_REASON
         return ""
 
     def _lose_links(self, url: str, piece: Piece) -> None:

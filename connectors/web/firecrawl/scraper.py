@@ -123,7 +123,7 @@ class Pages:
 
     def _take(self, page: Document, asked: str, to: Path, piece: Piece) -> None:
         status = page.metadata_typed.status_code or 200
-        if why := self._refusal(asked) or (web_pages.BEYOND_LIMIT if self.full else ""):
+        if why := self._refusal(asked) or (web_pages.BEYOND_LIMIT_REASON if self.full else ""):
             piece.skip(why)
             self._follow(page.links or (), self.limits.depth, piece)
         elif status >= 400:
@@ -139,7 +139,7 @@ class Pages:
     def _refusal(self, url: str) -> str:
         """Reason why a page was not requested. The depth of a page without a link to it is unknown."""
         if self._depths.get(url, 0) > self.limits.depth:
-            return web_pages.TOO_DEEP
+            return web_pages.TOO_DEEP_REASON
         why = self.rules.refusal(url)
         return "" if url == self.start and why == NOT_INCLUDED else why
 
@@ -156,7 +156,7 @@ class Pages:
         elif final in self._done:
             piece.skip(DUPLICATE)
         elif mark in self._done:
-            piece.skip(web_pages.COPY)
+            piece.skip(web_pages.COPY_REASON)
         elif not self.rules.included(final):
             piece.skip(NOT_INCLUDED)
         else:

@@ -190,7 +190,7 @@ _RECORD_FAILED_STATEMENT: LiteralString = (
 )
 _RECORD_UNLISTED_STATEMENT: LiteralString = (
     _INSERT_MISS
-    + f"select d.id, r.id, '{web_pages.UNLISTED}', false from "
+    + f"select d.id, r.id, '{web_pages.UNLISTED_REASON}', false from "
     + _RUN_DOCUMENTS_JOIN
     + "where "
     + _SELECTION_CONDITION
@@ -201,7 +201,7 @@ _RECORD_UNLISTED_STATEMENT: LiteralString = (
 # Pages whose address now leads to another searchable document.
 _RECORD_MOVED_STATEMENT: LiteralString = (
     _INSERT_MISS
-    + f"select d.id, r.id, '{web_pages.MOVED}', true from "
+    + f"select d.id, r.id, '{web_pages.MOVED_REASON}', true from "
     + _RUN_DOCUMENTS_JOIN
     + " join document_aliases a on a.partition_id = d.partition_id and a.source = d.source"
     " and a.address = d.external_id and a.job_run_id = r.id and a.document_id <> d.id"

@@ -1,7 +1,4 @@
-"""Statements that record an ingestion request: each is one durable, atomic write before the response.
-
-An access list sent with an existing document is applied with its new version (`access.lists`).
-"""
+"""Statements that record an ingestion request in one atomic write before the response."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from retrieval.access.queries import lists
 from retrieval.database import partitions
 from retrieval.database.database import Database
 
-_JOB: LiteralString = (
+_INSERT_JOB: LiteralString = (
     "with "
     + partitions.FIND_OR_MAKE
     + """,
@@ -22,8 +19,8 @@ _JOB: LiteralString = (
         on conflict (id) do nothing
     )"""
 )
-_JOB_AND_RUN: LiteralString = (
-    _JOB
+_INSERT_JOB_AND_RUN: LiteralString = (
+    _INSERT_JOB
     + """,
     run as (
         insert into job_runs (id, job_id, partition_id, source, request_id, traceparent)
@@ -33,8 +30,9 @@ _JOB_AND_RUN: LiteralString = (
 """
 )
 
-ONE: LiteralString = (
-    _JOB_AND_RUN
+# One text or file; no row for a missing namespace. An access list takes effect with the new version (`access.lists`).
+DOCUMENT_STATEMENT: LiteralString = (
+    _INSERT_JOB_AND_RUN
     + """    document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
                                accepted_bytes, access)
@@ -65,20 +63,19 @@ ONE: LiteralString = (
     select id, replaces from document
 """
 )
-"""A request for one document, text or file. No row if the namespace is not there."""
 
-TO_DISCOVER: LiteralString = (
-    _JOB
+# The flow lists the documents.
+DISCOVERY_STATEMENT: LiteralString = (
+    _INSERT_JOB
     + """
     insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
     select %(run)s, %(job)s, id, %(source)s, true, %(request_id)s, %(traceparent)s from partition
     returning id as job_run_id
 """
 )
-"""A request whose documents the flow finds out."""
 
-DRY_RUN: LiteralString = (
-    _JOB
+DRY_RUN_STATEMENT: LiteralString = (
+    _INSERT_JOB
     + """,
     run as (
         insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
@@ -92,10 +89,10 @@ DRY_RUN: LiteralString = (
     select id as job_run_id from run
 """
 )
-"""A request for a report of what an ingestion would do."""
 
-SEVERAL: LiteralString = (
-    _JOB_AND_RUN
+# Documents by URL, in the order of the request. Locks are taken in one order.
+URLS_STATEMENT: LiteralString = (
+    _INSERT_JOB_AND_RUN
     + """    listed as (
         select * from unnest(%(documents)s::text[], %(urls)s::text[]) with ordinality as w (id, url, position)
     ),
@@ -123,11 +120,11 @@ SEVERAL: LiteralString = (
     order by listed.position
 """
 )
-"""A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""
 
 
-FILES: LiteralString = (
-    _JOB_AND_RUN
+# Files with distinct external ids, in the order of the request.
+FILES_STATEMENT: LiteralString = (
+    _INSERT_JOB_AND_RUN
     + """    listed as (
         select * from unnest(
             %(documents)s::text[], %(external_ids)s::text[], %(names)s::text[], %(media_types)s::text[],
@@ -160,38 +157,37 @@ FILES: LiteralString = (
     select document.id, document.replaces from document join listed using (external_id) order by listed.position
 """
 )
-"""A request for several files, each with an external id of its own, in the order of the request."""
 
 
 class AcceptedDocument(NamedTuple):
-    """A document of a request. `replaces`: it has a visible version already."""
+    """Document of a request. `replaces`: a visible version exists."""
 
     id: str
     replaces: bool
 
 
 async def record_request(db: Database, statement: LiteralString, values: dict[str, Any]) -> list[AcceptedDocument]:
-    """Record a request by ONE, SEVERAL or FILES: a row for each document, none if the namespace is not there."""
-    for _ in range(_TRIES):
+    """Record a request for documents; return a row per document, none for a missing namespace."""
+    for _ in range(_MAX_TRIES):
         if rows := await db.async_fetch(AcceptedDocument, statement, values, plan_once=True):
             return rows
     return []
 
 
 async def record_run(db: Database, statement: LiteralString, values: dict[str, Any]) -> str | None:
-    """Record a request by TO_DISCOVER or DRY_RUN; return the job run's id, None if the namespace is not there."""
-    for _ in range(_TRIES):
+    """Record a request for a listing or dry run; return the job run's id, None for a missing namespace."""
+    for _ in range(_MAX_TRIES):
         if job_run_id := await db.async_fetch_one(str, statement, values, plan_once=True):
             return job_run_id
     return None
 
 
-_TRIES = 2
-"""Of a statement that finds a scope which another transaction has just made."""
-COPY_JOBS: LiteralString = (
+# The statement misses a scope that a concurrent transaction has just created.
+_MAX_TRIES = 2
+# Copies of jobs with a changed configuration.
+COPY_JOBS_STATEMENT: LiteralString = (
     "insert into jobs (id, organization_id, partition_id, source, config)"
     " select w.new, j.organization_id, j.partition_id, j.source, "
     + job_config.CHANGED
     + " from unnest(%(old)s::text[], %(new)s::text[]) w (old, new) join jobs j on j.id = w.old"
 )
-"""Copies of jobs with changes to their configuration."""

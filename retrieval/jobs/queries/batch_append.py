@@ -1,4 +1,4 @@
-"""Job runs that join a batch at work: sent meanwhile to the same scope, they would each be a flow run of their own."""
+"""Job runs that join a running batch of their scope instead of a separate flow run each."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from retrieval.jobs.queries.job_queue import QueuedRun
 
 
 def append_waiting(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedRun]:
-    """Add waiting job runs to this batch until it holds `size`; return them, oldest first.
-
-    Adds none while a breaker that the whole scope needs exists. Superseded if another worker has the batch.
-    """
+    """Add waiting job runs up to `size` to this batch; return them, oldest first. Superseded if another worker has the
+    batch."""
     with db.transaction() as connection:
-        batch = connection.fetch_one(_Batch, _LOOK, {"batch": lease.batch_id, "fence": lease.fence})
+        batch = connection.fetch_one(
+            _BatchState, _READ_QUEUE_STATEMENT, {"batch": lease.batch_id, "fence": lease.fence}
+        )
         if batch is None:
             raise Superseded("Another worker has taken over this batch.")
-        room = size - batch.size
-        if room <= 0 or batch.rests:
+        remaining = size - batch.size
+        # No additions while the whole scope waits for a breaker.
+        if remaining <= 0 or batch.is_blocked:
             return []
-        joined = job_queue.lock_waiting(connection, lease.partition, lease.source, size=room, new_only=True)
+        joined = job_queue.lock_waiting(connection, lease.partition, lease.source, size=remaining, new_only=True)
         if joined:
             connection.execute(
                 "update batches set size = size + %(runs)s where id = %(batch)s",
@@ -37,7 +38,7 @@ def append_waiting(db: Database, lease: Lease, *, size: int) -> Sequence[QueuedR
 def describe_batch(db: Database, lease: Lease) -> str:
     """Return the display name of the batch with its current size."""
     row = db.fetch_one(
-        _Named,
+        _NamedBatch,
         "select b.size, n.name from batches b join partitions p on p.id = b.partition_id"
         " join namespaces n on n.id = p.namespace_id where b.id = %(batch)s",
         {"batch": lease.batch_id},
@@ -45,19 +46,19 @@ def describe_batch(db: Database, lease: Lease) -> str:
     return names.name_of_several(lease.source, row.size, row.name) if row else ""
 
 
-class _Batch(NamedTuple):
+class _BatchState(NamedTuple):
     size: int
-    rests: bool
+    is_blocked: bool
 
 
-class _Named(NamedTuple):
+class _NamedBatch(NamedTuple):
     size: int
     name: str
 
 
-_LOOK: LiteralString = """
+# New job runs of the scope wait shortly for a batch with a recent read (`fair_queue`).
+_READ_QUEUE_STATEMENT: LiteralString = """
     update batches b set looked_at = clock_timestamp()
     where id = %(batch)s and fence = %(fence)s and finished_at is null
-    returning size, exists (select from breakers k where b.partition_id = any(k.partitions)) as rests
+    returning size, exists (select from breakers k where b.partition_id = any(k.partitions)) as is_blocked
 """
-"""That it has looked is what others of its scope wait for, for a moment (`fair_queue`)."""

@@ -1,12 +1,12 @@
-"""Batches: job runs on their way through a flow run, each attempt fenced and leased.
+"""Batches: job runs in a flow run, each attempt fenced and leased.
 
-    waiting job runs ──form──▶ batch ──dispatched──▶ flow run ──claim──▶ lease, renewed ──finish──▶ done
-                                  ▲                    ▲                   │      │
-                                  │                    └── resume ◀── suspended ◀─┘ yields, or waits for a vendor
-                                  └──────── start_again (a new attempt) ◀──┘ lost
-
-Only the holder of the newest fence may write: a worker that was wrongly assumed dead can no longer write.
+waiting job runs ──form──▶ batch ──dispatched──▶ flow run ──claim──▶ lease, renewed ──finish──▶ done
+                              ▲                    ▲                   │      │
+                              │                    └── resume ◀── suspended ◀─┘ yields, or waits for a vendor
+                              └──────── restart_batch (attempt + 1) ◀──┘ lost
 """
+
+# Only the holder of the newest fence may write, so a worker wrongly assumed dead cannot.
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from retrieval.statuses import DocumentStatus, Stage
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """A document within a job run."""
+    """Document within a job run."""
 
     job_run_id: str
     document_id: str
@@ -35,91 +35,90 @@ class DocumentKey:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Job runs of one source and scope that go into one flow run."""
+    """Job runs of one source and scope for one flow run."""
 
     id: str
     source: str
     attempt: int
     job_runs: tuple[str, ...]
     namespace: str
+    # Display name.
     name: str
-    """What it is about, for people."""
-    queue: str = fair_queue.DEFAULT
+    queue: str = fair_queue.DEFAULT_QUEUE
+    # Suspended flow run that continues the batch; None for a new flow run.
     resumes: str | None = None
-    """Id of the suspended flow run that continues the batch; None: a new flow run executes it."""
 
     @property
     def idempotency_key(self) -> str:
-        """Makes repeated dispatch of the same attempt create one flow run."""
+        # Repeated dispatch of the same attempt creates one flow run.
         return f"{self.id}:{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a batch, until another claims it."""
+    """Right to work on a batch until another claim."""
 
     batch_id: str
     fence: int
     partition: int
     source: str
     scope: Scope
+    # Job runs of the scope and source may join the running batch (`batch_append`).
     grows: bool = False
-    """True if job runs of its scope and source may join the batch while it runs (`batch_append`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A dispatched batch that is not finished, as the reconciler sees it."""
+class OpenBatch:
+    """Dispatched, unfinished batch for the reconciler."""
 
     id: str
     attempt: int
     flow_run_id: str
     claimed: bool
     lease_lost: bool
+    # Age in seconds.
     dispatched: float
-    """How many seconds ago."""
+    # Returned in order.
     released: bool = False
-    """Handed back in good order."""
+    # By a person.
     suspended: bool = False
-    """A person suspended its flow run."""
 
 
 class Superseded(Fatal):
-    """Another worker holds this batch now; nothing that this one does may count."""
+    """Another worker holds this batch; writes of this worker are void."""
 
 
-def form_batches(db: Database, *, size: int, batches: int, places: int | None = None) -> int:
-    """Gather waiting job runs into new batches of at most `size`, by turns (`fair_queue`); how many were made.
-
-    At most `batches`, beside those that are short or their organization's only one. A connection's job runs follow each
-    other: one waits until those before it are finished. `places`: flow runs that workers execute at once; as many
-    batches of a scope and source are on their way at most, where others may join them. None: any number.
-    """
-    formed = leaving = 0
-    passed: set[tuple[int, str]] = set()
+def form_batches(db: Database, *, size: int, batches: int, worker_slots: int | None = None) -> int:
+    """Group waiting job runs into new batches of at most `size`, in fair order; return the number of batches."""
+    # At most `batches`, besides short batches and each organization's only one. Job runs of a connection follow each
+    # other. At most `worker_slots` batches of a scope and source exist at once.
+    formed = dispatched = 0
+    skipped: set[tuple[int, str]] = set()
     while True:
-        groups = [group for group in job_queue.list_groups(db) if (group.partition, group.source) not in passed]
-        made = 0
-        chosen = job_queue.count_open(db, size=size) if groups else fair_queue.Taken()
-        for group, queue in fair_queue.choose_groups(groups, chosen, room=batches - leaving, places=places):
+        groups = [group for group in job_queue.list_groups(db) if (group.partition, group.source) not in skipped]
+        formed_now = 0
+        open_counts = job_queue.count_open(db, size=size) if groups else fair_queue.OpenBatchCounts()
+        for group, queue in fair_queue.choose_groups(
+            groups, open_counts, remaining=batches - dispatched, worker_slots=worker_slots
+        ):
             count = 0
             with skip_locked("batch.not_formed", partition=group.partition), db.transaction() as connection:
-                count = job_queue.form_batch(connection, group, queue, size=size, places=places or 1)
+                count = job_queue.form_batch(connection, group, queue, size=size, worker_slots=worker_slots or 1)
             if not count:
-                passed.add((group.partition, group.source))
-            made += count
-            leaving += count if queue != fair_queue.SHORT else 0
-        if not made:
+                skipped.add((group.partition, group.source))
+            formed_now += count
+            dispatched += count if queue != fair_queue.SHORT_QUEUE else 0
+        if not formed_now:
             return formed
-        formed += made
+        formed += formed_now
 
 
 def undispatched_batches(db: Database) -> list[Batch]:
-    """Batches whose newest attempt has no flow run yet, oldest first."""
+    """Return batches whose newest attempt has no flow run, oldest first."""
     batches = []
-    for row in db.fetch(_Undispatched, job_queue.UNDISPATCHED):
+    for row in db.fetch(_UndispatchedBatch, job_queue.UNDISPATCHED_QUERY):
         runs = len(row.job_runs)
-        name = names.titled_name(row) if runs == 1 else names.name_of_several(row.source, runs, row.namespace)
+        name = names.describe_run(row) if runs == 1 else names.name_of_several(row.source, runs, row.namespace)
         runs_of_batch = tuple(row.job_runs)
         batch = Batch(row.id, row.source, row.attempt, runs_of_batch, row.namespace_id, name, row.queue, row.resumes)
         batches.append(batch)
@@ -127,7 +126,7 @@ def undispatched_batches(db: Database) -> list[Batch]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Undispatched(names.About):
+class _UndispatchedBatch(names.RunDescription):
     id: str
     attempt: int
     queue: str
@@ -146,7 +145,7 @@ def record_flow_run(db: Database, batch: Batch, flow_run_id: str) -> None:
     )
 
 
-def in_flight(db: Database) -> int:
+def count_in_flight(db: Database) -> int:
     """Count open batches, without short and suspended ones."""
     statement: LiteralString = (
         "select count(*) from batches where finished_at is null and suspended_at is null and queue <> 'short'"
@@ -155,24 +154,22 @@ def in_flight(db: Database) -> int:
 
 
 def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
-    """Claim the batch; None if this attempt is finished, replaced or already being worked on.
-
-    A flow run that a person resumed before its turn takes its waiting job runs back.
-    """
+    """Claim the batch; None if this attempt is finished, replaced or claimed."""
+    # A flow run that a person resumed early takes its waiting job runs back.
     values = {"id": batch_id, "attempt": attempt, "seconds": seconds}
-    row = db.fetch_one(_Claimed, _CLAIM, values)
+    row = db.fetch_one(_ClaimedBatch, _CLAIM_STATEMENT, values)
     if row is None:
         with db.transaction() as connection:
             job_queue.reopen_batch(connection, batch_id, attempt)
-            row = connection.fetch_one(_Claimed, _CLAIM, values)
+            row = connection.fetch_one(_ClaimedBatch, _CLAIM_STATEMENT, values)
     if row is None:
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
-    grows = attempt == 1 and row.queue != fair_queue.SHORT and row.source in STORED
+    grows = attempt == 1 and row.queue != fair_queue.SHORT_QUEUE and row.source in STORED
     return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
 
 
-_CLAIM: LiteralString = """
+_CLAIM_STATEMENT: LiteralString = """
     update batches b
     set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
         released = false, suspended_at = null, resumes = false
@@ -185,7 +182,7 @@ _CLAIM: LiteralString = """
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimed:
+class _ClaimedBatch:
     fence: int
     partition: int
     source: str
@@ -196,22 +193,22 @@ class _Claimed:
 
 
 def guard_lease(connection: ThreadConnection, lease: Lease) -> None:
-    """Hold the fence until the end of the caller's transaction; Superseded if another worker has claimed the batch."""
-    held = connection.execute(
+    """Hold the fence until the end of the transaction; Superseded after another claim."""
+    is_held = connection.execute(
         "select from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
         {"batch": lease.batch_id, "fence": lease.fence},
     ).rowcount
-    if not held:
+    if not is_held:
         raise Superseded("Another worker has taken over this batch.")
 
 
 def is_cancelled(db: Database, job_run_id: str) -> bool:
-    """Tell if cancellation of the job run was requested."""
+    """Return whether cancellation of the job run was requested."""
     return bool(db.fetch_one(bool, "select cancel_requested from job_runs where id = %(run)s", {"run": job_run_id}))
 
 
-def is_wanted(db: Database, lease: Lease) -> bool:
-    """Tell if any job run of the batch still has to be completed."""
+def has_unfinished_runs(db: Database, lease: Lease) -> bool:
+    """Return whether a job run of the batch is unfinished and not cancelled."""
     statement: LiteralString = (
         "select exists (select from job_runs"
         " where batch_id = %(batch)s and finished_at is null and not cancel_requested)"
@@ -220,31 +217,29 @@ def is_wanted(db: Database, lease: Lease) -> bool:
 
 
 def finish_batch(db: Database, lease: Lease) -> None:
-    """Every document is at its end: close the batch."""
+    """Close a batch with finished documents."""
     with db.transaction() as connection:
         guard_lease(connection, lease)
-        connection.execute(_FINISH, {"id": lease.batch_id})
-        breakers.let_go(connection, lease.batch_id, lease.partition)
+        connection.execute(_FINISH_STATEMENT, {"id": lease.batch_id})
+        breakers.release_probe(connection, lease.batch_id, lease.partition)
 
 
-_FINISH: LiteralString = (
+_FINISH_STATEMENT: LiteralString = (
     "update batches set finished_at = now(), lease_until = least(lease_until, now()) where id = %(id)s"
 )
 
 
-def hand_back(
+def return_runs(
     db: Database,
     lease: Lease,
     *,
-    waiting: Mapping[str, str] | None = None,
-    held: Collection[str] = (),
+    blocked_runs: Mapping[str, str] | None = None,
+    scope_breakers: Collection[str] = (),
     suspended: bool = False,
 ) -> int:
-    """Return unfinished job runs to the queue and close the batch; the number of these job runs.
-
-    `waiting`: by job run, the breaker that it waits for; `held`: breakers that the whole scope waits for. `suspended`:
-    the flow run is suspended and continues these job runs when it is their turn.
-    """
+    """Return unfinished job runs to the queue and close the batch; return their number."""
+    # `blocked_runs`: breaker by job run; `scope_breakers`: of the whole scope. A suspended flow run continues its job
+    # runs.
     # An open batch without job runs would never be dispatched again.
     with db.transaction() as connection:
         guard_lease(connection, lease)
@@ -257,24 +252,24 @@ def hand_back(
             """,
             {
                 "batch": lease.batch_id,
-                "runs": list(waiting or {}),
-                "keys": list((waiting or {}).values()),
+                "runs": list(blocked_runs or {}),
+                "keys": list((blocked_runs or {}).values()),
                 "suspended": suspended,
             },
         ).rowcount
-        if held:
-            breakers.wait_for_breakers(connection, lease.partition, sorted(held))
-        connection.execute(_FINISH, {"id": lease.batch_id})
+        if scope_breakers:
+            breakers.wait_for_breakers(connection, lease.partition, sorted(scope_breakers))
+        connection.execute(_FINISH_STATEMENT, {"id": lease.batch_id})
         if suspended:
             connection.execute("update batches set suspended_at = now() where id = %(id)s", {"id": lease.batch_id})
-        breakers.let_go(connection, lease.batch_id, lease.partition)
+        breakers.release_probe(connection, lease.batch_id, lease.partition)
     return remaining
 
 
-def open_batches(db: Database) -> list[Open]:
-    """List everything that was dispatched and is not finished."""
+def open_batches(db: Database) -> list[OpenBatch]:
+    """List dispatched, unfinished batches."""
     return db.fetch(
-        Open,
+        OpenBatch,
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed,
                extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
@@ -284,22 +279,19 @@ def open_batches(db: Database) -> list[Open]:
     )
 
 
-_FREE: LiteralString = """
+# Not locked by a transaction: a worker writing with the fence is alive, or ends by its time limits.
+_UNLOCKED_CONDITION: LiteralString = """
     id in (select id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null
            for update skip locked)
 """
-"""SQL: not locked by a transaction. A worker that writes with the fence now lives, or ends by its time limits."""
 
 
-def end_batch(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
-    """Close a batch from outside: unfinished documents become `status` (FAILED or CANCELLED), its job runs COMPLETED.
-
-    Returns False, and changes nothing, while a worker writes under the fence, or if a newer attempt exists.
-    """
+def end_batch(db: Database, batch: OpenBatch, *, status: str, error: str | None) -> bool:
+    """Close a batch from outside with `status` for unfinished documents; False during a write."""
     values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
     with db.transaction() as connection:
         if not connection.execute(
-            "update batches set fence = fence + 1, finished_at = now() where " + _FREE, values
+            "update batches set fence = fence + 1, finished_at = now() where " + _UNLOCKED_CONDITION, values
         ).rowcount:
             return False
         close_documents(connection, dict.fromkeys(open_documents(connection, batch.id), error), status=status)
@@ -318,13 +310,13 @@ def end_batch(db: Database, batch: Open, *, status: str, error: str | None) -> b
             """,
             values,
         )
-        leave_stores(connection, ended)
-        breakers.let_go(connection, batch.id)
+        sweep_target_stores(connection, ended)
+        breakers.release_probe(connection, batch.id)
     return True
 
 
 def open_documents(connection: ThreadConnection, batch_id: str) -> list[DocumentKey]:
-    """List the documents of the batch that are not at their end."""
+    """List the unfinished documents of the batch."""
     return connection.fetch(
         DocumentKey,
         "select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id"
@@ -333,11 +325,9 @@ def open_documents(connection: ThreadConnection, batch_id: str) -> list[Document
     )
 
 
-def leave_stores(connection: ThreadConnection, job_runs: Sequence[str]) -> None:
-    """For those that were to move a namespace and ended from outside: have the store that they built in forgotten.
-
-    Deletions would go on asking it, whether it answers or not.
-    """
+def sweep_target_stores(connection: ThreadConnection, job_runs: Sequence[str]) -> None:
+    """Schedule removal of the target stores of re-embedding runs ended from outside."""
+    # Deletions would otherwise still reach them.
     connection.execute(
         "insert into sweeps (partition_id, kind, generation, due_at)"
         " select partition_id, 'stores', -1, now() + interval '10 minutes' from job_runs"
@@ -359,20 +349,19 @@ def record_failed_listing(connection: ThreadConnection, job_run_id: str, error: 
     )
 
 
-_DELETED: LiteralString = "not exists (select from documents k where k.id = d.document_id and k.deleted_at is null)"
+_DELETED_CONDITION: LiteralString = (
+    "not exists (select from documents k where k.id = d.document_id and k.deleted_at is null)"
+)
 
 
 def close_documents(connection: ThreadConnection, errors: Mapping[DocumentKey, str | None], *, status: str) -> None:
-    """End these documents, each with its error. Garbage collection deletes their output; raw files stay.
-
-    A document that was deleted meanwhile is cancelled, whatever its work failed of.
-    """
+    """End these documents, each with its error, or as cancelled if deleted; raw files stay."""
     connection.execute(
         f"""
         with closed as (
             update run_documents d
-            set status = case when {_DELETED} then 'CANCELLED' else %(status)s end,
-                error = case when {_DELETED} then null else w.error end
+            set status = case when {_DELETED_CONDITION} then 'CANCELLED' else %(status)s end,
+                error = case when {_DELETED_CONDITION} then null else w.error end
             from unnest(%(runs)s::text[], %(documents)s::text[], %(errors)s::text[]) as w (run, document, error)
             where d.job_run_id = w.run and d.document_id = w.document and d.status in ('QUEUED', 'PROCESSING')
             returning d.job_run_id, d.document_id, d.error, d.generation, d.partition_id

@@ -1,4 +1,4 @@
-"""Expiry of job runs that waited too long for an open breaker: they fail with the breaker's reason."""
+"""Expiry of job runs that waited too long for an open breaker."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from typing import Final, LiteralString, NamedTuple
 
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
-from retrieval.jobs.control import OPEN_DOCUMENTS
+from retrieval.jobs.control import OPEN_DOCUMENTS_QUERY
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey
 from retrieval.statuses import DocumentStatus
 
-PAGE: Final = 200
-"""Job runs that are ended together."""
-KEPT: Final = 1000
-"""Breakers of an organization that are remembered: a crawl may meet any number of hosts."""
+EXPIRED_PAGE_SIZE: Final = 200
+# Per organization: a crawl may meet any number of hosts.
+MAX_STORED_BREAKERS: Final = 1000
 
 
 def expire_runs(db: Database) -> int:
-    """End job runs whose patience is at its end, each open document with the reason; how many."""
-    ended = 0
+    """End job runs beyond their patience with the breaker's reason; return their number."""
+    expired = 0
     while True:
         with db.transaction() as connection:
-            rows = connection.fetch(_Expired, _IMPATIENT, {"page": PAGE})
-            impatient = {run.id: run for run in rows}  # one may wait for several
-            for run in impatient.values():
-                _give_up(connection, run)
-        ended += len(impatient)
-        if len(rows) < PAGE:
+            rows = connection.fetch(_ExpiredRun, _EXPIRED_RUNS_QUERY, {"page": EXPIRED_PAGE_SIZE})
+            runs = {run.id: run for run in rows}  # one may wait for several
+            for run in runs.values():
+                _fail_run(connection, run)
+        expired += len(runs)
+        if len(rows) < EXPIRED_PAGE_SIZE:
             break
     db.execute("delete from breakers where updated_at < now() - interval '1 day'")
     db.execute(
         "delete from breakers where key in (select key from (select key, row_number() over ("
         "partition by organization_id order by updated_at desc) as place from breakers) b where place > %(kept)s)",
-        {"kept": KEPT},
+        {"kept": MAX_STORED_BREAKERS},
     )
-    return ended
+    return expired
 
 
-class _Expired(NamedTuple):
+class _ExpiredRun(NamedTuple):
     id: str
     to_discover: bool
     name: str
@@ -46,7 +45,7 @@ class _Expired(NamedTuple):
     seconds: float
 
 
-_IMPATIENT: LiteralString = """
+_EXPIRED_RUNS_QUERY: LiteralString = """
     select r.id, r.to_discover, k.name, k.reason, extract(epoch from now() - k.opened_at)::float8 as seconds
     from breakers k join job_runs r on r.waits_for = k.key
         or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')
@@ -56,10 +55,10 @@ _IMPATIENT: LiteralString = """
 """
 
 
-def _give_up(connection: ThreadConnection, run: _Expired) -> None:
+def _fail_run(connection: ThreadConnection, run: _ExpiredRun) -> None:
     minutes = max(1, round(run.seconds / 60))
     error = f"{run.name} has not answered for {minutes} minutes: {run.reason} Retry when the cause is gone."
-    keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS, {"id": run.id})
+    keys = connection.fetch(DocumentKey, OPEN_DOCUMENTS_QUERY, {"id": run.id})
     batches.close_documents(connection, dict.fromkeys(keys, error), status=DocumentStatus.FAILED)
     if run.to_discover:
         batches.record_failed_listing(connection, run.id, error)
@@ -68,4 +67,4 @@ def _give_up(connection: ThreadConnection, run: _Expired) -> None:
         " where id = %(id)s",
         {"id": run.id},
     )
-    batches.leave_stores(connection, [run.id])
+    batches.sweep_target_stores(connection, [run.id])

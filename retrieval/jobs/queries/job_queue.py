@@ -1,4 +1,4 @@
-"""Waiting job runs: which may leave now, how they become a batch, and what the fair queue chooses from."""
+"""Waiting job runs: readiness, formation of batches and groups for the fair queue."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from retrieval.database.database import Database
 from retrieval.database.held import NOT_BLOCKED
 from retrieval.database.sessions import ThreadConnection
 from retrieval.jobs import levers, names
-from retrieval.jobs.fair_queue import GROW_SECONDS, SHORT_BYTES, SHORT_RUNS, Group, Taken
+from retrieval.jobs.fair_queue import JOIN_WAIT_SECONDS, MAX_SHORT_BYTES, MAX_SHORT_RUNS, OpenBatchCounts, QueueGroup
 from retrieval.jobs.queries import breakers, progress
-from retrieval.jobs.queries.breakers import PROBES, RESTING
+from retrieval.jobs.queries.breakers import BLOCKED_PARTITIONS, MAX_PROBING_ORGANIZATIONS
 from retrieval.sources import CONNECTED, STORED
 
-_EARLIER: LiteralString = f"""exists (
+_EARLIER_RUN_CONDITION: LiteralString = f"""exists (
         select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
         where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
           and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
     )
 """
-MAY_LEAVE: LiteralString = f"""
+# Job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it.
+READY_CONDITION: LiteralString = f"""
     r.batch_id is null and r.finished_at is null and {NOT_BLOCKED}
-    and (r.source <> all(%(connected)s) or not {_EARLIER})
+    and (r.source <> all(%(connected)s) or not {_EARLIER_RUN_CONDITION})
 """
-"""SQL: job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it."""
 
 
-UNDISPATCHED: LiteralString = (
+# Batches whose newest attempt has no flow run, with the description of their first job run.
+UNDISPATCHED_QUERY: LiteralString = (
     """
     with open_batches as (
         select b.id as batch, b.attempt, b.queue, b.created_at, array_agg(r.id order by r.number) as job_runs,
@@ -42,20 +43,19 @@ UNDISPATCHED: LiteralString = (
         group by b.id order by b.created_at limit 200
     )
     select o.batch as id, o.attempt, o.queue, o.resumes, o.job_runs, p.namespace_id, n.name as namespace, """
-    + names.COLUMNS
+    + names.DESCRIPTION_COLUMNS
     + """
     from open_batches o join job_runs r on r.id = o.job_runs[1] join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
     """
-    + progress.COUNTED
+    + progress.COUNTED_DOCUMENTS
     + " order by o.created_at"
 )
-"""Batches whose newest attempt has no flow run yet, each with what its first job run is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
-    """A job run that waits for a batch."""
+    """Job run waiting for a batch."""
 
     id: str
     request_id: str | None
@@ -64,28 +64,24 @@ class QueuedRun:
     resumes_batch: str | None = None
 
 
-def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: int, places: int) -> int:
-    """Make a batch of at most `size` waiting job runs that nothing blocks, oldest first; return the number of batches,
-    0 or 1.
-
-    Job runs of a suspended flow run continue in its batch. A batch that probes a breaker has one job run. `places`:
-    flow runs that workers execute at once, which share what waits.
-    """
+def form_batch(connection: ThreadConnection, group: QueueGroup, queue: str, *, size: int, worker_slots: int) -> int:
+    """Form a batch of at most `size` ready job runs, oldest first; return 0 or 1."""
+    # Job runs of a suspended flow run continue in its batch. A probing batch has one job run.
     # Each batch has its own transaction: waiting for locks of one scope does not delay another.
     partition, source = group.partition, group.source
-    share = _share_of_waiting(connection, partition, source, size, places) if source in STORED else 1
+    share = _share_of_waiting(connection, partition, source, size, worker_slots) if source in STORED else 1
     queued = lock_waiting(connection, partition, source, size=share)
     if not queued:
         return 0
     resumed = queued[0].resumes_batch
     queued = [run for run in queued if run.resumes_batch == resumed]
     batch_id = resumed or ids.batch_id()
-    probing = source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
-    if probing is None:
+    is_probe = source != "REEMBED" and breakers.become_probe(connection, batch_id, partition)
+    if is_probe is None:
         return 0
-    queued = queued[:1] if probing else queued
+    queued = queued[:1] if is_probe else queued
     values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "runs": len(queued)}
-    if resumed is None or not connection.execute(_RESUME, values).rowcount:
+    if resumed is None or not connection.execute(_RESUME_STATEMENT, values).rowcount:
         values["id"] = batch_id if resumed is None else ids.batch_id()
         connection.execute(
             "insert into batches (id, partition_id, source, queue, size)"
@@ -97,9 +93,9 @@ def form_batch(connection: ThreadConnection, group: Group, queue: str, *, size: 
 
 
 def reopen_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> None:
-    """Give a suspended batch, whose flow run a person resumed before its turn, its waiting job runs back."""
+    """Return waiting job runs to a suspended batch whose flow run a person resumed early."""
     values = {"id": batch_id, "attempt": attempt, "queue": None, "runs": 0}
-    if connection.execute(_RESUME + " and attempt = %(attempt)s", values).rowcount:
+    if connection.execute(_RESUME_STATEMENT + " and attempt = %(attempt)s", values).rowcount:
         connection.execute(
             "update batches set resumes = false, dispatched_at = now() where id = %(id)s", {"id": batch_id}
         )
@@ -110,7 +106,7 @@ def reopen_batch(connection: ThreadConnection, batch_id: str, attempt: int) -> N
         )
 
 
-_RESUME: LiteralString = """
+_RESUME_STATEMENT: LiteralString = """
     update batches set finished_at = null, suspended_at = null, resumes = true, dispatched_at = null,
                        lease_until = null, released = false, at_work = null, queue = coalesce(%(queue)s, queue),
                        size = greatest(size, %(runs)s)
@@ -118,40 +114,38 @@ _RESUME: LiteralString = """
 """
 
 
-def _share_of_waiting(connection: ThreadConnection, partition: int, source: str, size: int, places: int) -> int:
-    """Return how many waiting job runs a batch takes so that all places of the workers share them, at most `size`."""
+def _share_of_waiting(connection: ThreadConnection, partition: int, source: str, size: int, worker_slots: int) -> int:
+    """Return the number of waiting job runs per batch that occupies all worker slots, at most `size`."""
     statement: LiteralString = (
         "select count(*) from (select from job_runs where partition_id = %(partition)s and source = %(source)s"
         " and batch_id is null and finished_at is null limit %(limit)s) waiting"
     )
-    values = {"partition": partition, "source": source, "limit": size * places}
+    values = {"partition": partition, "source": source, "limit": size * worker_slots}
     waiting = connection.fetch_one(int, statement, values) or 0
     # A flow run costs most of a second of processor time: it takes at least as many as a short batch.
-    return min(size, max(SHORT_RUNS, math.ceil(waiting / places)))
+    return min(size, max(MAX_SHORT_RUNS, math.ceil(waiting / worker_slots)))
 
 
 def lock_waiting(
     connection: ThreadConnection, partition: int, source: str, *, size: int, new_only: bool = False
 ) -> list[QueuedRun]:
-    """Return at most `size` waiting job runs that nothing blocks, oldest first, locked until the end of the caller's
-    transaction. `new_only`: without those of suspended flow runs."""
+    """Lock and return at most `size` ready job runs, oldest first. `new_only`: without those of suspended flow runs."""
     values = {"partition": partition, "source": source, "size": size, "connected": list(CONNECTED), "new": new_only}
-    return connection.fetch(QueuedRun, _HOLD, values)
+    return connection.fetch(QueuedRun, _LOCK_WAITING_QUERY, values)
 
 
 def add_to_batch(connection: ThreadConnection, batch_id: str, members: Sequence[QueuedRun]) -> None:
-    """Make these part of the batch."""
     connection.execute(
         "update job_runs set batch_id = %(batch)s, resumes_batch = null where id = any(%(members)s)",
         {"batch": batch_id, "members": [run.id for run in members]},
     )
 
 
-_HOLD: LiteralString = (
+_LOCK_WAITING_QUERY: LiteralString = (
     "select r.id, r.request_id, r.traceparent, r.created_at, r.resumes_batch from job_runs r"
     " where r.partition_id = %(partition)s and r.source = %(source)s"
     " and (not %(new)s or r.resumes_batch is null) and "
-    + MAY_LEAVE
+    + READY_CONDITION
     + " order by r.number limit %(size)s for update of r skip locked"
 )
 
@@ -168,14 +162,14 @@ class _GroupRow:
     local: bool
     bytes: int | None
 
-    def group(self) -> Group:
-        short = self.runs <= SHORT_RUNS and self.local and self.bytes is not None and self.bytes <= SHORT_BYTES
+    def group(self) -> QueueGroup:
+        short = self.runs <= MAX_SHORT_RUNS and self.local and self.bytes is not None and self.bytes <= MAX_SHORT_BYTES
         weight = SHARES[Plan(self.plan)]
-        return Group(self.partition, self.source, self.organization, weight, self.first, short, self.waited)
+        return QueueGroup(self.partition, self.source, self.organization, weight, self.first, short, self.waited)
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenBatches:
+class _OpenBatchRow:
     organization: str
     partition: int
     source: str
@@ -185,50 +179,50 @@ class _OpenBatches:
     looking: bool | None
 
 
-def list_groups(db: Database) -> list[Group]:
-    """Return all groups with a job run that may be dispatched."""
-    return [row.group() for row in db.fetch(_GroupRow, _WAITING, _VALUES)]
+def list_groups(db: Database) -> list[QueueGroup]:
+    """Return the groups with a ready job run."""
+    return [row.group() for row in db.fetch(_GroupRow, _WAITING_GROUPS_QUERY, _GROUP_PARAMS)]
 
 
-def count_open(db: Database, *, size: int) -> Taken:
+def count_open(db: Database, *, size: int) -> OpenBatchCounts:
     """Return the open batches. `size`: limit of job runs in a batch."""
-    chosen = Taken()
-    for row in db.fetch(_OpenBatches, _TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
-        chosen.add(row.organization, row.partition, row.queue, row.batches)
+    open_counts = OpenBatchCounts()
+    for row in db.fetch(
+        _OpenBatchRow, _OPEN_BATCHES_QUERY, {"stored": sorted(STORED), "size": size, "grow": JOIN_WAIT_SECONDS}
+    ):
+        open_counts.add(row.organization, row.partition, row.queue, row.batches)
         key = row.partition, row.source
         if row.growing:
-            chosen.growing[key] += row.growing
+            open_counts.growing[key] += row.growing
         if row.looking:
-            chosen.looking.add(key)
-    return chosen
+            open_counts.polling.add(key)
+    return open_counts
 
 
-def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
-    """Tell if a batch that was dispatched at least `seconds` ago and not claimed should replace this one.
-
-    True for a batch of another organization; for one of another scope if this organization has several at work; and for
-    stored content while this batch fetches from elsewhere.
-    """
+def should_yield(db: Database, batch_id: str, *, seconds: float) -> bool:
+    """Return whether a batch unclaimed for `seconds` should replace this one."""
+    # Of another organization, of another scope if this organization has several batches at work, or of stored content
+    # while this batch fetches from elsewhere.
     values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}
-    return bool(db.fetch_one(bool, _OTHERS_WAIT, values))
+    return bool(db.fetch_one(bool, _OTHERS_WAIT_QUERY, values))
 
 
 def is_behind_others(db: Database, batch_id: str) -> bool:
-    """Return True while a batch that waited for a worker when this one yielded its slot still waits."""
+    """Return whether a batch that waited when this one yielded still waits."""
     # A resumed flow run keeps its work queue, whose priority may be higher than theirs.
-    return bool(db.fetch_one(bool, _IS_BEHIND, {"batch": batch_id}))
+    return bool(db.fetch_one(bool, _IS_BEHIND_QUERY, {"batch": batch_id}))
 
 
 def is_behind_its_connection(db: Database, batch_id: str) -> bool:
-    """Return True while an earlier job run of the batch's connection is unfinished."""
+    """Return whether an earlier job run of the batch's connection is unfinished."""
     statement: LiteralString = (
-        "select exists (select from job_runs r where r.batch_id = %(batch)s and " + _EARLIER + ")"
+        "select exists (select from job_runs r where r.batch_id = %(batch)s and " + _EARLIER_RUN_CONDITION + ")"
     )
     return bool(db.fetch_one(bool, statement, {"batch": batch_id}))
 
 
-def is_any_unfinished(db: Database) -> bool:
-    """Tell if a job run waits for a batch, or a batch is not finished."""
+def has_unfinished_work(db: Database) -> bool:
+    """Return whether a job run waits for a batch, or a batch is unfinished."""
     return bool(
         db.fetch_one(
             bool,
@@ -238,18 +232,19 @@ def is_any_unfinished(db: Database) -> bool:
     )
 
 
-def is_any_open(db: Database) -> bool:
-    """Tell if any batch is not finished."""
+def has_open_batch(db: Database) -> bool:
+    """Return whether a batch is unfinished."""
     return bool(db.fetch_one(bool, "select exists (select from batches where finished_at is null)"))
 
 
-_VALUES: dict[str, Sequence[str] | int] = {
+_GROUP_PARAMS: dict[str, Sequence[str] | int] = {
     "connected": list(CONNECTED),
     "stored": sorted(STORED),
-    "runs": SHORT_RUNS,
-    "probes": PROBES,
+    "runs": MAX_SHORT_RUNS,
+    "probes": MAX_PROBING_ORGANIZATIONS,
 }
-GROUPS: LiteralString = """
+# Scopes and sources with waiting job runs, by index scan from one to the next.
+GROUPS_CTE: LiteralString = """
     with recursive groups as (
         (select partition_id, source from job_runs where batch_id is null and finished_at is null
          order by partition_id, source limit 1)
@@ -261,10 +256,10 @@ GROUPS: LiteralString = """
         ) next
     )
 """
-"""Which scopes and sources have waiting job runs: from one to the next by the index."""
 
-_WAITING: LiteralString = (
-    GROUPS
+# The cost grows with the number of groups, not of job runs.
+_WAITING_GROUPS_QUERY: LiteralString = (
+    GROUPS_CTE
     + """
     select g.partition_id as partition, g.source, o.id as organization, o.plan, w.runs, w.first, w.waited,
            coalesce(n.config -> 'embeddingModelConfig' ->> 'provider' = 'LOCAL'
@@ -285,18 +280,17 @@ _WAITING: LiteralString = (
         from (
             select r.id, r.updated_at from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
     """
-    + MAY_LEAVE
+    + READY_CONDITION
     + """
             order by r.number limit %(runs)s + 1
         ) leaving
     ) w
     where w.runs > 0 and (g.source = 'REEMBED' or g.partition_id <> all("""
-    + RESTING
+    + BLOCKED_PARTITIONS
     + """))
 """
 )
-"""From group to group by the index, so that it costs as much as there are groups, not as there are job runs."""
-_TAKEN: LiteralString = """
+_OPEN_BATCHES_QUERY: LiteralString = """
     select n.organization_id as organization, b.partition_id as partition, b.source, b.queue, count(*) as batches,
            count(*) filter (where g.growing) as growing,
            bool_or(g.growing and (b.lease_until is null or b.looked_at > now() - make_interval(secs => %(grow)s)))
@@ -308,19 +302,20 @@ _TAKEN: LiteralString = """
     ) g
     where b.finished_at is null and b.suspended_at is null group by n.organization_id, b.partition_id, b.source, b.queue
 """
-_IS_BEHIND: LiteralString = (
+_IS_BEHIND_QUERY: LiteralString = (
     """
     select exists (
         select from batches w where w.finished_at is null and w.lease_until is null and w.suspended_at is null
           and w.queue <> 'short'
           and w.dispatched_at < (select min(r.updated_at) from job_runs r where r.batch_id = %(batch)s)
           and not exists (select from jsonb_array_elements("""
-    + levers.CURRENT
+    + levers.CURRENT_LEVERS
     + """) lever where lever ->> 'queue' = w.queue or lever ->> 'source' = w.source)
     )
 """
 )
-_OTHERS_WAIT: LiteralString = (
+# A batch does not yield to batches of a paused queue or deployment.
+_OTHERS_WAIT_QUERY: LiteralString = (
     """
     with mine as (
         select b.id, b.partition_id, b.source, n.organization_id from batches b
@@ -330,7 +325,7 @@ _OTHERS_WAIT: LiteralString = (
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
     where w.finished_at is null and w.lease_until is null and w.suspended_at is null and w.queue <> 'short'
       and not exists (select from jsonb_array_elements("""
-    + levers.CURRENT
+    + levers.CURRENT_LEVERS
     + """) lever where lever ->> 'queue' = w.queue or lever ->> 'source' = w.source)
       and abs(extract(epoch from now() - w.dispatched_at)) > %(seconds)s
       and (n.organization_id <> mine.organization_id
@@ -341,4 +336,3 @@ _OTHERS_WAIT: LiteralString = (
     limit 1
     """
 )
-"""Nobody yields to what a paused queue or deployment in Prefect keeps."""

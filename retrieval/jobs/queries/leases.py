@@ -9,7 +9,7 @@ from retrieval.jobs.queries.batches import Lease
 
 
 def renew_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Renew the lease; False if another flow run holds the batch, or it was handed back."""
+    """Renew the lease; False after another claim or a return."""
     renewed = db.execute(
         """
         update batches set lease_until = now() + make_interval(secs => %(seconds)s)
@@ -21,10 +21,7 @@ def renew_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
 
 
 def extend_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Extend the lease of a batch that was closed from outside, whose worker may still write to stores; 0 ends it.
-
-    Return False if another worker has claimed the batch.
-    """
+    """Extend the lease of a closed batch for writes to stores (0 ends it); False after another claim."""
     extended = db.execute(
         """
         update batches set lease_until = now() + make_interval(secs => %(seconds)s)
@@ -36,7 +33,8 @@ def extend_lease(db: Database, lease: Lease, *, seconds: float) -> bool:
 
 
 def expire_lease(db: Database, lease: Lease) -> None:
-    """End the lease of a flow run that failed, so that a state set by hand differs: there the lease is alive."""
+    """End the lease of a failed flow run."""
+    # Unlike after a state set by hand, when the lease is alive.
     db.execute(
         "update batches set lease_until = now() where id = %(batch)s and fence = %(fence)s and finished_at is null",
         {"batch": lease.batch_id, "fence": lease.fence},
@@ -44,7 +42,7 @@ def expire_lease(db: Database, lease: Lease) -> None:
 
 
 def is_dispatched_to(db: Database, batch_id: str, attempt: int, flow_run_id: str) -> bool:
-    """Return True if this attempt of an open batch belongs to the flow run."""
+    """Return whether this attempt of an open batch belongs to the flow run."""
     statement: LiteralString = (
         "select exists (select from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
         " and flow_run_id = %(flow_run)s)"

@@ -1,7 +1,4 @@
-"""Passwords of protected files: sealed in the job run that opens the files with them, and deleted at its end.
-
-The end of a run deletes its password by a trigger of the schema, whichever statement ends it.
-"""
+"""Passwords of protected files, sealed in the job run and deleted at its end by a trigger of the schema."""
 
 from __future__ import annotations
 
@@ -10,17 +7,17 @@ from collections.abc import Callable, Sequence
 from retrieval.database.statements import LoopConnection
 from retrieval.security.secrets import KeyRing
 
+# Takes a job run id, returns the sealed password.
 Seal = Callable[[str], bytes]
-"""Returns a password, sealed for the job run of this id."""
 
 
-def sealer(ring: KeyRing, password: str | None) -> Seal | None:
-    """Return what seals the password; None without one."""
+def make_sealer(ring: KeyRing, password: str | None) -> Seal | None:
+    """Return a function that seals the password; None without a password."""
     return None if password is None else lambda run_id: ring.seal(password.encode(), row=row_name(run_id))
 
 
-async def keep_password(connection: LoopConnection, run_ids: Sequence[str], seal: Seal) -> None:
-    """Store the password with new job runs, within the transaction that creates them."""
+async def store_password(connection: LoopConnection, run_ids: Sequence[str], seal: Seal) -> None:
+    """Store the password with new job runs in their transaction."""
     await connection.execute(
         "update job_runs r set password = w.sealed"
         " from unnest(%(runs)s::text[], %(sealed)s::bytea[]) as w (run, sealed) where r.id = w.run",
@@ -29,10 +26,10 @@ async def keep_password(connection: LoopConnection, run_ids: Sequence[str], seal
 
 
 def open_password(ring: KeyRing, run_id: str, sealed: bytes | None) -> str:
-    """Return the password of a job run; "" if it has none."""
+    """Return the password of a job run, or ""."""
     return "" if sealed is None else ring.open(sealed, row=row_name(run_id)).decode()
 
 
 def row_name(run_id: str) -> str:
-    """Under which name the password of a job run is sealed."""
+    """Return the sealing name of a job run's password."""
     return f"job_runs/{run_id}/password"

@@ -9,13 +9,14 @@ from retrieval.database.database import Database
 from retrieval.jobs import web_pages
 from retrieval.statuses import Stage, stage_names, stages_since
 
-FAILURES: LiteralString = f"""
+# Causes and numbers of failed documents of job run `r`, most frequent first.
+FAILURE_CAUSES_QUERY: LiteralString = f"""
     (select coalesce(jsonb_agg(jsonb_build_array(f.cause, f.documents) order by f.documents desc, f.cause), '[]')
      from (select {failure_causes.cause_sql("m.error")} as cause, count(*) as documents from run_documents m
            where m.job_run_id = r.id and m.status = 'FAILED' and m.error is not null group by 1) f)
 """
-"""Of job run `r`: causes and numbers of failed documents, most first."""
-_LANGUAGES: LiteralString = """
+# Documents with a language, and non-English ones, of job run `r` in a namespace with a chosen model.
+_LANGUAGES_QUERY: LiteralString = """
     case when exists (
         select from partitions p join namespaces n on n.id = p.namespace_id
         where p.id = r.partition_id and n.config #>> '{embeddingModelConfig,model}' = 'all-MiniLM-L6-v2'
@@ -26,9 +27,10 @@ _LANGUAGES: LiteralString = """
         from run_documents where job_run_id = r.id
     ) end
 """
-"""Of job run `r`: documents with a language, and those in others than English, where the service chose the model."""
 
-COUNTED: LiteralString = (
+# Join of job run `r` with its documents by status and stage. Unchanged documents and content delivered with the listing
+# count as fetched. `whole` excludes packed documents; `hosts` counts hosts of URL lists.
+COUNTED_DOCUMENTS: LiteralString = (
     """
     cross join lateral (
         select count(*) as documents, count(*) filter (where status = 'SUCCESS') as succeeded,
@@ -59,10 +61,10 @@ COUNTED: LiteralString = (
     + """),
                    'failed', count(*) filter (where status = 'FAILED'),
                    'webPages', ("""
-    + web_pages.COUNTED
+    + web_pages.PAGE_COUNTS_QUERY
     + """),
                    'languages', """
-    + _LANGUAGES
+    + _LANGUAGES_QUERY
     + """,
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
@@ -77,20 +79,16 @@ COUNTED: LiteralString = (
     ) counted
 """
 )
-"""Joined to job run `r`: its documents counted by how they ended, and how far they have come.
-
-An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its
-turn. `whole` leaves out what was packed into others; `hosts` counts those of URL lists.
-"""
 
 
 def read_progress(db: Database, job_run_id: str) -> dict[str, Any]:
-    """Read the progress of one job run, for the worker that executes it."""
-    statement: LiteralString = "select counted.progress from job_runs r" + COUNTED + "where r.id = %(run)s"
+    """Read the progress of one job run."""
+    statement: LiteralString = "select counted.progress from job_runs r" + COUNTED_DOCUMENTS + "where r.id = %(run)s"
     return db.fetch_one(dict, statement, {"run": job_run_id}) or {}
 
 
-ENDED_BY_HOUR: LiteralString = """
+# Documents of a scope by the hour in which their run ended.
+ENDED_BY_HOUR_QUERY: LiteralString = """
     select date_trunc('hour', r.finished_at) as at, count(*) filter (where d.status = 'SUCCESS') as indexed,
            count(*) filter (where d.status = 'FAILED') as failed
     from job_runs r
@@ -100,4 +98,3 @@ ENDED_BY_HOUR: LiteralString = """
     where r.finished_at > now() - make_interval(days => %(days)s) and r.source <> 'REEMBED'
     group by 1
 """
-"""Documents of a scope by the hour at which their run ended."""

@@ -1,4 +1,4 @@
-"""Runs the failed documents of a batch again when its flow run is retried in Prefect."""
+"""Retry of failed documents of a batch after its flow run is retried in Prefect."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from typing import NamedTuple
 
 from retrieval import ids, origin
 from retrieval.database.database import Database
-from retrieval.jobs.control import RETRY, changed_job
+from retrieval.jobs.control import RETRY_STATEMENT, changed_job_params
 from retrieval.sources import CONNECTED
 
 
-def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
-    """A new batch with job runs for what failed in this one, already claimed for the flow run; None if nothing failed.
-
-    Job runs of one connection run one after another, so those of content services wait for the dispatcher.
-    """
-    batch_id = newest_batch(db, batch_id, flow_run_id)
+def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
+    """Create a batch for the failed documents of this one, claimed for the flow run; None without failures."""
+    # Job runs of a connection follow each other, so content services wait for the dispatcher.
+    batch_id = find_newest_batch(db, batch_id, flow_run_id)
     new = ids.batch_id()
     with db.transaction() as connection:
         old = connection.fetch_one(
-            _Batch,
+            _FinishedBatch,
             "select id, partition_id, source from batches where id = %(id)s and finished_at is not null"
             " and source <> 'REEMBED' for update",
             {"id": batch_id},
@@ -27,8 +25,10 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         if old is None:
             return None
         runs = connection.fetch(str, "select id from job_runs where batch_id = %(id)s order by number", {"id": old.id})
-        values = {**origin.origin_params(), **changed_job(None), "causes": None}
-        retries = [connection.fetch_one(str, RETRY, {"run": run, "new": ids.job_run_id(), **values}) for run in runs]
+        values = {**origin.origin_params(), **changed_job_params(None), "causes": None}
+        retries = [
+            connection.fetch_one(str, RETRY_STATEMENT, {"run": run, "new": ids.job_run_id(), **values}) for run in runs
+        ]
         queued = [run for run in retries if run is not None]
         if not queued or old.source in CONNECTED:
             return None
@@ -43,8 +43,8 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
     return new
 
 
-def newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:
-    """Return the batch that the flow run executed last, which differs from its parameter after a retry."""
+def find_newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:
+    """Return the last batch of the flow run, different from its parameter after a retry."""
     newest_id = db.fetch_one(
         str,
         "select id from batches where flow_run_id = %(run)s or id = %(id)s order by created_at desc limit 1",
@@ -53,17 +53,15 @@ def newest_batch(db: Database, batch_id: str, flow_run_id: str) -> str:
     return newest_id or batch_id
 
 
-def batch_exists(db: Database, batch_id: str) -> bool:
-    """Return True if the batch exists."""
+def is_stored_batch(db: Database, batch_id: str) -> bool:
     return bool(db.fetch_one(bool, "select exists (select from batches where id = %(id)s)", {"id": batch_id}))
 
 
 def is_finished(db: Database, batch_id: str) -> bool:
-    """Tell if the batch has ended."""
     return bool(db.fetch_one(bool, "select finished_at is not null from batches where id = %(id)s", {"id": batch_id}))
 
 
-class _Batch(NamedTuple):
+class _FinishedBatch(NamedTuple):
     id: str
     partition_id: int
     source: str

@@ -16,8 +16,8 @@ Sort = Literal["newest", "oldest", "longest", "status"]
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRun(names.About):
-    """A row of a list of job runs."""
+class ListedRun(names.RunDescription):
+    """Row of a list of job runs."""
 
     id: str
     number: int
@@ -33,12 +33,13 @@ class ListedRun(names.About):
     outcome: str | None
 
 
-_MATCHES: LiteralString = (
+# Filter on outcome and a part of the id, given name, address, account or first document name.
+_MATCH_CONDITION: LiteralString = (
     """
     (%(outcome)s::text is null or %(outcome)s = (select """
-    + run_outcome.OUTCOME
+    + run_outcome.OUTCOME_EXPRESSION
     + " from (select) one "
-    + run_progress.COUNTED
+    + run_progress.COUNTED_DOCUMENTS
     + r"""))
     and (%(about)s::text is null or strpos(lower((
         select concat_ws(' ', r.id, given, split_part(split_part(url, '?', 1), '#', 1),
@@ -46,15 +47,14 @@ _MATCHES: LiteralString = (
                              case when strpos(first, '://') > 0 then split_part(split_part(first, '?', 1), '#', 1)
                                   else first end, '[?#&][^\s?#&=]+=\S*', '', 'g'), account)
         from """
-    + names.ABOUT
+    + names.SEARCH_WORDS_QUERY
     + """
     )), lower(%(about)s)) > 0)
 """
 )
-"""Condition on run `r` of job `j`: its outcome, and a piece of its id, given name, address, account or first name."""
 
-_OFFSET: LiteralString = " offset coalesce(%(after)s, 0)"
-_OF_SCOPE: LiteralString = (
+_OFFSET_CLAUSE: LiteralString = " offset coalesce(%(after)s, 0)"
+_SCOPE_CLAUSE: LiteralString = (
     """
         from job_runs r
         join jobs j on j.id = r.job_id
@@ -67,43 +67,45 @@ _OF_SCOPE: LiteralString = (
     + job_config.TRIED
     + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s))"""
 )
-_SORTS: Mapping[Sort, tuple[LiteralString, LiteralString, LiteralString]] = {
+# Condition after the cursor, order, and offset for cursors that count runs.
+_SORT_CLAUSES: Mapping[Sort, tuple[LiteralString, LiteralString, LiteralString]] = {
     "newest": ("r.number < %(after)s", "r.number desc", ""),
     "oldest": ("r.number > %(after)s", "r.number", ""),
-    "longest": ("true", "coalesce(r.finished_at, now()) - r.started_at desc nulls last, r.number desc", _OFFSET),
+    "longest": ("true", "coalesce(r.finished_at, now()) - r.started_at desc nulls last, r.number desc", _OFFSET_CLAUSE),
     "status": (
         "true",
         "array_position(array['PROCESSING', 'PRE_PROCESSING', 'QUEUED'], r.status) nulls last, r.number desc",
-        _OFFSET,
+        _OFFSET_CLAUSE,
     ),
 }
-"""For each order: what follows a cursor, the order, and the offset where the cursor is a number of runs."""
-_COUNT: LiteralString = "select count(*)" + _OF_SCOPE
-_COLUMNS: LiteralString = (
+_COUNT_QUERY: LiteralString = "select count(*)" + _SCOPE_CLAUSE
+_SELECT_COLUMNS: LiteralString = (
     "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.started_at,"
     " r.finished_at, r.timings,"
     " b.flow_run_id,"
-    " counted.progress, " + names.COLUMNS + "," + run_outcome.OUTCOME + " as outcome from ("
+    " counted.progress, " + names.DESCRIPTION_COLUMNS + "," + run_outcome.OUTCOME_EXPRESSION + " as outcome from ("
 )
 
 
 def _list_statement(sort: Sort) -> LiteralString:
-    """Return the statement of a page: it reads details of the runs of that page alone."""
-    follows, order, offset = _SORTS[sort]
-    listed = "select r.id" + _OF_SCOPE + " and (%(after)s::bigint is null or " + follows + ") and " + _MATCHES
+    """Return the statement of a page; details are read only for the runs of the page."""
+    follows, order, offset = _SORT_CLAUSES[sort]
+    listed = (
+        "select r.id" + _SCOPE_CLAUSE + " and (%(after)s::bigint is null or " + follows + ") and " + _MATCH_CONDITION
+    )
     joined: LiteralString = (
         ") found join job_runs r on r.id = found.id join jobs j on j.id = r.job_id"
         " left join batches b on b.id = coalesce(r.batch_id, r.resumes_batch) "
     )
     page = listed + " order by " + order + offset + " limit %(limit)s" + joined
-    return _COLUMNS + page + run_progress.COUNTED + " order by " + order
+    return _SELECT_COLUMNS + page + run_progress.COUNTED_DOCUMENTS + " order by " + order
 
 
 async def list_runs(db: Database, sort: Sort, values: dict[str, Any]) -> list[ListedRun]:
-    """List the runs of a page, and one more if another page follows."""
+    """List the runs of a page, plus one if another page follows."""
     return await db.async_fetch(ListedRun, _list_statement(sort), values)
 
 
 async def count_runs(db: Database, values: dict[str, Any]) -> int:
-    """Count the runs of all pages, whatever their outcome and name."""
-    return await db.async_fetch_one(int, _COUNT, values) or 0
+    """Count the runs of all pages, regardless of outcome and name."""
+    return await db.async_fetch_one(int, _COUNT_QUERY, values) or 0

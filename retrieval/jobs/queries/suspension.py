@@ -1,4 +1,4 @@
-"""Suspended flow runs: those that a person suspended, and those that wait for their turn or for a vendor."""
+"""Suspended flow runs: by a person, or waiting for their turn or a vendor."""
 
 from __future__ import annotations
 
@@ -7,29 +7,37 @@ from typing import LiteralString
 
 from retrieval.database.database import Database
 from retrieval.jobs.queries import breakers
-from retrieval.jobs.queries.batches import Batch, DocumentKey, Lease, Open, close_documents, guard_lease, leave_stores
+from retrieval.jobs.queries.batches import (
+    Batch,
+    DocumentKey,
+    Lease,
+    OpenBatch,
+    close_documents,
+    guard_lease,
+    sweep_target_stores,
+)
 from retrieval.statuses import DocumentStatus
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendedBatch:
-    """A batch whose suspended flow run waits for its turn. `waiting`: number of its unfinished job runs."""
+    """Batch with a suspended flow run. `waiting`: number of unfinished job runs."""
 
     id: str
     flow_run_id: str
     waiting: int
 
 
-def record_suspension(db: Database, batch: Open) -> None:
-    """Record that a person suspended the flow run of an open batch; its worker then stops and returns the lease."""
+def record_suspension(db: Database, batch: OpenBatch) -> None:
+    """Record the suspension of an open batch by a person; the worker stops and returns the lease."""
     db.execute(
         "update batches set suspended_at = now() where id = %(id)s and attempt = %(attempt)s and finished_at is null",
         {"id": batch.id, "attempt": batch.attempt},
     )
 
 
-def record_resumption(db: Database, batch: Open) -> None:
-    """Record that a person resumed the flow run of an open batch, which waits for a worker again."""
+def record_resumption(db: Database, batch: OpenBatch) -> None:
+    """Record the resumption of an open batch by a person; it waits for a worker again."""
     db.execute(
         "update batches set suspended_at = null, dispatched_at = now()"
         " where id = %(id)s and attempt = %(attempt)s and finished_at is null and suspended_at is not null",
@@ -38,7 +46,7 @@ def record_resumption(db: Database, batch: Open) -> None:
 
 
 def is_suspended(db: Database, lease: Lease) -> bool:
-    """Return True if a person suspended the flow run."""
+    """Return whether a person suspended the flow run."""
     statement: LiteralString = (
         "select suspended_at is not null from batches where id = %(batch)s and finished_at is null"
     )
@@ -46,13 +54,13 @@ def is_suspended(db: Database, lease: Lease) -> bool:
 
 
 def leave_suspended(db: Database, lease: Lease) -> None:
-    """Return the lease of a batch that a person suspended; its job runs wait until the flow run is resumed."""
+    """Return the lease of a batch that a person suspended."""
     with db.transaction() as connection:
         guard_lease(connection, lease)
         connection.execute(
             "update batches set lease_until = null, at_work = null where id = %(id)s", {"id": lease.batch_id}
         )
-        breakers.let_go(connection, lease.batch_id, lease.partition)
+        breakers.release_probe(connection, lease.batch_id, lease.partition)
 
 
 def suspended_batches(db: Database) -> list[SuspendedBatch]:
@@ -71,7 +79,7 @@ def suspended_batches(db: Database) -> list[SuspendedBatch]:
 
 
 def cancel_suspended(db: Database, batch_id: str, error: str | None) -> None:
-    """Cancel the waiting job runs of a suspended flow run that was ended in Prefect."""
+    """Cancel the waiting job runs of a suspended flow run that ended in Prefect."""
     values = {"id": batch_id}
     with db.transaction() as connection:
         runs = connection.fetch(
@@ -91,12 +99,12 @@ def cancel_suspended(db: Database, batch_id: str, error: str | None) -> None:
             " where id = any(%(runs)s)",
             {"runs": runs},
         )
-        leave_stores(connection, runs)
+        sweep_target_stores(connection, runs)
         connection.execute("update batches set suspended_at = null where id = %(id)s", values)
 
 
 def forget_suspended(db: Database, batch_id: str) -> None:
-    """Record that the suspended flow run of a batch has ended; what still waits gets a new flow run."""
+    """Record the end of a suspended flow run; its waiting job runs get a new one."""
     with db.transaction() as connection:
         connection.execute("update job_runs set resumes_batch = null where resumes_batch = %(id)s", {"id": batch_id})
         connection.execute(

@@ -125,7 +125,7 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
         if ingestible:
             queries_documents.forget_fingerprints(instance.db, ingestible)
             started = asyncio.run(_start_resync(instance.db, place, ingestible))
-            queued = {document.id for document in started.documents if document.status == resync.QUEUED}
+            queued = {document.id for document in started.documents if document.status == resync.QUEUED_STATUS}
         lost = [document for document in part if document not in queued]
         if lost:
             queries_documents.mark_lost(instance.db, lost, lost_keys)

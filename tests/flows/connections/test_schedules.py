@@ -21,7 +21,7 @@ from retrieval import settings
 from retrieval.accounts import quotas
 from retrieval.connections import connections, schedules
 from retrieval.connections.schedules import Timing
-from retrieval.jobs.runs import CHANNEL
+from retrieval.jobs.runs import JOB_RUNS_CHANNEL
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
 
@@ -191,7 +191,7 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
     (connection,) = space.db.rows("select name from connections where id = %(id)s", {"id": space.connection})
     assert scheduled_sync.name_flow_run() == f"Sync of {connection['name']}"
     with psycopg.connect(space.db.url, autocommit=True) as listener:
-        listener.execute("listen " + CHANNEL)
+        listener.execute("listen " + JOB_RUNS_CHANNEL)
         done = asyncio.run(scheduled_sync.sync_connection.fn(schedule))
         heard = list(listener.notifies(timeout=5, stop_after=1))
     assert "waits for its turn" in done.message

@@ -156,7 +156,7 @@ def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
     assert {(row.connection_id, tuple(row.connection_ids)) for row in found.values()} == {(None, ())}
     assert shared.listed(connection_ids=(first,)) == {}
     asked = shared.space.resync(external_ids=("kept.txt",)).documents
-    assert [one.status for one in asked] == [resync.NOT_ELIGIBLE]
+    assert [one.status for one in asked] == [resync.NOT_ELIGIBLE_STATUS]
     assert "kept when its connection was revoked" in asked[0].error
     other = shared.connect()
     shared.views[other].put("kept.txt")
@@ -211,8 +211,8 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
     assert run.progress["removed"] == 0
     assert set(shared.listed(awaiting_removal=True)) == {FILES[0]}
     told = shared.space.resync(connection_ids=(second,), confirm_deletions=True).documents
-    assert [one.status for one in told].count(resync.REMOVED) == 1
-    assert [one.status for one in told].count(resync.QUEUED) == len(FILES) - 1
+    assert [one.status for one in told].count(resync.REMOVED_STATUS) == 1
+    assert [one.status for one in told].count(resync.QUEUED_STATUS) == len(FILES) - 1
     shared.space.work()
     assert {row["connection_id"] for row in shared.rows().values()} == {first}
     assert set(shared.rows()) == set(FILES[1:])

@@ -43,5 +43,5 @@ def test_the_lever_says_how_prefect_answers(db, status, words):
         asyncio.run(read(url))
     (lever,) = readiness.read_dispatch(db).levers
     assert lever.effect.startswith(words)
-    assert lever.holds_all
+    assert lever.blocks_all
     levers.record_levers(db, [])

@@ -6,14 +6,14 @@ import pytest
 
 from flows.dispatch.prefect_client import FlowRunState
 from flows.dispatch.reconciliation import decide_batch
-from retrieval.jobs.queries.batches import Open
+from retrieval.jobs.queries.batches import OpenBatch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 
 
 def batch(*, claimed=False, lease_lost=False, age=60, released=False, suspended=False):
-    return Open("bat_1", 1, "run", claimed, lease_lost, age, released, suspended)
+    return OpenBatch("bat_1", 1, "run", claimed, lease_lost, age, released, suspended)
 
 
 def state(name, age, called="", message="", *, is_ours=False, is_elsewhere=False):

@@ -63,7 +63,7 @@ def test_what_an_operator_set_in_the_pool_stays(pool):
 def test_a_registration_is_complete_only_with_each_name_in_its_version(pool, prefect_server):
     names = frozenset(asyncio.run(register.register_deployments()))
     plan = health.Registration(
-        frozenset(fair_queue.QUEUES),
+        frozenset(fair_queue.WORK_QUEUES),
         frozenset(name.partition("/")[0] for name in names),
         deployments.compute_version(),
     )
@@ -105,7 +105,7 @@ def test_a_dispatcher_registers_what_prefect_has_forgotten(pool, db, monkeypatch
     assert set(names) <= there.keys()
     assert woken
     assert made.work_pool_name == pool
-    assert set(fair_queue.QUEUES) <= queues
+    assert set(fair_queue.WORK_QUEUES) <= queues
 
 
 COMPARED = {

@@ -114,7 +114,7 @@ def test_texts_are_dispatched_while_prefect_answers_late(db, new_scope, slow_pre
     assert is_done(), effects
     (slow,) = [lever for lever in readiness.read_dispatch(db).levers if "is slow" in lever.effect]
     assert slow.effect.startswith("Prefect's server is slow: its last answer came after")
-    assert not slow.holds_all
+    assert not slow.blocks_all
     assert not any("does not answer" in effect for effect in effects)
 
 

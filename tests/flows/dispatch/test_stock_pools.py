@@ -119,7 +119,7 @@ def test_a_registration_without_a_pool_keeps_the_chosen_one(shop, process_pool):
     asyncio.run(register.register_deployments())
     assert asyncio.run(read_pool()) == process_pool
     queues = {queue.name for queue in shop.pool.client.read_work_queues(work_pool_name=process_pool)}
-    assert set(fair_queue.QUEUES) <= queues
+    assert set(fair_queue.WORK_QUEUES) <= queues
     assert any(
         f"prefect worker start --pool {process_pool}" in reason for reason in asyncio.run(read_reasons(process_pool))
     )

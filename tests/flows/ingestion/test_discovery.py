@@ -20,7 +20,7 @@ from retrieval.ingestion.queries import listings, results, run_documents
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.jobs.queries import batches
-from retrieval.jobs.queries.batches import Open
+from retrieval.jobs.queries.batches import OpenBatch
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, RawContent, Scope, SourceItem
 from retrieval.security.secrets import KeyRing
@@ -232,7 +232,7 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    given_up = Open(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
+    given_up = OpenBatch(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
     batches.end_batch(db, given_up, status="FAILED", error="It was tried 3 times.")
     after = read(db, scope, run)
     assert after.status == "COMPLETED"

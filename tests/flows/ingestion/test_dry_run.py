@@ -80,7 +80,7 @@ def tried(space, source, request, connection_id=None, content=None, **asked):
     assert batch.source == "DRY_RUN"
     batches.record_flow_run(space.db, batch, "run")
     lease = batches.claim_lease(space.db, batch.id, batch.attempt, seconds=30)
-    for run in dry_runs.waiting_trials(space.db, lease):
+    for run in dry_runs.pending_dry_runs(space.db, lease):
         asyncio.run(dry_run._estimate_run(RunContext(space.db, space.ring, lease), run))
     dry_runs.close_cancelled(space.db, lease)
     batches.finish_batch(space.db, lease)
@@ -358,7 +358,7 @@ def test_a_large_listing_is_sampled_to_within_15_percent(space):
     number = 2 * SAMPLE + 300
     source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
     lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
-    trial = dry_run.Trial(lease, dry_runs.Trial("ijr_1", json.loads(config.dump()), None))
+    trial = dry_run.Trial(lease, dry_runs.PendingDryRun("ijr_1", json.loads(config.dump()), None))
     estimator = Estimator(dry_run._make_tools(trial, space.config), lambda: None)
     estimator.listed(source, source.items)
     report = estimator.report

@@ -90,7 +90,7 @@ def rebuild(space):
     swapped = asyncio.run(reembed.rebuild_documents(run))
     reembedding.drop_runs(space.db, lease)
     batches.finish_batch(space.db, lease)
-    run.circuits.end()
+    run.circuits.release_probes()
     return swapped
 
 

@@ -15,7 +15,7 @@ OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
 def retry(house, password):  # noqa: F811
     # Ids are sortable by age: files of other tests in this database failed before.
     failed = house.db.row("select max(job_run_id) as id from documents where status = 'FAILED'")["id"]
-    seal = passwords.sealer(house.ring, password)
+    seal = passwords.make_sealer(house.ring, password)
     house.call(control.retry_run(house.db, house.scope, failed, causes=["PASSWORD"], seal=seal))
     return work(house)
 

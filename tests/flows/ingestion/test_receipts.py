@@ -207,7 +207,7 @@ def cancelled(space, run):
 
 
 def given_up(space, run):
-    asked = breakers.Asked(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
+    asked = breakers.BreakerTarget(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
     breakers.record_failure(space.db, asked, "bat_1", seconds=60, reason="It hangs.")
     space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": asked.key})
     space.db.rows(

@@ -20,7 +20,7 @@ from retrieval.jobs import breaker_watch, queueing, runs
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batches, breaker_timeout, breakers
 from retrieval.jobs.queries.batches import DocumentKey
-from retrieval.jobs.queries.breakers import Asked
+from retrieval.jobs.queries.breakers import BreakerTarget
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
@@ -36,8 +36,8 @@ def vendor(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr("connectors.embedders.openai_protocol.SECONDS", {"document": 0.2, "query": 0.2})
-    monkeypatch.setattr(breakers, "LOST_SECONDS", 0.15)
-    monkeypatch.setattr(breaker_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(breakers, "MAX_FAILURE_SECONDS", 0.15)
+    monkeypatch.setattr(breaker_watch, "STATE_REFRESH_SECONDS", 0.05)
     with embedding_server.running("OPENAI") as found:
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
         settings.load_settings.cache_clear()
@@ -98,7 +98,9 @@ def statuses(space, run):
 
 @pytest.mark.slow
 def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(db, vendor, monkeypatch):
-    monkeypatch.setattr(breakers, "FIRST_SECONDS", 600.0)  # however long twenty of them take, nobody probes meanwhile
+    monkeypatch.setattr(
+        breakers, "FIRST_OPEN_SECONDS", 600.0
+    )  # however long twenty of them take, nobody probes meanwhile
     over = threading.Event()
     asked = hung(vendor, over)
     spaces = [Configured(db, embeddingModelConfig=vendor.config()) for _ in range(20)]
@@ -141,15 +143,15 @@ def space(db, vendor):
 
 
 def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space, monkeypatch):
-    monkeypatch.setattr(breakers, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(breakers, "FIRST_OPEN_SECONDS", 1.0)
     asked = failing(vendor)
     worker = Worker(db, [space], monkeypatch)
     waiting = [space.text(f"text {number}", f"{number}") for number in range(5)]
     worker.turn()
-    assert len(asked) == breakers.FAILURES
+    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES
     later = space.text("a later one", "later")
     assert worker.turn() == {}, "what comes later waits, too"
-    assert len(asked) == breakers.FAILURES
+    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES
     waits = asyncio.run(place(db, later))
     assert waits.start is not None
     time.sleep(1.1)
@@ -160,7 +162,7 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
     assert len(batches.undispatched_batches(db)) == 1, "one probe at a time"
     batches.record_flow_run(db, probe, "run")
     worker.take(batches.claim_lease(db, probe.id, 1, seconds=30), space.ring)
-    assert len(asked) == breakers.FAILURES + 2, "the text, and a known good word"
+    assert len(asked) == breakers.MAX_CONSECUTIVE_FAILURES + 2, "the text, and a known good word"
     assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
     (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
     assert row["opens"] == 2
@@ -169,7 +171,7 @@ def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space
 
 async def place(db, run):
     try:
-        return await queueing.queue_place(db, run.job_run_id)
+        return await queueing.find_position(db, run.job_run_id)
     finally:
         await db.async_close()
 
@@ -213,7 +215,7 @@ def test_a_refused_key_is_an_answer(db, vendor, space, monkeypatch):
 
 
 def site(space, host="slow.example"):
-    return Asked(space.scope.organization, f"The site {host}", {"site": host}, 300)
+    return BreakerTarget(space.scope.organization, f"The site {host}", {"site": host}, 300)
 
 
 def listed(space, *urls):
@@ -233,9 +235,9 @@ def test_a_site_holds_only_the_runs_that_need_it(db, space):
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
     breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
     mine = Circuits(db, lease)
-    with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
+    with pytest.raises(Unavailable), mine.guard_requests(site(space), job_run=slow, count_failures=True):
         raise AssertionError("it is asked")
-    batches.hand_back(db, lease, waiting=mine.waiting, held=mine.held, suspended=True)
+    batches.return_runs(db, lease, blocked_runs=mine.blocked_runs, scope_breakers=mine.scope_breakers, suspended=True)
     batches.form_batches(db, size=64, batches=8)
     assert [batch.job_runs for batch in batches.undispatched_batches(db)] == [(other,)]
     breakers.record_success(db, site(space).key)
@@ -265,7 +267,7 @@ def test_a_dead_port_of_a_host_holds_no_other_port(db, space, monkeypatch):
     def fetch(url):
         source.fetch(SourceItem(url, "x"), request, Path("x"))
 
-    for _ in range(breakers.FAILURES):
+    for _ in range(breakers.MAX_CONSECUTIVE_FAILURES):
         with pytest.raises(Retryable):
             fetch("https://apps.example:8081/")
     with pytest.raises(Unavailable, match=r"The site apps\.example:8081 does not answer"):
@@ -308,7 +310,7 @@ def test_an_item_that_fails_while_others_are_answered_holds_no_run(db, space, mo
         with pytest.raises(Retryable) as failed:
             source.fetch(SourceItem("broken", "x"), request, Path("x"))
         assert not isinstance(failed.value, Unavailable)
-        assert (port.tries, circuits.left_out) == (tries, False)
+        assert (port.tries, circuits.has_blocked_work) == (tries, False)
     port.others()
     port.others = lambda: None
     port.tries = 0
@@ -322,7 +324,7 @@ def test_a_connection_has_the_name_of_its_service(db, space):
     (batch,) = batches.undispatched_batches(db)
     batches.record_flow_run(db, batch, "run")
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
-    asked = Asked(space.scope.organization, "", {"connection": "conn_x"}, 300)
+    asked = BreakerTarget(space.scope.organization, "", {"connection": "conn_x"}, 300)
     breakers.record_failure(db, asked, "another batch", seconds=60, reason="It did not answer in time.")
     source = circuit_breaking.guard_source(None, space.config, Circuits(db, lease))
     request = DiscoveryRequest(space.scope, "GITHUB", {}, "conn_x")
@@ -362,7 +364,7 @@ def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, wa
         case "finished":
             batches.finish_batch(db, lease)
         case "handed back":
-            batches.hand_back(db, lease)
+            batches.return_runs(db, lease)
     assert breakers.breaker_state(db, asked.key, "bat_other").probe == "bat_other"
 
 
@@ -374,7 +376,7 @@ def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
     lease = batches.claim_lease(db, batch.id, 1, seconds=30)
     breakers.record_failure(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
     mine = Circuits(db, lease)
-    with pytest.raises(Unavailable), mine.through(site(space), job_run=run, each=True):
+    with pytest.raises(Unavailable), mine.guard_requests(site(space), job_run=run, count_failures=True):
         raise AssertionError("it is asked")
     work = steps.Work(db, space.ring, lease, [], circuits=mine)
     assert work.is_waiting(DocumentKey(run, "doc_1"))
@@ -387,7 +389,7 @@ def model_server(monkeypatch, tmp_path):
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(breaker_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(breaker_watch, "STATE_REFRESH_SECONDS", 0.05)
     settings.load_settings.cache_clear()
     with model_servers.running(ModelServer("Ollama")) as server:
         yield server

@@ -24,19 +24,19 @@ def space(db):
 
 @pytest.fixture
 def no_short(monkeypatch):
-    monkeypatch.setattr(job_queue, "SHORT_RUNS", 0)
+    monkeypatch.setattr(job_queue, "MAX_SHORT_RUNS", 0)
 
 
 def lease_of(db, space, *, attempt=1):
     """Of the namespace's newest batch, formed and claimed here."""
-    batches.form_batches(db, size=1000, batches=8, places=2)
+    batches.form_batches(db, size=1000, batches=8, worker_slots=2)
     (batch,) = (one for one in batches.undispatched_batches(db) if one.namespace == space.scope.namespace)
     batches.record_flow_run(db, batch, "run")
     return batches.claim_lease(db, batch.id, attempt, seconds=30)
 
 
 def forms(db, places=2):
-    return batches.form_batches(db, size=1000, batches=8, places=places)
+    return batches.form_batches(db, size=1000, batches=8, worker_slots=places)
 
 
 def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):

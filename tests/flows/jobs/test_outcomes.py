@@ -160,13 +160,13 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     db.rows(
         "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
     )
-    again = retry.of_batch(db, lease.batch_id, "flow")
-    assert retry.newest_batch(db, lease.batch_id, "flow") == again
+    again = retry.retry_batch(db, lease.batch_id, "flow")
+    assert retry.find_newest_batch(db, lease.batch_id, "flow") == again
     second = batches.claim_lease(db, again, 1, seconds=30)
     (window,) = run_documents.list_windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
-    assert retry.of_batch(db, lease.batch_id, "flow") is None
+    assert retry.retry_batch(db, lease.batch_id, "flow") is None
 
 
 def test_a_flow_run_of_an_unknown_batch_fails(db, monkeypatch):

@@ -161,7 +161,7 @@ def everything(db, house):
     house.ingest("a second text", "two")
     house.sweep()
     house.post("waits", "three")
-    batches.in_flight(db)
+    batches.count_in_flight(db)
     batches.form_batches(db, size=64, batches=4)
     for batch in batches.undispatched_batches(db):
         batches.record_flow_run(db, batch, "run")
@@ -172,7 +172,7 @@ def everything(db, house):
     waits = house.post("waits longer", "four")
     readiness.record_loops(db, "here:1", [LoopReport("dispatch", 1.0, 2.0)])
     readiness.read_dispatch(db)
-    asked = breakers.Asked(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
+    asked = breakers.BreakerTarget(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
     breakers.record_failure(db, asked, "bat_1", seconds=60, reason="It hangs.")
     with db.transaction() as connection:
         partition = connection.execute("select max(id) as id from partitions").fetchone()["id"]
@@ -195,7 +195,7 @@ def everything(db, house):
 
     async def read():
         await runs.read_run(db, house.scope, document.job_run_id)
-        assert await queueing.queue_place(db, waits.job_run_id) is not None
+        assert await queueing.find_position(db, waits.job_run_id) is not None
         await db.async_close()
 
     asyncio.run(read())

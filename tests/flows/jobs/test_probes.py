@@ -8,7 +8,7 @@ from tests.flows.configured import Configured
 
 def hung(space, name="vendor"):
     """A namespace all of whose ingestion waits for somebody who may be asked again from now on."""
-    asked = breakers.Asked(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
+    asked = breakers.BreakerTarget(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
     breakers.record_failure(space.db, asked, "bat_before", seconds=60, reason="It hangs.")
     partition = space.db.row(
         "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}

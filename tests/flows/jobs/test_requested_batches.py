@@ -59,7 +59,7 @@ def test_a_request_waits_for_the_earlier_job_run_of_its_connection(space):
     run = RunContext(space.db, space.ring, lease)
     assert run.is_early
     assert not run.should_continue()
-    assert batches.hand_back(space.db, lease, suspended=True) == 1
+    assert batches.return_runs(space.db, lease, suspended=True) == 1
     space.db.execute("update job_runs set finished_at = now() where id = %(run)s", {"run": earlier})
     assert batches.form_batches(space.db, size=64, batches=4) == 1
     (resumed,) = batches.undispatched_batches(space.db)

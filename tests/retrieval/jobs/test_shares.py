@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from retrieval.jobs.fair_queue import BULK, DEFAULT, SHORT, Group, Taken, choose_groups
+from retrieval.jobs.fair_queue import BULK_QUEUE, DEFAULT_QUEUE, SHORT_QUEUE, OpenBatchCounts, QueueGroup, choose_groups
 
 
 def group(organization, partition, *, source="TEXT", weight=1, first=1, short=False):
-    return Group(partition, source, organization, weight, first, short)
+    return QueueGroup(partition, source, organization, weight, first, short)
 
 
 def taken(**organizations):
-    found = Taken()
+    found = OpenBatchCounts()
     for partition, (organization, count) in enumerate(organizations.items(), 1000):
-        found.add(organization, partition, BULK, count)
+        found.add(organization, partition, BULK_QUEUE, count)
     return found
 
 
@@ -24,18 +24,18 @@ def rounds(groups, open_, room):
     """What leaves by organization if each group waits on and on."""
     left = []
     for _ in range(room):
-        left += choose_groups(groups, open_, room=1)
+        left += choose_groups(groups, open_, remaining=1)
     return [one.organization for one, _ in left]
 
 
 def test_an_organization_that_waits_gets_a_place_however_many_another_has():
     busy, quiet = group("a", 1, first=1), group("b", 2, first=9000)
-    assert names(choose_groups([busy, quiet], taken(a=4), room=0)) == [("b", DEFAULT)]
+    assert names(choose_groups([busy, quiet], taken(a=4), remaining=0)) == [("b", DEFAULT_QUEUE)]
 
 
 def test_further_batches_of_an_organization_run_after_the_first_ones_of_others():
-    assert names(choose_groups([group("a", 1)], taken(a=1), room=3)) == [("a", BULK)]
-    assert names(choose_groups([group("a", 1)], taken(), room=3)) == [("a", DEFAULT)]
+    assert names(choose_groups([group("a", 1)], taken(a=1), remaining=3)) == [("a", BULK_QUEUE)]
+    assert names(choose_groups([group("a", 1)], taken(), remaining=3)) == [("a", DEFAULT_QUEUE)]
 
 
 def test_shares_follow_the_plans_weight():
@@ -50,57 +50,57 @@ def test_scopes_of_an_organization_share_its_part():
 
 def rounds_of_partitions(groups, room):
     open_ = taken()
-    return [one.partition for _ in range(room) for one, _ in choose_groups(groups, open_, room=1)]
+    return [one.partition for _ in range(room) for one, _ in choose_groups(groups, open_, remaining=1)]
 
 
 def test_what_was_sent_leaves_before_what_is_listed_elsewhere():
     listing, sent = group("a", 1, source="WEBSITE", first=1), group("a", 1, source="TEXT", first=2)
-    assert [one.source for one, _ in choose_groups([listing, sent], taken(), room=1)] == ["TEXT"]
+    assert [one.source for one, _ in choose_groups([listing, sent], taken(), remaining=1)] == ["TEXT"]
 
 
 def test_something_short_leaves_at_once_even_where_there_is_no_room():
-    assert names(choose_groups([group("a", 1, short=True)], taken(a=40), room=-30)) == [("a", SHORT)]
+    assert names(choose_groups([group("a", 1, short=True)], taken(a=40), remaining=-30)) == [("a", SHORT_QUEUE)]
 
 
 def test_only_one_short_batch_of_an_organization_is_on_its_way():
     open_ = taken(a=4)
-    open_.add("a", 1, SHORT)
-    assert choose_groups([group("a", 1, short=True)], open_, room=0) == []
+    open_.add("a", 1, SHORT_QUEUE)
+    assert choose_groups([group("a", 1, short=True)], open_, remaining=0) == []
 
 
 def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_on_their_way():
     open_ = taken()
-    open_.add("a", 1, SHORT)
-    just_sent = Group(1, "TEXT", "a", 1, 1.0, short=True, waited=0.1)
-    assert names(choose_groups([just_sent], open_, room=8)) == [("a", DEFAULT)]
-    assert choose_groups([just_sent], open_, room=8) == []
-    assert names(choose_groups([replace(just_sent, waited=1.1)], open_, room=8)) == [("a", BULK)]
-    assert names(choose_groups([replace(just_sent, short=False)], open_, room=8)) == [("a", BULK)]
-    assert names(choose_groups([replace(just_sent, partition=2)], open_, room=8)) == [("a", BULK)]
+    open_.add("a", 1, SHORT_QUEUE)
+    just_sent = QueueGroup(1, "TEXT", "a", 1, 1.0, short=True, waited_seconds=0.1)
+    assert names(choose_groups([just_sent], open_, remaining=8)) == [("a", DEFAULT_QUEUE)]
+    assert choose_groups([just_sent], open_, remaining=8) == []
+    assert names(choose_groups([replace(just_sent, waited_seconds=1.1)], open_, remaining=8)) == [("a", BULK_QUEUE)]
+    assert names(choose_groups([replace(just_sent, short=False)], open_, remaining=8)) == [("a", BULK_QUEUE)]
+    assert names(choose_groups([replace(just_sent, partition=2)], open_, remaining=8)) == [("a", BULK_QUEUE)]
     open_.short.clear()
-    assert names(choose_groups([just_sent], open_, room=8)) == [("a", SHORT)]
+    assert names(choose_groups([just_sent], open_, remaining=8)) == [("a", SHORT_QUEUE)]
 
 
 def test_many_organizations_at_once_are_bounded():
     waiting = [group(f"org {number}", number, first=number) for number in range(100)]
-    assert len(choose_groups(waiting, taken(a=4), room=0)) == 16
+    assert len(choose_groups(waiting, taken(a=4), remaining=0)) == 16
 
 
 def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
     open_ = taken(a=1)
     open_.growing[1, "TEXT"] = 1
-    open_.looking.add((1, "TEXT"))
-    just_sent = replace(group("a", 1), waited=0.1)
-    assert choose_groups([just_sent, replace(just_sent, short=True)], open_, room=8) == []
-    assert names(choose_groups([replace(just_sent, waited=1.1)], open_, room=8)) == [("a", BULK)]
-    assert names(choose_groups([replace(just_sent, source="LOCAL_FILE")], open_, room=8)) == [("a", BULK)]
+    open_.polling.add((1, "TEXT"))
+    just_sent = replace(group("a", 1), waited_seconds=0.1)
+    assert choose_groups([just_sent, replace(just_sent, short=True)], open_, remaining=8) == []
+    assert names(choose_groups([replace(just_sent, waited_seconds=1.1)], open_, remaining=8)) == [("a", BULK_QUEUE)]
+    assert names(choose_groups([replace(just_sent, source="LOCAL_FILE")], open_, remaining=8)) == [("a", BULK_QUEUE)]
 
 
 def test_a_text_beside_a_batch_that_has_not_looked_for_a_while_leaves_at_once():
     open_ = taken(a=1)
     open_.growing[1, "TEXT"] = 2
-    assert names(choose_groups([replace(group("a", 1, short=True), waited=0.1)], open_, room=8, places=2)) == [
-        ("a", SHORT)
-    ]
-    assert choose_groups([group("a", 1)], open_, room=8, places=2) == []
-    assert names(choose_groups([group("a", 1)], open_, room=8, places=3)) == [("a", BULK)]
+    assert names(
+        choose_groups([replace(group("a", 1, short=True), waited_seconds=0.1)], open_, remaining=8, worker_slots=2)
+    ) == [("a", SHORT_QUEUE)]
+    assert choose_groups([group("a", 1)], open_, remaining=8, worker_slots=2) == []
+    assert names(choose_groups([group("a", 1)], open_, remaining=8, worker_slots=3)) == [("a", BULK_QUEUE)]
