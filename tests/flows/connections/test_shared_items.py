@@ -70,7 +70,7 @@ class Shared:
         monkeypatch.setattr(memory.Memory, "iter_changes", changes)
         monkeypatch.setattr(memory.Memory, "fetch", fetch)
         monkeypatch.setattr(
-            memory.Memory, "gone", lambda _self, tokens, name: name not in views[tokens.connection_id].files
+            memory.Memory, "is_deleted", lambda _self, tokens, name: name not in views[tokens.connection_id].files
         )
 
     def connect(self):
