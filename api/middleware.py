@@ -68,7 +68,7 @@ def render_for_path(scope: HTTPScope, error: ServiceError) -> RenderedError:
 
 
 class RequestMiddleware:
-    """Middleware around the router, so that its 404 and 405 responses are authenticated, counted and logged."""
+    """Middleware around the router; 404 and 405 responses of the router are authenticated, counted and logged too."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class RequestMiddleware:
 
 @dataclass(slots=True)
 class _ResponseWriter:
-    """ASGI channel that adds default headers, commits audit entries before the response, and drains unread bodies."""
+    """ASGI channel with default headers, audit entries committed before the response, and drained request bodies."""
 
     _receive: Receive
     _send: Send

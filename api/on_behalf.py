@@ -1,4 +1,4 @@
-"""X-On-Behalf-Of: the user that a request acts for."""
+"""X-On-Behalf-Of: the user to act for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER_NAME = ON_BEHALF_HEADER.lower().encode()
 
 @dataclass(frozen=True, slots=True)
 class ActingUser:
-    """User that a request acts for, None for the application, with the groups of their token."""
+    """User to act for, None for the application, with the groups of their token."""
 
     user: str | None
     groups: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Statements that look up callers and count their requests."""
+"""Statements for the look-up of callers and the count of their requests."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _COUNT_MORE: LiteralString = f"""
 """
 
 
-class Window(NamedTuple):
+class RateWindow(NamedTuple):
     """Limit of an organization, with the current minute and the requests counted."""
 
     request_limit: int
@@ -64,11 +64,11 @@ class Window(NamedTuple):
     requests: int | None
 
 
-async def count_more(db: Database, organization: str, count: int) -> Window:
-    """Count further requests of a counted one; minute and requests are None above the limit."""
+async def count_more(db: Database, organization: str, count: int) -> RateWindow:
+    """Count further requests of a call; minute and requests are None above the limit."""
     values = {"organization": organization, "more": count}
-    window = await db.async_fetch_one(Window, _COUNT_MORE, values, plan_once=True)
-    return window or Window(0, None, None)
+    window = await db.async_fetch_one(RateWindow, _COUNT_MORE, values, plan_once=True)
+    return window or RateWindow(0, None, None)
 
 
 @dataclass(slots=True)
@@ -267,7 +267,7 @@ class _AddressCount:
 
 
 class AddressCounts:
-    """Requests of this minute by address; each process may exceed the limit by one block."""
+    """Requests of this minute by address; each process may exceed the limit by ADDRESS_BLOCK_SIZE."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

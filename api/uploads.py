@@ -72,7 +72,7 @@ class Form:
         return self.name or self.sha256.hex()
 
     def canonical_content(self) -> bytes:
-        """Return bytes that are equal for equal forms, regardless of boundary and field order."""
+        """Return the same bytes for equal forms, regardless of boundary and field order."""
         pairs = sorted((name, value.hex()) for name, value in self.fields.items())
         return json.dumps([pairs, self.name, self.media_type, self.size, self.sha256.hex()]).encode()
 
@@ -109,7 +109,7 @@ async def read_form(request: Request[Any, Any, Any], services: Services) -> Asyn
 
 
 class _FormReader:
-    """Parser callbacks that only collect, so that the event loop never waits for the disk."""
+    """Parser callbacks without disk access, for the event loop."""
 
     def __init__(self, form: Form, boundary: bytes, max_file_bytes: int) -> None:
         self.form = form
