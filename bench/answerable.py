@@ -1,12 +1,11 @@
-"""Whether a search answers its query: the models of `retrieval.search.answerability`, fitted and judged.
+"""Fit and judge the models of `retrieval.search.answerability`.
 
     python -m bench.answerable [--write] [--only longdocs]
 
-Collections are those of `bench.quality` and `bench.classic_sets`. Of each, half of the documents are removed at
-random, twice: a question whose relevant documents are all removed cannot be answered. Texts of questions with spans are
-cut into pieces of about 1,500 characters first. `bench-v0` is asked as it is, too, with its five questions that nothing
-answers. A model is judged on collections that it was not fitted on; answerable and unanswerable questions of a
-collection count half each. `--write` fits on all TRAINED and writes `answerability_models.py`.
+Half of each collection's documents are removed at random, twice: questions without a relevant document become
+unanswerable. Texts with spans are cut into pieces of about 1,500 characters. `bench-v0` also counts unchanged. A model
+is judged on collections outside of its fit; both kinds of questions count half. `--write` updates
+`answerability_models.py`.
 """
 
 from __future__ import annotations
@@ -20,121 +19,124 @@ from typing import Any
 import numpy as np
 
 from bench import quality
-from bench.harness import DATA, PROJECT, migrated_database, write
+from bench.harness import DATA_FOLDER, PROJECT_FOLDER, migrated_database, write_figures
 from retrieval.database import database
 from retrieval.evaluations.calibration import auroc, calibration_error, refused_share
 from retrieval.search.answerability import SearchSide, choose_model
 
-FEATURES: dict[SearchSide, tuple[str, ...]] = {
+FEATURE_NAMES: dict[SearchSide, tuple[str, ...]] = {
     "semantic": ("nearest", "lead"),
     "keyword": ("share",),
     "hybrid": ("nearest", "share"),
 }
-TRAINED = ("bench-v0", "xquad", "longdocs")
-"""Collections of questions with an answer of their own. The topics of the classic sets (cacm, cranfield, med, time)
-are answered by many documents more or less, and are judged only."""
-PIECE = 1500
-HALVES = 2
-EXAMPLES = 600.0
-"""What all collections together weigh against the prior of a fit."""
-RIDGE = 1.0
-OUT = PROJECT / "retrieval" / "search" / "answerability_models.py"
+# Collections with one answer per question. The classic sets (cacm, cranfield, med, time) answer by topic and are judged
+# only.
+TRAINING_COLLECTIONS = ("bench-v0", "xquad", "longdocs")
+PIECE_CHARACTERS = 1500
+HALF_COUNT = 2
+# Of all collections against the prior of a fit.
+EXAMPLE_WEIGHT = 600.0
+RIDGE_WEIGHT = 1.0
+MODELS_PATH = PROJECT_FOLDER / "retrieval" / "search" / "answerability_models.py"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The questions of a collection without some documents: features by the way to search, and which are answered."""
+    """Questions of a reduced collection, with features by search mode."""
 
     collection: str
     name: str
     features: dict[SearchSide, list[dict[str, float]]]
-    answered: Any
+    is_answered: Any
 
     @property
     def weights(self) -> Any:
-        """Half for answered questions, half for others."""
-        answered = self.answered
-        return np.where(answered, 0.5 / max(answered.sum(), 1), 0.5 / max((~answered).sum(), 1))
+        """Return weights with half for answered questions."""
+        is_answered = self.is_answered
+        return np.where(is_answered, 0.5 / max(is_answered.sum(), 1), 0.5 / max((~is_answered).sum(), 1))
 
-    def matrix(self, way: SearchSide) -> Any:
-        return np.array([[row[name] for name in FEATURES[way]] for row in self.features[way]])
+    def feature_matrix(self, way: SearchSide) -> Any:
+        return np.array([[row[name] for name in FEATURE_NAMES[way]] for row in self.features[way]])
 
 
-class Vectors(quality.Given):
-    """The model with the vectors of single texts kept, so that halves of a collection share them."""
+class CachedModel(quality.CachedEmbedder):
+    """Model with cached vectors of texts, shared by halves of a collection."""
 
     def __init__(self, model: Any, name: str) -> None:
         super().__init__(model, name)
         self.of_documents: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:
-        kept = self.known if kind == "query" else self.of_documents
-        missing = [text for text in dict.fromkeys(texts) if text not in kept]
-        if missing:
-            kept.update(zip(missing, super().learn(missing, kind), strict=True))
-        return np.stack([kept[text] for text in texts])
+        cached_vectors = self.query_vectors if kind == "query" else self.of_documents
+        new_texts = [text for text in dict.fromkeys(texts) if text not in cached_vectors]
+        if new_texts:
+            cached_vectors.update(zip(new_texts, super().learn(new_texts, kind), strict=True))
+        return np.stack([cached_vectors[text] for text in texts])
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--model", default="all-MiniLM-L6-v2")
-    options.add_argument("--only", default="")
-    options.add_argument("--write", action="store_true")
-    chosen = options.parse_args()
-    model, tokenizer = quality.ports(chosen.model)
-    embedder = Vectors(model, chosen.model)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="all-MiniLM-L6-v2")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    model, tokenizer = quality.load_ports(options.model)
+    embedder = CachedModel(model, options.model)
     splits: list[Split] = []
     with migrated_database() as (_, url):
         db = database.Database(url)
-        for folder in quality.list_collections(DATA):
-            if chosen.only in ("", folder.name):
+        for folder in quality.list_collections(DATA_FOLDER):
+            if options.only in ("", folder.name):
                 splits += measure_splits(db, quality.Collection(folder), embedder, tokenizer)
                 print(f"{folder.name}: asked", flush=True)
         db.close()
-    figures: dict[str, Any] = {"model": chosen.model}
-    for way in FEATURES:
+    figures: dict[str, Any] = {"model": options.model}
+    for way in FEATURE_NAMES:
         figures[way] = judge_way(way, splits)
-    write("answerable", figures)
-    if chosen.write:
-        trained = [split for split in splits if split.collection in TRAINED]
-        write_models({way: fit_way(way, trained) for way in FEATURES})
+    write_figures("answerable", figures)
+    if options.write:
+        trained = [split for split in splits if split.collection in TRAINING_COLLECTIONS]
+        write_models({way: fit_way(way, trained) for way in FEATURE_NAMES})
 
 
-def measure_splits(db: Any, collection: quality.Collection, embedder: Vectors, tokenizer: Any) -> Iterator[Split]:
-    """Ask all questions of a collection, of the whole one if it has unanswerable questions, and of its halves."""
+def measure_splits(db: Any, collection: quality.Collection, embedder: CachedModel, tokenizer: Any) -> Iterator[Split]:
+    """Ask all questions of a collection's halves, and of the whole with unanswerable ones."""
     relevant = find_relevant(collection)
     documents = collection.documents
     names = sorted(document["id"] for document in documents)
     embedder.learn([question["text"] for question in collection.questions], "query")
     removals: dict[str, set[str]] = {} if all(relevant.values()) else {"whole": set()}
-    dice = random.Random(collection.name)
-    removals |= {f"half {number}": set(dice.sample(names, len(names) // 2)) for number in range(1, HALVES + 1)}
+    generator = random.Random(collection.name)
+    removals |= {f"half {number}": set(generator.sample(names, len(names) // 2)) for number in range(1, HALF_COUNT + 1)}
     for name, removed in removals.items():
         collection.documents = [document for document in documents if document["id"] not in removed]
-        shelf = quality.Shelf(db, collection, embedder, tokenizer)
-        found: dict[SearchSide, list[dict[str, float]]] = {
+        shelf = quality.IndexedCollection(db, collection, embedder, tokenizer)
+        features: dict[SearchSide, list[dict[str, float]]] = {
             choose_model(*weights): [
-                dict(shelf.ask(question["text"], weights, quality.TOP).answerability.features or {})
+                dict(shelf.run_search(question["text"], weights, quality.TOP_K).answerability.features or {})
                 for question in collection.questions
             ]
-            for weights in quality.WAYS.values()
+            for weights in quality.SEARCH_WEIGHTS.values()
         }
-        answered = np.array([bool(relevant[question["id"]] - removed) for question in collection.questions])
-        if answered.any() and not answered.all():
-            yield keep_measured(Split(collection.name, name, found, answered))
+        is_answered = np.array([bool(relevant[question["id"]] - removed) for question in collection.questions])
+        if is_answered.any() and not is_answered.all():
+            yield drop_unmeasured(Split(collection.name, name, features, is_answered))
 
 
-def keep_measured(split: Split) -> Split:
-    """Leave out questions for which a way finds nothing; no model is asked about them."""
-    found = np.array([all(split.features[way][at] for way in FEATURES) for at in range(len(split.answered))])
+def drop_unmeasured(split: Split) -> Split:
+    """Drop questions without results in a search mode."""
+    has_features = np.array(
+        [all(split.features[way][at] for way in FEATURE_NAMES) for at in range(len(split.is_answered))]
+    )
     features = {
-        way: [row for row, keep in zip(rows, found, strict=True) if keep] for way, rows in split.features.items()
+        way: [row for row, is_kept in zip(rows, has_features, strict=True) if is_kept]
+        for way, rows in split.features.items()
     }
-    return Split(split.collection, split.name, features, split.answered[found])
+    return Split(split.collection, split.name, features, split.is_answered[has_features])
 
 
 def find_relevant(collection: quality.Collection) -> dict[str, set[str]]:
-    """The relevant documents of each question; of spans, the pieces that hold them, which become the documents."""
+    """Return relevant documents by question; with spans, pieces become the documents."""
     if collection.cited:
         return {
             question["id"]: {name.rpartition("/")[2] for name in question["ground_truth_citations"]}
@@ -157,55 +159,63 @@ def find_relevant(collection: quality.Collection) -> dict[str, set[str]]:
 
 
 def cut_pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Ranges of about PIECE characters that end with a line or a sentence."""
+    """Yield ranges of about PIECE_CHARACTERS that end with a line or sentence."""
     start = 0
     while start < len(text):
-        end = min(len(text), start + PIECE)
+        end = min(len(text), start + PIECE_CHARACTERS)
         if end < len(text):
-            line, sentence = (text.rfind(mark, start + PIECE // 2, end) + 1 for mark in ("\n", ". "))
+            # Prefer the end of a line, then of a sentence, in the second half.
+            line, sentence = (text.rfind(mark, start + PIECE_CHARACTERS // 2, end) + 1 for mark in ("\n", ". "))
             end = line or sentence or end
         yield start, end
         start = end
 
 
 def fit_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, float]:
-    """Weights of the features, and the constant: logistic regression, each collection with the same weight."""
-    features = np.vstack([split.matrix(way) for split in splits])
-    answered = np.concatenate([split.answered for split in splits]).astype(float)
-    counts = {split.collection: sum(other.collection == split.collection for other in splits) for split in splits}
+    """Fit a logistic regression with equal weight per collection."""
+    features = np.vstack([split.feature_matrix(way) for split in splits])
+    is_answered = np.concatenate([split.is_answered for split in splits]).astype(float)
+    counts = {
+        split.collection: sum(other_split.collection == split.collection for other_split in splits) for split in splits
+    }
     weights = np.concatenate([split.weights / counts[split.collection] for split in splits])
-    weights *= EXAMPLES / weights.sum()
+    weights *= EXAMPLE_WEIGHT / weights.sum()
     mean, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
     design = np.column_stack([(features - mean) / spread, np.ones(len(features))])
-    ridge = np.diag([RIDGE] * (design.shape[1] - 1) + [1e-6])
+    # The constant is nearly unregularized.
+    ridge = np.diag([RIDGE_WEIGHT] * (design.shape[1] - 1) + [1e-6])
     solution = np.zeros(design.shape[1])
     for _ in range(50):
         probability = 1 / (1 + np.exp(-design @ solution))
-        gradient = design.T @ (weights * (answered - probability)) - ridge @ solution
+        gradient = design.T @ (weights * (is_answered - probability)) - ridge @ solution
         hessian = (design * (weights * probability * (1 - probability))[:, None]).T @ design + ridge
         solution += np.linalg.solve(hessian, gradient)
     scaled = solution[:-1] / spread
     constant = float(solution[-1] - scaled @ mean)
-    return {**dict(zip(FEATURES[way], scaled.tolist(), strict=True)), "constant": constant}
+    return {**dict(zip(FEATURE_NAMES[way], scaled.tolist(), strict=True)), "constant": constant}
 
 
 def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
-    """Judge the collections one by one, by a model that is fitted on the other ones of TRAINED."""
+    """Judge each collection by a model fitted on the other training collections."""
     figures: dict[str, Any] = {}
     print(f"\n{way:<24}{'questions':>10}{'unanswered':>11}{'AUROC':>8}{'ECE':>8}{'refused':>9}")
     for split in splits:
-        others = [other for other in splits if other.collection in TRAINED and other.collection != split.collection]
-        if not others:
+        training_splits = [
+            training_split
+            for training_split in splits
+            if training_split.collection in TRAINING_COLLECTIONS and training_split.collection != split.collection
+        ]
+        if not training_splits:
             continue
-        model = fit_way(way, others)
-        odds = split.matrix(way) @ [model[name] for name in FEATURES[way]] + model["constant"]
-        probabilities, answered = 1 / (1 + np.exp(-odds)), split.answered
+        model = fit_way(way, training_splits)
+        odds = split.feature_matrix(way) @ [model[name] for name in FEATURE_NAMES[way]] + model["constant"]
+        probabilities, is_answered = 1 / (1 + np.exp(-odds)), split.is_answered
         row = {
-            "questions": len(answered),
-            "unanswered": int((~answered).sum()),
-            "auroc": auroc(answered, probabilities),
-            "ece": calibration_error(answered, probabilities, split.weights),
-            "refused": refused_share(answered, probabilities),
+            "questions": len(is_answered),
+            "unanswered": int((~is_answered).sum()),
+            "auroc": auroc(is_answered, probabilities),
+            "ece": calibration_error(is_answered, probabilities, split.weights),
+            "refused": refused_share(is_answered, probabilities),
         }
         figures[f"{split.collection}, {split.name}"] = row
         name = f"{split.collection}, {split.name}"
@@ -218,14 +228,14 @@ def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
 
 
 def write_models(models: dict[SearchSide, dict[str, float]]) -> None:
-    """Write the module that the service reads."""
-    head, mark, _ = OUT.read_text().partition("] = {\n")
+    """Write the module of the service."""
+    head, mark, _ = MODELS_PATH.read_text().partition("] = {\n")
     rows = "".join(
         f'    "{way}": {{' + ", ".join(f'"{name}": {value:.4f}' for name, value in model.items()) + "},\n"
         for way, model in models.items()
     )
-    OUT.write_text(f"{head}{mark}{rows}}}\n")
-    print(f"Written to {OUT}", flush=True)
+    MODELS_PATH.write_text(f"{head}{mark}{rows}}}\n")
+    print(f"Written to {MODELS_PATH}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Authenticated GET and POST of a text, against the same two routes by hand with FastAPI, SQLModel and Uvicorn.
+"""GET and POST of a text, compared with FastAPI, SQLModel and Uvicorn.
 
     python -m bench.api [--rounds 5] [--seconds 4] [--clients 8] [--baseline 1]
 
-Both servers are one process with uvloop and httptools, on one embedded PostgreSQL, with the settings that people use
-and their log in a file; ours has every protection on. The load comes from a process of its own over connections that
-are kept. Rounds alternate between the two; told are requests a second and the CPU time of a request: of the API
-process, and with PostgreSQL. `--baseline 0` measures ours alone. On a busy machine trust CPU time and ratios.
+Both servers are one process with uvloop and httptools on one embedded PostgreSQL, with usual settings. The load comes
+from another process over kept connections; rounds alternate. Reports requests per second and CPU time per request, with
+and without PostgreSQL. `--baseline 0` skips the baseline. On a busy machine trust CPU time and ratios.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ import httpx
 import uvloop
 
 from bench.harness import (
-    NAMESPACE,
-    PROJECT,
+    NAMESPACE_CONFIG,
+    PROJECT_FOLDER,
+    measure_memory,
     migrated_database,
     parse_options,
     process_seconds,
-    resident,
     tree_seconds,
-    write,
+    write_figures,
 )
 
-SENTENCE = "The harbour seal dives for up to thirty minutes and then rests on the sand for hours. "
-KINDS = ("GET", "POST")
+SAMPLE_SENTENCE = "The harbour seal dives for up to thirty minutes and then rests on the sand for hours. "
+REQUEST_KINDS = ("GET", "POST")
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server under test: its port, its process, and how it is addressed."""
+    """Server under test."""
 
     name: str
     port: int
@@ -57,7 +56,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Round:
-    """Milliseconds of CPU are those of one request."""
+    """Figures of one round; CPU in milliseconds per request."""
 
     server: str
     kind: str
@@ -70,7 +69,7 @@ class Round:
 
 
 class Client(asyncio.Protocol):
-    """One connection that asks again as soon as it is answered, until the deadline."""
+    """Connection that sends requests until the deadline."""
 
     def __init__(self, head: bytes, body: bytes, deadline: float, ended: asyncio.Future[None]) -> None:
         self.head, self.body, self.deadline, self.ended = head, body, deadline, ended
@@ -80,11 +79,11 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.ask()
+        self.send_request()
 
-    def ask(self) -> None:
+    def send_request(self) -> None:
         self.number += 1
-        self.asked = time.perf_counter()
+        self.sent_at = time.perf_counter()
         body = self.body.replace(b"@@", b"%08d%s" % (self.number, secrets.token_hex(8).encode())) if self.body else b""
         self.transport.write(self.head + body)
 
@@ -96,14 +95,14 @@ class Client(asyncio.Protocol):
         length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
         if len(body) < length:
             return
-        self.times.append(time.perf_counter() - self.asked)
+        self.times.append(time.perf_counter() - self.sent_at)
         if not head.startswith(b"HTTP/1.1 200"):
             self.ended.set_exception(RuntimeError(self.buffer.decode()))
             self.transport.close()
             return
         self.buffer = b""
         if time.perf_counter() < self.deadline:
-            self.ask()
+            self.send_request()
         else:
             self.ended.set_result(None)
             self.transport.close()
@@ -113,26 +112,27 @@ class Client(asyncio.Protocol):
             self.ended.set_exception(error or ConnectionError("the server closed the connection"))
 
 
-async def load(port: int, head: bytes, body: bytes, clients: int, seconds: float) -> list[float]:
-    """Seconds that each request took."""
+async def run_load(port: int, head: bytes, body: bytes, clients: int, seconds: float) -> list[float]:
+    """Send requests; return seconds per request."""
     loop = asyncio.get_running_loop()
     deadline = time.perf_counter() + seconds
-    made = [Client(head, body, deadline, loop.create_future()) for _ in range(clients)]
-    waiting = iter(made)
-    for _ in made:
-        await loop.create_connection(lambda: next(waiting), "127.0.0.1", port)
-    await asyncio.gather(*(client.ended for client in made))
-    return [took for client in made for took in client.times]
+    load_clients = [Client(head, body, deadline, loop.create_future()) for _ in range(clients)]
+    next_clients = iter(load_clients)
+    for _ in load_clients:
+        await loop.create_connection(lambda: next(next_clients), "127.0.0.1", port)
+    await asyncio.gather(*(client.ended for client in load_clients))
+    return [seconds_taken for client in load_clients for seconds_taken in client.times]
 
 
 def make_request(server: Server, kind: str) -> tuple[bytes, bytes]:
-    """Head and body; `@@` in the body becomes another text each time, of the same length."""
+    """Return head and body; each request replaces `@@` by text of equal length."""
     common = f"Host: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
     if kind == "GET":
         return f"GET /v1/namespaces/{server.namespace} HTTP/1.1\r\n{common}\r\n".encode(), b""
-    text = "@@ " + (SENTENCE * 24)[:2000]
+    text = "@@ " + (SAMPLE_SENTENCE * 24)[:2000]
     config = {"source": "TEXT", "config": {"name": "text @@", "text": text, "metadata": {"manual": "A-7"}}}
     body = json.dumps({"namespaceId": server.namespace, "ingestConfig": config}).encode()
+    # Each `@@` becomes 24 characters.
     length = len(body) + 2 * (24 - 2)
     head = (
         f"POST /v1/ingest/text HTTP/1.1\r\n{common}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -140,28 +140,33 @@ def make_request(server: Server, kind: str) -> tuple[bytes, bytes]:
     return head.encode(), body
 
 
-def measure(server: Server, kind: str, postgres: int, clients: int, seconds: float) -> Round:
-    """One round, its load from a process of its own."""
+def measure_round(server: Server, kind: str, postgres: int, clients: int, seconds: float) -> Round:
+    """Measure one round with its load in another process."""
     head, body = make_request(server, kind)
     command = [sys.executable, "-m", "bench.api", "--load", str(server.port), str(clients), str(seconds)]
-    before, database_before = process_seconds(server.pid), tree_seconds(postgres)
-    done = subprocess.run(
-        command, cwd=PROJECT, input=head + b"\n@@@@\n" + body, stdout=subprocess.PIPE, check=True, timeout=seconds + 60
+    cpu_before, database_before = process_seconds(server.pid), tree_seconds(postgres)
+    completed = subprocess.run(
+        command,
+        cwd=PROJECT_FOLDER,
+        input=head + b"\n@@@@\n" + body,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=seconds + 60,
     )
-    load = json.loads(done.stdout)
+    load = json.loads(completed.stdout)
     cpu, database = (
-        1000 * (after - since) / load["requests"]
-        for after, since in ((process_seconds(server.pid), before), (tree_seconds(postgres), database_before))
+        1000 * (cpu_after - since) / load["requests"]
+        for cpu_after, since in ((process_seconds(server.pid), cpu_before), (tree_seconds(postgres), database_before))
     )
     rate = load["requests"] / load["seconds"]
     return Round(server.name, kind, load["requests"], rate, load["p50"], load["p95"], cpu, database)
 
 
 @contextmanager
-def process(command: list[str], environment: dict[str, str], log: Path, port: int) -> Iterator[int]:
-    """A server, from its first answer to the end of the block; its pid."""
+def run_process(command: list[str], environment: dict[str, str], log: Path, port: int) -> Iterator[int]:
+    """Run a server; yield the process id after its first answer."""
     with log.open("wb") as output:
-        started = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=output, stderr=output)
+        started = subprocess.Popen(command, cwd=PROJECT_FOLDER, env=environment, stdout=output, stderr=output)
     try:
         deadline = time.monotonic() + 120
         while True:
@@ -189,7 +194,7 @@ def free_port() -> int:
 
 
 def start_ours(stack: ExitStack, home: Path, url: str) -> Server:
-    """`python -m api` with its defaults, an organization without a bound worth the name, and a namespace."""
+    """Start `python -m api` with defaults and a high rate limit."""
     from retrieval.accounts import api_keys
     from retrieval.accounts.queries import organizations
     from retrieval.database.database import Database
@@ -209,15 +214,17 @@ def start_ours(stack: ExitStack, home: Path, url: str) -> Server:
         "RETRIEVAL_LOG_FORMAT": "json",
         "RETRIEVAL_CHECK_CONFIGS": "0",
     }
-    pid = stack.enter_context(process([sys.executable, "-m", "api"], environment, home / "ours.log", port))
+    pid = stack.enter_context(run_process([sys.executable, "-m", "api"], environment, home / "ours.log", port))
     headers = {"Authorization": f"Bearer {key}"}
     address = f"http://127.0.0.1:{port}/v1/namespaces"
-    made = httpx.post(address, json={"name": "bench", **NAMESPACE}, headers=headers, timeout=60, trust_env=False)
-    return Server("ours", port, pid, key, made.raise_for_status().json()["data"]["namespace"]["id"])
+    response = httpx.post(
+        address, json={"name": "bench", **NAMESPACE_CONFIG}, headers=headers, timeout=60, trust_env=False
+    )
+    return Server("ours", port, pid, key, response.raise_for_status().json()["data"]["namespace"]["id"])
 
 
 def start_baseline(stack: ExitStack, home: Path, url: str) -> Server:
-    """bench/api_baseline.py in a database of its own of the same PostgreSQL."""
+    """Start bench/api_baseline.py in another database of the same PostgreSQL."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -228,9 +235,11 @@ def start_baseline(stack: ExitStack, home: Path, url: str) -> Server:
     environment = {**os.environ, "DATABASE": f"postgresql+asyncpg://{login}@/baseline?host={parts['host']}"}
     key, port = "rtr_" + secrets.token_urlsafe(32), free_port()
     command = [sys.executable, "-m", "bench.api_baseline"]
-    made = subprocess.run([*command, "prepare", key], cwd=PROJECT, env=environment, stdout=subprocess.PIPE, check=True)
-    pid = stack.enter_context(process([*command, str(port)], environment, home / "baseline.log", port))
-    return Server("baseline", port, pid, key, made.stdout.decode().strip())
+    prepared = subprocess.run(
+        [*command, "prepare", key], cwd=PROJECT_FOLDER, env=environment, stdout=subprocess.PIPE, check=True
+    )
+    pid = stack.enter_context(run_process([*command, str(port)], environment, home / "baseline.log", port))
+    return Server("baseline", port, pid, key, prepared.stdout.decode().strip())
 
 
 def main() -> None:
@@ -240,31 +249,33 @@ def main() -> None:
         home, url = stack.enter_context(migrated_database())
         postmaster = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
         servers = [start(stack, home, url) for start in (start_ours, start_baseline)[: 1 + options.baseline]]
-        for kind in KINDS:
+        for kind in REQUEST_KINDS:
             for server in servers:
-                measure(server, kind, postmaster, options.clients, 1)
+                # Warm-up.
+                measure_round(server, kind, postmaster, options.clients, 1)
             for number in range(options.rounds):
+                # An alternating order cancels drift of the machine.
                 for server in servers if number % 2 else servers[::-1]:
-                    rounds.append(measure(server, kind, postmaster, options.clients, options.seconds))
-                    _show(rounds[-1])
-        megabytes = {server.name: resident(server.pid) for server in servers}
-    ratios = {kind: _compare(kind, rounds) for kind in KINDS if options.baseline}
+                    rounds.append(measure_round(server, kind, postmaster, options.clients, options.seconds))
+                    print_round(rounds[-1])
+        megabytes = {server.name: measure_memory(server.pid) for server in servers}
+    ratios = {kind: compute_ratios(kind, rounds) for kind in REQUEST_KINDS if options.baseline}
     print(f"resident MB: {megabytes}")
-    write(
+    write_figures(
         "api", {"options": vars(options), "ratios": ratios, "resident": megabytes, "rounds": list(map(asdict, rounds))}
     )
 
 
-def _run_load(port: str, clients: str, seconds: str) -> None:
+def run_load_process(port: str, clients: str, seconds: str) -> None:
     head, _, body = sys.stdin.buffer.read().partition(b"\n@@@@\n")
     began = time.perf_counter()
-    times = sorted(uvloop.run(load(int(port), head, body, int(clients), float(seconds))))
+    times = sorted(uvloop.run(run_load(int(port), head, body, int(clients), float(seconds))))
     spent = time.perf_counter() - began
-    milliseconds = {name: times[int(len(times) * part)] * 1000 for name, part in (("p50", 0.5), ("p95", 0.95))}
+    milliseconds = {name: times[int(len(times) * share)] * 1000 for name, share in (("p50", 0.5), ("p95", 0.95))}
     print(json.dumps({"requests": len(times), "seconds": spent, **milliseconds}))
 
 
-def _show(row: Round) -> None:
+def print_round(row: Round) -> None:
     print(
         f"{row.kind:<5}{row.server:<10}{row.per_second:8.0f}/s  p50 {row.p50:6.2f} ms  p95 {row.p95:6.2f} ms"
         f"  CPU {row.cpu:.3f} ms, PostgreSQL {row.cpu_postgres:.3f} ms",
@@ -272,10 +283,12 @@ def _show(row: Round) -> None:
     )
 
 
-def _compare(kind: str, rounds: list[Round]) -> dict[str, float]:
-    """Medians of the ratios of pairs."""
-    ours, theirs = ([row for row in rounds if (row.server, row.kind) == (name, kind)] for name in ("ours", "baseline"))
-    pairs = list(zip(ours, theirs, strict=True))
+def compute_ratios(kind: str, rounds: list[Round]) -> dict[str, float]:
+    """Return medians of pairwise ratios."""
+    service_rounds, baseline_rounds = (
+        [row for row in rounds if (row.server, row.kind) == (name, kind)] for name in ("ours", "baseline")
+    )
+    pairs = list(zip(service_rounds, baseline_rounds, strict=True))
     ratios = {
         "requests a second": [a.per_second / b.per_second for a, b in pairs],
         "CPU of the API": [a.cpu / b.cpu for a, b in pairs],
@@ -287,4 +300,4 @@ def _compare(kind: str, rounds: list[Round]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    _run_load(*sys.argv[2:]) if sys.argv[1:2] == ["--load"] else main()
+    run_load_process(*sys.argv[2:]) if sys.argv[1:2] == ["--load"] else main()

@@ -1,9 +1,7 @@
-"""What bench/api.py measures against: the same two routes by hand with FastAPI, SQLModel, asyncpg and Uvicorn.
+"""Baseline of bench/api.py: the same two routes with FastAPI, SQLModel, asyncpg and Uvicorn.
 
-Written as one would for production, and no more: a key that is stored as a hash, a rate that is counted in PostgreSQL
-and so holds over processes, strict bodies, the three rate headers and a request id. It has none of the other
-protections of the service. `python -m bench.api_baseline PORT`, DATABASE in the environment; `prepare KEY` makes its
-tables.
+Written as for production: hashed keys, a rate counted in PostgreSQL, strict bodies, rate headers and request ids. Run
+`python -m bench.api_baseline PORT` with DATABASE in the environment; `prepare KEY` creates the tables.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlmodel import Field, SQLModel, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-PEPPER = b"bench"
+KEY_PEPPER = b"bench"
 engine = create_async_engine(os.environ.get("DATABASE", "postgresql+asyncpg://"), pool_size=8, max_overflow=0)
 sessions = async_sessionmaker(engine, class_=AsyncSession, expire_on_commit=False)
 app = FastAPI()
 
 
-def now() -> datetime:
+def current_time() -> datetime:
     return datetime.now(UTC)
 
 
@@ -42,8 +40,8 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
 
 
-def when() -> Any:
-    return Field(default_factory=now, sa_column=Column(DateTime(timezone=True), nullable=False))
+def make_time_field() -> Any:
+    return Field(default_factory=current_time, sa_column=Column(DateTime(timezone=True), nullable=False))
 
 
 class Organization(SQLModel, table=True):
@@ -70,8 +68,8 @@ class Namespace(SQLModel, table=True):
     organization_id: str = Field(foreign_key="organization.id", index=True)
     name: str
     config: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON))
-    created_at: datetime = when()
-    updated_at: datetime = when()
+    created_at: datetime = make_time_field()
+    updated_at: datetime = make_time_field()
 
 
 class Job(SQLModel, table=True):
@@ -79,14 +77,14 @@ class Job(SQLModel, table=True):
     namespace_id: str = Field(foreign_key="namespace.id", index=True)
     source: str
     config: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON))
-    created_at: datetime = when()
+    created_at: datetime = make_time_field()
 
 
 class JobRun(SQLModel, table=True):
     id: str = Field(primary_key=True)
     job_id: str = Field(foreign_key="job.id", index=True)
     status: str = "QUEUED"
-    created_at: datetime = when()
+    created_at: datetime = make_time_field()
 
 
 class Document(SQLModel, table=True):
@@ -96,7 +94,7 @@ class Document(SQLModel, table=True):
     name: str
     status: str = "QUEUED"
     content: str
-    created_at: datetime = when()
+    created_at: datetime = make_time_field()
 
 
 class TextConfig(BaseModel):
@@ -141,28 +139,28 @@ class IngestAnswer(BaseModel):
     data: dict[str, str]
 
 
-async def session() -> AsyncIterator[AsyncSession]:
+async def open_session() -> AsyncIterator[AsyncSession]:
     async with sessions() as opened:
         yield opened
 
 
-Session = Annotated[AsyncSession, Depends(session)]
+Session = Annotated[AsyncSession, Depends(open_session)]
 
 
-async def caller(
+async def authenticate(
     response: Response,
     db: Session,
     authorization: Annotated[str, Header()] = "",
     x_request_id: str | None = Header(None),
 ) -> ApiKey:
-    digest = hmac.digest(PEPPER, authorization.removeprefix("Bearer ").encode(), hashlib.sha256).hex()
+    digest = hmac.digest(KEY_PEPPER, authorization.removeprefix("Bearer ").encode(), hashlib.sha256).hex()
     query = (
         select(ApiKey, Organization).join(Organization).where(ApiKey.hash == digest, ApiKey.revoked_at == None)  # noqa: E711
     )
-    found = (await db.exec(query)).first()
-    if found is None:
+    found_row = (await db.exec(query)).first()
+    if found_row is None:
         raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-    key, organization = found
+    key, organization = found_row
     minute = int(time.time()) // 60
     counted = await db.exec(  # type: ignore[call-overload]
         text(
@@ -184,34 +182,34 @@ async def caller(
     return key
 
 
-Caller = Annotated[ApiKey, Depends(caller)]
+Caller = Annotated[ApiKey, Depends(authenticate)]
 
 
-async def _namespace(db: AsyncSession, key: ApiKey, namespace_id: str) -> Namespace:
+async def find_namespace(db: AsyncSession, key: ApiKey, namespace_id: str) -> Namespace:
     query = select(Namespace).where(Namespace.id == namespace_id, Namespace.organization_id == key.organization_id)
-    found = (await db.exec(query)).first()
-    if found is None:
+    namespace = (await db.exec(query)).first()
+    if namespace is None:
         raise HTTPException(404)
-    return found
+    return namespace
 
 
 @app.get("/v1/namespaces/{namespace_id}")
 async def get_namespace(namespace_id: str, key: Caller, db: Session) -> NamespaceAnswer:
-    found = await _namespace(db, key, namespace_id)
+    namespace = await find_namespace(db, key, namespace_id)
     view = NamespaceView(
-        id=found.id,
-        identifier=found.id,
-        name=found.name,
-        createdAt=found.created_at,
-        updatedAt=found.updated_at,
-        **found.config,
+        id=namespace.id,
+        identifier=namespace.id,
+        name=namespace.name,
+        createdAt=namespace.created_at,
+        updatedAt=namespace.updated_at,
+        **namespace.config,
     )
     return NamespaceAnswer(message="Namespace fetched successfully", data=view)
 
 
 @app.post("/v1/ingest/text")
 async def ingest_text(body: IngestText, key: Caller, db: Session) -> IngestAnswer:
-    space = await _namespace(db, key, body.namespaceId)
+    space = await find_namespace(db, key, body.namespaceId)
     config = body.ingestConfig.config
     job = Job(id=new_id("job"), namespace_id=space.id, source="TEXT", config={"metadata": config.metadata})
     run = JobRun(id=new_id("run"), job_id=job.id)
@@ -231,8 +229,8 @@ async def ingest_text(body: IngestText, key: Caller, db: Session) -> IngestAnswe
     return IngestAnswer(message="Text accepted", data=data)
 
 
-async def prepare(api_key: str) -> str:
-    """Make the tables, and an organization with that key and one namespace, whose id is returned."""
+async def create_tables(api_key: str) -> str:
+    """Create tables, an organization with the key and a namespace; return the namespace's id."""
     async with engine.begin() as connection:
         await connection.run_sync(SQLModel.metadata.create_all)
     config = {
@@ -243,7 +241,7 @@ async def prepare(api_key: str) -> str:
     async with sessions() as db:
         db.add(Organization(id="org", requests_per_minute=1_000_000_000))
         await db.flush()
-        digest = hmac.digest(PEPPER, api_key.encode(), hashlib.sha256).hex()
+        digest = hmac.digest(KEY_PEPPER, api_key.encode(), hashlib.sha256).hex()
         db.add(ApiKey(id="key", hash=digest, organization_id="org", scopes=["namespaces:read", "ingest:write"]))
         space = Namespace(id=new_id("ns"), organization_id="org", name="bench", config=config)
         db.add(space)
@@ -254,6 +252,6 @@ async def prepare(api_key: str) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] == "prepare":
-        print(asyncio.run(prepare(sys.argv[2])))
+        print(asyncio.run(create_tables(sys.argv[2])))
     else:
         uvicorn.run(app, port=int(sys.argv[1]), loop="uvloop", http="httptools")

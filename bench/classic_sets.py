@@ -1,10 +1,9 @@
-"""Writes classic public test collections as `bench.quality` reads them: corpus.jsonl, queries.jsonl, qrels.tsv.
+"""Convert classic public test collections for `bench.quality`: corpus.jsonl, queries.jsonl, qrels.tsv.
 
     python -m bench.classic_sets FOLDER
 
-FOLDER holds the files as they are distributed, those that it has: `MED.ALL`, `MED.QRY`, `MED.REL`; `TIME.ALL`,
-`TIME.QUE`, `TIME.REL`; `CISI.ALL`, `CISI.QRY`, `CISI.REL`; `cacm.all`, `query.text`, `qrels.text`; `xquad.en.json`. The
-collections are made beside the other data (BENCH_DATA).
+FOLDER holds the distributed files: `MED.ALL`, `MED.QRY`, `MED.REL`; `TIME.ALL`, `TIME.QUE`, `TIME.REL`; `CISI.ALL`,
+`CISI.QRY`, `CISI.REL`; `cacm.all`, `query.text`, `qrels.text`; `xquad.en.json`. Collections go to BENCH_DATA.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.harness import DATA
+from bench.harness import DATA_FOLDER
 
+# Id, title, text.
 Documents = list[tuple[str, str, str]]
-"""Id, title, text."""
 Queries = list[tuple[str, str]]
 Judged = Iterable[tuple[str, str]]
-QUESTIONS_OF_A_PARAGRAPH = 2
+# The first and the last.
+QUESTIONS_PER_PARAGRAPH = 2
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
         "xquad": ("xquad.en.json", read_xquad),
     }.items():
         if (folder / first_file).exists():
-            write_collection(DATA / name, *read(folder))
+            write_collection(DATA_FOLDER / name, *read(folder))
 
 
 def write_collection(folder: Path, documents: Documents, queries: Queries, judged: Judged) -> None:
@@ -52,47 +52,49 @@ def write_collection(folder: Path, documents: Documents, queries: Queries, judge
 
 def read_med(folder: Path) -> tuple[Documents, Queries, Judged]:
     judged = [tuple(line.split()) for line in (folder / "MED.REL").read_text().splitlines() if line.strip()]
-    documents = [(name, "", parts["W"]) for name, parts in _records(folder / "MED.ALL")]
-    queries = [(name, parts["W"]) for name, parts in _records(folder / "MED.QRY")]
+    documents = [(name, "", parts["W"]) for name, parts in _read_records(folder / "MED.ALL")]
+    queries = [(name, parts["W"]) for name, parts in _read_records(folder / "MED.QRY")]
     return documents, queries, [(row[0], row[2]) for row in judged]
 
 
 def read_cisi(folder: Path) -> tuple[Documents, Queries, Judged]:
     judged = [line.split() for line in (folder / "CISI.REL").read_text().splitlines() if line.strip()]
-    documents = [(name, parts.get("T", ""), parts["W"]) for name, parts in _records(folder / "CISI.ALL")]
+    documents = [(name, parts.get("T", ""), parts["W"]) for name, parts in _read_records(folder / "CISI.ALL")]
     names = {row[0] for row in judged}
-    queries = [(name, parts["W"]) for name, parts in _records(folder / "CISI.QRY") if name in names]
+    queries = [(name, parts["W"]) for name, parts in _read_records(folder / "CISI.QRY") if name in names]
     return documents, queries, [(row[0], row[1]) for row in judged]
 
 
 def read_cacm(folder: Path) -> tuple[Documents, Queries, Judged]:
-    """Of the 3,204 documents those with an abstract: titles alone answer no question."""
+    """Read documents with an abstract: titles answer no question."""
     rows = [line.split() for line in (folder / "qrels.text").read_text().splitlines() if line.strip()]
     documents = [
-        (name, parts.get("T", ""), parts["W"]) for name, parts in _records(folder / "cacm.all") if parts.get("W")
+        (name, parts.get("T", ""), parts["W"]) for name, parts in _read_records(folder / "cacm.all") if parts.get("W")
     ]
-    queries = [(name, parts["W"]) for name, parts in _records(folder / "query.text") if parts.get("W")]
+    queries = [(name, parts["W"]) for name, parts in _read_records(folder / "query.text") if parts.get("W")]
     names = {name for name, _, _ in documents}
     judged = [(str(int(row[0])), str(int(row[1]))) for row in rows]
-    # a query that only a title answers would count as answerable
-    lost = {query for query, document in judged if document not in names}
-    lost -= {query for query, document in judged if document in names}
-    queries = [(name, text) for name, text in queries if name not in lost]
+    # A query answered only by a title would count as answerable.
+    unanswerable = {query for query, document in judged if document not in names}
+    unanswerable -= {query for query, document in judged if document in names}
+    queries = [(name, text) for name, text in queries if name not in unanswerable]
     return documents, queries, [(query, document) for query, document in judged if document in names]
 
 
 def read_time(folder: Path) -> tuple[Documents, Queries, Judged]:
-    """In lower case: words in capitals are names to the analyzer, and here all are."""
+    """Read texts in lower case: the analyzer reads capitals as names."""
     texts = re.split(r"^\*TEXT .*$", (folder / "TIME.ALL").read_text(errors="replace"), flags=re.MULTILINE)[1:]
-    documents = [(str(number), "", _line(text.split("*STOP")[0]).lower()) for number, text in enumerate(texts, 1)]
-    asked = re.split(r"^\*FIND\s+(\d+)$", (folder / "TIME.QUE").read_text().split("*STOP")[0], flags=re.MULTILINE)
-    queries = [(name, _line(text).lower()) for name, text in zip(asked[1::2], asked[2::2], strict=True)]
+    documents = [(str(number), "", _join_words(text.split("*STOP")[0]).lower()) for number, text in enumerate(texts, 1)]
+    query_parts = re.split(r"^\*FIND\s+(\d+)$", (folder / "TIME.QUE").read_text().split("*STOP")[0], flags=re.MULTILINE)
+    queries = [
+        (name, _join_words(text).lower()) for name, text in zip(query_parts[1::2], query_parts[2::2], strict=True)
+    ]
     rows = [line.split() for line in (folder / "TIME.REL").read_text().splitlines() if line.strip()]
     return documents, queries, [(row[0], document) for row in rows for document in row[1:]]
 
 
 def read_xquad(folder: Path) -> tuple[Documents, Queries, Judged]:
-    """Two questions of each paragraph: the first and the last."""
+    """Read the first and last question of each paragraph."""
     documents: Documents = []
     queries: Queries = []
     judged = []
@@ -100,22 +102,25 @@ def read_xquad(folder: Path) -> tuple[Documents, Queries, Judged]:
         for paragraph in article["paragraphs"]:
             name = str(len(documents))
             documents.append((name, article["title"].replace("_", " "), paragraph["context"]))
-            for question in (paragraph["qas"][0], paragraph["qas"][-1])[:QUESTIONS_OF_A_PARAGRAPH]:
+            for question in (paragraph["qas"][0], paragraph["qas"][-1])[:QUESTIONS_PER_PARAGRAPH]:
                 queries.append((question["id"], question["question"]))
                 judged.append((question["id"], name))
     return documents, queries, judged
 
 
-def _records(file: Path) -> list[tuple[str, dict[str, str]]]:
-    """The records of a SMART file by their number: the text of each section by its letter."""
+def _read_records(file: Path) -> list[tuple[str, dict[str, str]]]:
+    """Read the records of a SMART file: number and sections by letter."""
     records = re.split(r"^\.I (\d+)\s*$", file.read_text(errors="replace"), flags=re.MULTILINE)[1:]
     return [
-        (number, {part[0]: _line(part[1:]) for part in re.split(r"^\.(?=[A-Z]\s*$)", body, flags=re.MULTILINE)[1:]})
+        (
+            number,
+            {part[0]: _join_words(part[1:]) for part in re.split(r"^\.(?=[A-Z]\s*$)", body, flags=re.MULTILINE)[1:]},
+        )
         for number, body in zip(records[::2], records[1::2], strict=True)
     ]
 
 
-def _line(text: str) -> str:
+def _join_words(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -1,10 +1,9 @@
-"""Texts through the running service: time of one, rate and processor time of many, idle cost, an evaluation.
+"""Texts through the running service: latency of one, throughput of many, idle cost and an evaluation.
 
     python -m bench.ingest [--clients 8] [--texts 1398]
 
-Starts an instance of its own. Texts are those of the Cranfield collection. Every text is posted alone, by `clients` at
-once, and all of them once more, unchanged. The baseline is the embedder alone, in this process, on the same chunks,
-right after. If all texts are there, an evaluation of the service asks the collection's questions under four settings.
+Posts each text of the Cranfield collection by `clients` in parallel, then all unchanged. The baseline embeds the same
+chunks in this process. With all texts, an evaluation asks the collection's questions under four settings.
 """
 
 from __future__ import annotations
@@ -18,30 +17,39 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bench.harness import DATA, NAMESPACE, Instance, instance, parse_options, resident, tree_seconds, write
+from bench.harness import (
+    DATA_FOLDER,
+    NAMESPACE_CONFIG,
+    Instance,
+    measure_memory,
+    parse_options,
+    run_instance,
+    tree_seconds,
+    write_figures,
+)
 
-CRANFIELD = DATA / "cranfield"
-PROBE = "Latency probe number {}. " + "Wing flutter at transonic speed was observed. " * 42
-SETTINGS = {"meaning": (1.0, 0.0), "words": (0.0, 1.0), "hybrid": (0.5, 0.5), "mostly meaning": (0.8, 0.2)}
-"""Weights of the evaluation by name."""
+CRANFIELD_FOLDER = DATA_FOLDER / "cranfield"
+PROBE_TEXT = "Latency probe number {}. " + "Wing flutter at transonic speed was observed. " * 42
+# Semantic and keyword weight by setting.
+EVALUATION_WEIGHTS = {"meaning": (1.0, 0.0), "words": (0.0, 1.0), "hybrid": (0.5, 0.5), "mostly meaning": (0.8, 0.2)}
 
 
 def main() -> None:
     options = parse_options(__doc__, clients=8, texts=1398)
-    if not CRANFIELD.is_dir():
-        sys.exit(f"The Cranfield collection is not there: {CRANFIELD}")
-    rows = [row for row in _lines("corpus.jsonl") if row["text"].strip()]
+    if not CRANFIELD_FOLDER.is_dir():
+        sys.exit(f"The Cranfield collection is not there: {CRANFIELD_FOLDER}")
+    rows = [row for row in _read_lines("corpus.jsonl") if row["text"].strip()]
     documents = [(row["id"], f"{row['title']}\n\n{row['text']}".strip()) for row in rows]
     posted = documents[: options.texts]
-    with instance() as running:
-        service = Service(running)
+    with run_instance() as running:
+        service = ServiceClient(running)
         figures: dict[str, Any] = {"one_text_s": service.time_one_text(), "idle": service.measure_idle()}
-        figures["first"] = service.ingest(posted, options.clients)
-        figures["again"] = service.ingest(posted, options.clients)
+        figures["first"] = service.ingest_texts(posted, options.clients)
+        figures["again"] = service.ingest_texts(posted, options.clients)
         if len(posted) == len(documents):
-            figures["evaluation"] = service.evaluate()
-        print("the embedder alone …", flush=True)
-        figures["embedder"] = embed_alone(posted, running.home)
+            figures["evaluation"] = service.run_evaluation()
+        print("the embedder only …", flush=True)
+        figures["embedder"] = embed_directly(posted, running.home)
     embedder, first, again = (figures[name] for name in ("embedder", "first", "again"))
     figures["ratios"] = {
         "again, times faster": round(first["ingest_s"] / again["ingest_s"], 2),
@@ -50,100 +58,107 @@ def main() -> None:
     }
     for name, value in figures.items():
         print(f"{name:<12}{value}")
-    write("ingest", figures)
+    write_figures("ingest", figures)
 
 
-class Service:
-    """The API of the instance, and a namespace of our own in it."""
+class ServiceClient:
+    """API client of the instance with a namespace."""
 
     def __init__(self, running: Instance) -> None:
         self.root, self.roles = running.root, running.roles
-        self.client = running.client()
-        self.namespace = self._post("/v1/namespaces", {"name": "cranfield", **NAMESPACE})["namespace"]["id"]
+        self.client = running.open_client()
+        self.namespace = self._post("/v1/namespaces", {"name": "cranfield", **NAMESPACE_CONFIG})["namespace"]["id"]
 
     def time_one_text(self, rounds: int = 9) -> dict[str, float]:
-        """Seconds from sending one text of 2 kB to finding it, warm: median and worst."""
+        """Return seconds from sending a text of 2 kB to the search result, median and worst."""
         seconds = []
         for number in range(rounds + 2):
             started = time.perf_counter()
-            self.wait([self.post_text(f"probe {number}", PROBE.format(number))], pause=0.01)
+            self.wait_until_completed([self.post_text(f"probe {number}", PROBE_TEXT.format(number))], pause=0.01)
             seconds.append(time.perf_counter() - started)
-        where = {"documentIds": [], "documentExternalIds": [f"probe {n}" for n in range(40)], "documentTypes": []}
-        body = {"namespaceId": self.namespace, "filterConfig": where}
+        document_filter = {
+            "documentIds": [],
+            "documentExternalIds": [f"probe {n}" for n in range(40)],
+            "documentTypes": [],
+        }
+        body = {"namespaceId": self.namespace, "filterConfig": document_filter}
         self.client.request("DELETE", "/v1/documents", json=body).raise_for_status()
+        # Two rounds are warm-up.
         return {"median": round(statistics.median(seconds[2:]), 2), "worst": round(max(seconds[2:]), 2)}
 
     def measure_idle(self, seconds: float = 20) -> dict[str, float]:
-        """What the whole service uses while nothing is asked of it, a few seconds after the last work."""
+        """Measure CPU and memory of the idle service."""
+        # Earlier work must have settled.
         time.sleep(5)
-        before, began = tree_seconds(self.root), time.perf_counter()
+        cpu_before, began = tree_seconds(self.root), time.perf_counter()
         time.sleep(seconds)
-        used = (tree_seconds(self.root) - before) / (time.perf_counter() - began)
-        return {"percent_of_a_core": round(used * 100, 1), "megabytes": resident(self.root)}
+        used = (tree_seconds(self.root) - cpu_before) / (time.perf_counter() - began)
+        return {"percent_of_a_core": round(used * 100, 1), "megabytes": measure_memory(self.root)}
 
-    def ingest(self, documents: list[tuple[str, str]], clients: int) -> dict[str, Any]:
-        """Post each text alone; seconds until the last answer, until the last one is searchable, and of processors."""
+    def ingest_texts(self, documents: list[tuple[str, str]], clients: int) -> dict[str, Any]:
+        """Post each text separately; return seconds and CPU until all are searchable."""
         print(f"{len(documents)} texts …", flush=True)
-        started, before, each = time.perf_counter(), tree_seconds(self.root), self._role_seconds()
+        started, cpu_before, role_seconds = time.perf_counter(), tree_seconds(self.root), self._role_seconds()
         with ThreadPoolExecutor(clients) as pool:
             runs = list(pool.map(lambda document: self.post_text(f"cranfield {document[0]}", document[1]), documents))
         accepted = time.perf_counter() - started
-        self.wait(runs[::-1], pause=0.25)
+        self.wait_until_completed(runs[::-1], pause=0.25)
         spent = time.perf_counter() - started
         return {
             "documents": len(documents),
             "accept_s": round(accepted, 1),
             "ingest_s": round(spent, 1),
             "documents_per_s": round(len(documents) / spent, 1),
-            "cpu_s": round(tree_seconds(self.root) - before, 1),
-            "cpu_s_of_roles": {name: round(cpu - each[name], 1) for name, cpu in self._role_seconds().items()},
+            "cpu_s": round(tree_seconds(self.root) - cpu_before, 1),
+            "cpu_s_of_roles": {name: round(cpu - role_seconds[name], 1) for name, cpu in self._role_seconds().items()},
         }
 
     def _role_seconds(self) -> dict[str, float]:
         return {name: tree_seconds(pid) for name, pid in self.roles.items()}
 
-    def evaluate(self) -> dict[str, Any]:
-        """Seconds of an evaluation of all questions under four settings, from the request to its result, the
-        processor time of the whole service meanwhile, and the nDCG@10 that it tells."""
+    def run_evaluation(self) -> dict[str, Any]:
+        """Evaluate all questions under four settings; return seconds, CPU and nDCG@10."""
         grades: dict[str, list[dict[str, Any]]] = {}
-        for row in csv.DictReader((CRANFIELD / "qrels.tsv").open(), delimiter="\t"):
+        for row in csv.DictReader((CRANFIELD_FOLDER / "qrels.tsv").open(), delimiter="\t"):
             if int(row["grade"]) > 0:
                 relevant = {"externalId": f"cranfield {row['doc']}", "grade": int(row["grade"])}
                 grades.setdefault(row["query"], []).append(relevant)
-        questions = [{"query": row["text"], "relevant": grades[row["id"]]} for row in _lines("queries.jsonl")]
+        questions = [{"query": row["text"], "relevant": grades[row["id"]]} for row in _read_lines("queries.jsonl")]
         body = {"namespaceId": self.namespace, "name": "cranfield", "questions": questions}
-        made = f"/v1/evaluations/{self._post('/v1/evaluations', body)['evaluation']['id']}/runs"
-        settings = [{"name": name, "semanticWeight": s, "keywordWeight": k} for name, (s, k) in SETTINGS.items()]
-        started, before = time.perf_counter(), tree_seconds(self.root)
-        run = self._post(made, {"namespaceId": self.namespace, "settings": settings})["run"]
+        runs_path = f"/v1/evaluations/{self._post('/v1/evaluations', body)['evaluation']['id']}/runs"
+        settings = [
+            {"name": name, "semanticWeight": s, "keywordWeight": k} for name, (s, k) in EVALUATION_WEIGHTS.items()
+        ]
+        started, cpu_before = time.perf_counter(), tree_seconds(self.root)
+        run = self._post(runs_path, {"namespaceId": self.namespace, "settings": settings})["run"]
         while run["status"] in {"QUEUED", "RUNNING"}:
             time.sleep(0.25)
             query = {"namespaceId": self.namespace, "questionLimit": 0}
-            run = self.client.get(f"{made}/{run['id']}", params=query).raise_for_status().json()["data"]["run"]
+            run = self.client.get(f"{runs_path}/{run['id']}", params=query).raise_for_status().json()["data"]["run"]
         if run["status"] != "COMPLETED":
             sys.exit(f"The evaluation failed: {run['error']}")
         return {
             "questions": len(questions),
             "seconds": round(time.perf_counter() - started, 1),
-            "cpu_s": round(tree_seconds(self.root) - before, 1),
+            "cpu_s": round(tree_seconds(self.root) - cpu_before, 1),
             "ndcg10": {row["name"]: round(row["metrics"]["ndcgAt10"]["value"], 4) for row in run["settings"]},
         }
 
     def post_text(self, name: str, text: str) -> str:
-        """Accept one text; its job run's id."""
+        """Post a text; return its job run's id."""
         source = {"source": "TEXT", "config": {"text": text, "name": name}}
         body = {"namespaceId": self.namespace, "ingestConfig": source}
         return str(self._post("/v1/ingest/text", body)["ingestJobRunId"])
 
-    def wait(self, runs: list[str], *, pause: float) -> None:
-        """Until all of them are COMPLETED, asked for by their ids, a hundred at once; the first to look at first."""
+    def wait_until_completed(self, runs: list[str], *, pause: float) -> None:
+        """Wait for the job runs, 100 per request."""
         for start in range(0, len(runs), 100):
-            waiting = runs[start : start + 100]
-            while waiting := self._open(waiting):
+            open_runs = runs[start : start + 100]
+            while open_runs := self._list_open(open_runs):
                 time.sleep(pause)
 
-    def _open(self, runs: list[str]) -> list[str]:
-        """Those of at most a hundred that are not at their end. Ends where a document has failed."""
+    def _list_open(self, runs: list[str]) -> list[str]:
+        """Return unfinished runs of at most 100; exit after a failed document."""
         query = {"namespaceId": self.namespace, "ids": ",".join(runs), "pageSize": str(len(runs))}
         answer = self.client.get("/v1/ingest-job-runs", params=query)
         if answer.status_code == 429:
@@ -164,18 +179,19 @@ class Service:
         return dict(answer.json()["data"])
 
 
-def embed_alone(documents: list[tuple[str, str]], home: Path) -> dict[str, float]:
-    """Seconds by the clock and of processors that the model needs for the same chunks, alone in one process."""
+def embed_directly(documents: list[tuple[str, str]], home: Path) -> dict[str, float]:
+    """Embed the same chunks in this process; return wall and CPU seconds."""
     from connectors.embedders import local
     from retrieval.ingestion.chunking.splitter import effective_size, split_text
     from retrieval.ingestion.chunking.tokenizer import tokenizer_for
     from retrieval.ports import Parsed
 
-    model = NAMESPACE["embeddingModelConfig"]["model"]
+    model = NAMESPACE_CONFIG["embeddingModelConfig"]["model"]
     embedder = local.load_model(model, home)
     size, overlap = effective_size(1000, 200, embedder.max_tokens)
     tokenizer = tokenizer_for("LOCAL", model)
     texts = [chunk.text for _, text in documents for chunk in split_text(Parsed(text), tokenizer, size, overlap)]
+    # Texts of equal length need no padding in a batch.
     texts.sort(key=len)
     embedder.embed(texts[:8], "document")
     started, cpu = time.perf_counter(), time.process_time()
@@ -185,8 +201,8 @@ def embed_alone(documents: list[tuple[str, str]], home: Path) -> dict[str, float
     return {"clock_s": round(clock, 2), "cpu_s": round(time.process_time() - cpu, 2), "chunks": len(texts)}
 
 
-def _lines(name: str) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (CRANFIELD / name).read_text().splitlines()]
+def _read_lines(name: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (CRANFIELD_FOLDER / name).read_text().splitlines()]
 
 
 if __name__ == "__main__":

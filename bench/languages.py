@@ -1,9 +1,9 @@
-"""Local models: right text first, with question and texts in two languages, and the cost of a chunk.
+"""Local models across languages, and the cost of a chunk.
 
     python -m bench.languages [--sentences 90]
 
-The texts are translated messages of tests/fixtures/translations.jsonl: one message asks, and of all messages in the
-other language its translation is to be the nearest. English beside each language, both ways.
+Messages of tests/fixtures/translations.jsonl: the nearest text in the other language must be the translation, between
+English and each language in both directions.
 """
 
 from __future__ import annotations
@@ -16,43 +16,44 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import PROJECT, write
+from bench.harness import PROJECT_FOLDER, write_figures
 from connectors.embedders import local
 from retrieval import settings
 from retrieval.ingestion.chunking.tokenizer import E5_MODEL, MINILM_MODEL, tokenizer_for
 
-MESSAGES = PROJECT / "tests" / "fixtures" / "translations.jsonl"
-LANGUAGES = ("de", "fr", "es", "pt", "ru", "pl", "el", "tr", "vi", "zh", "ja", "ko")
-CHUNK_TOKENS, CHUNKS = 200, 64
+MESSAGES_PATH = PROJECT_FOLDER / "tests" / "fixtures" / "translations.jsonl"
+LANGUAGE_CODES = ("de", "fr", "es", "pt", "ru", "pl", "el", "tr", "vi", "zh", "ja", "ko")
+CHUNK_TOKENS, CHUNK_COUNT = 200, 64
 
 
 def read_messages(count: int | None = None) -> list[dict[str, str]]:
-    """The messages, by language."""
-    return [json.loads(line) for line in MESSAGES.read_text().splitlines()[:count]]
+    """Return the messages by language."""
+    return [json.loads(line) for line in MESSAGES_PATH.read_text().splitlines()[:count]]
 
 
-def share_right(model: Any, messages: list[dict[str, str]], asked: str, read: str) -> float:
-    """Share of the messages in the language `asked` whose translation into `read` is the nearest text."""
-    queries = model.embed([message[asked] for message in messages], "query")
-    texts = model.embed([message[read] for message in messages], "document")
+def measure_accuracy(model: Any, messages: list[dict[str, str]], query_language: str, text_language: str) -> float:
+    """Return the share of messages with the translation as nearest text."""
+    queries = model.embed([message[query_language] for message in messages], "query")
+    texts = model.embed([message[text_language] for message in messages], "document")
     return float(np.mean((queries @ texts.T).argmax(axis=1) == np.arange(len(messages))))
 
 
 def measure_chunks(models: dict[str, Any]) -> dict[str, float]:
-    """CPU of a chunk of 200 of the model's own tokens, in ms; the models by turns."""
-    text = "\n".join(path.read_text() for path in sorted((PROJECT / "docs").glob("*.md")))
+    """Return CPU milliseconds per chunk of 200 model tokens; models alternate."""
+    text = "\n".join(path.read_text() for path in sorted((PROJECT_FOLDER / "docs").glob("*.md")))
     chunks, spent = {}, dict.fromkeys(models, 0.0)
     for name, model in models.items():
-        spans = tokenizer_for("LOCAL", name).spans([text[:120_000]])[0][: CHUNK_TOKENS * CHUNKS]
+        spans = tokenizer_for("LOCAL", name).spans([text[:120_000]])[0][: CHUNK_TOKENS * CHUNK_COUNT]
         starts = range(0, len(spans) - CHUNK_TOKENS + 1, CHUNK_TOKENS)
         chunks[name] = [text[spans[at][0] : spans[at + CHUNK_TOKENS - 1][1]] for at in starts]
         model.embed(chunks[name][:16], "document")
-    for at in range(0, CHUNKS, 16):
+    # Models alternate: drift of the machine affects both.
+    for at in range(0, CHUNK_COUNT, 16):
         for name, model in models.items():
             began = time.process_time()
             model.embed(chunks[name][at : at + 16], "document")
             spent[name] += time.process_time() - began
-    return {name: round(seconds / CHUNKS * 1000, 1) for name, seconds in spent.items()}
+    return {name: round(seconds / CHUNK_COUNT * 1000, 1) for name, seconds in spent.items()}
 
 
 def main() -> None:
@@ -66,13 +67,13 @@ def main() -> None:
     print(f"CPU of a chunk, ms: {figures['ms_of_a_chunk']}, ratio {figures['ratio']}")
     for name, model in models.items():
         figures[name] = {
-            language: [share_right(model, messages, *pair) for pair in (("en", language), (language, "en"))]
-            for language in LANGUAGES
+            language: [measure_accuracy(model, messages, *pair) for pair in (("en", language), (language, "en"))]
+            for language in LANGUAGE_CODES
         }
-        for language, (there, back) in figures[name].items():
-            print(f"{name:<24} en -> {language} {there:.2f}   {language} -> en {back:.2f}")
+        for language, (from_english, to_english) in figures[name].items():
+            print(f"{name:<24} en -> {language} {from_english:.2f}   {language} -> en {to_english:.2f}")
         figures[name]["least"] = min(min(shares) for shares in figures[name].values())
-    write("languages", figures)
+    write_figures("languages", figures)
 
 
 if __name__ == "__main__":

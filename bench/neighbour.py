@@ -1,11 +1,10 @@
-"""One text of a quiet organization beside a noisy one, against the same text on a quiet service.
+"""One text of a quiet organization next to a noisy one, compared with a quiet service.
 
     python -m bench.neighbour [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7]
 
-Starts an instance of its own in a temporary home, with the settings that people use. Organization A sends texts, a
-crawl and job runs on sites that take half a minute a page; with `--hung`, so many namespaces of A embed at a vendor
-that takes every request and never answers. Organization B sends one text of 2 kB at a time and searches until it is
-found. Told are B's seconds on the quiet service and beside A, and their ratio.
+Organization A sends texts, a crawl and job runs on slow sites (half a minute per page); with `--hung`, that many
+namespaces of A use a vendor that never answers. Organization B sends one text of 2 kB at a time and searches until it
+appears. Reports B's seconds alone and next to A.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ from typing import Any
 
 import httpx
 
-from bench.harness import NAMESPACE, instance, parse_options, write
+from bench.harness import NAMESPACE_CONFIG, parse_options, run_instance, write_figures
 
 SLOW_SECONDS = 30.0
-LINKS = 8
-FOUND_WITHIN = 600.0
-"""Seconds after which a text counts as not found."""
-LINE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
+LINKS_PER_PAGE = 8
+SEARCH_TIMEOUT_SECONDS = 600.0
+SAMPLE_LINE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
 
 
 class Site(BaseHTTPRequestHandler):
-    """A tree of pages on the first address; on all others one page that comes after half a minute."""
+    """Tree of pages on 127.0.0.1; one slow page on other addresses."""
 
     protocol_version = "HTTP/1.1"
     pages = 300
 
     def do_GET(self) -> None:
+        # Other loopback addresses are slow sites.
         if self.connection.getsockname()[0] != "127.0.0.1":
             if self.path == "/robots.txt":
                 return self._answer(404, "")
             time.sleep(SLOW_SECONDS)
-            return self._answer(200, f"<p>{LINE}</p>")
+            return self._answer(200, f"<p>{SAMPLE_LINE}</p>")
         number = self.path.strip("/").removesuffix(".html") or "0"
         if not number.isdigit() or int(number) >= self.pages:
             return self._answer(404, "")
-        first = LINKS * int(number) + 1
-        links = "".join(f'<a href="/{child}.html">{child}</a> ' for child in range(first, first + LINKS))
-        return self._answer(200, links + f"<p>Page {number}: {LINE * 20}</p>")
+        first = LINKS_PER_PAGE * int(number) + 1
+        links = "".join(f'<a href="/{child}.html">{child}</a> ' for child in range(first, first + LINKS_PER_PAGE))
+        return self._answer(200, links + f"<p>Page {number}: {SAMPLE_LINE * 20}</p>")
 
     def do_POST(self) -> None:
-        """The vendor that hangs."""
-        time.sleep(FOUND_WITHIN)
+        """Hang as the vendor."""
+        time.sleep(SEARCH_TIMEOUT_SECONDS)
 
     def _answer(self, status: int, body: str) -> None:
         content = f"<html><title>{self.path}</title><body>{body}</body></html>".encode()
@@ -65,7 +64,7 @@ class Site(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, *_args: object) -> None:
-        """A request is no news."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
@@ -73,119 +72,124 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_: object) -> None:
-        """A connection that the service gave up is no news."""
+        """Ignore connections closed by the service."""
 
 
-def serve(address: str, port: int = 0) -> int:
-    """The site at this address, until the program ends; its port."""
+def start_server(address: str, port: int = 0) -> int:
+    """Serve the site until the program ends; return the port."""
     server = Server((address, port), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return int(server.server_address[1])
 
 
 class Organization:
-    """A client of the service with a key and namespaces of its own."""
+    """Client with a key and namespaces of one organization."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client
 
-    def namespace(self, name: str, *, vendor: bool = False) -> str:
+    def create_namespace(self, name: str, *, vendor: bool = False) -> str:
         model = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
         if vendor:
             model = {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": f"sk-{uuid.uuid4().hex}"}
         body = {
             "name": name,
-            **NAMESPACE,
+            **NAMESPACE_CONFIG,
             "embeddingModelConfig": model,
             "webScraperConfig": {"provider": "BUILTIN"},
         }
         answer = self.client.post("/v1/namespaces", json=body)
         assert answer.status_code < 300, answer.text
-        made: str = answer.json()["data"]["namespace"]["id"]
-        return made
+        namespace_id: str = answer.json()["data"]["namespace"]["id"]
+        return namespace_id
 
-    def send(self, path: str, namespace: str, source: str, config: dict[str, Any]) -> str:
+    def post_ingestion(self, path: str, namespace: str, source: str, config: dict[str, Any]) -> str:
         body = {"namespaceId": namespace, "ingestConfig": {"source": source, "config": config}}
         answer = self.client.post(path, json=body)
         assert answer.status_code < 300, answer.text
         run: str = answer.json()["data"]["ingestJobRunId"]
         return run
 
-    def text(self, namespace: str, name: str, text: str) -> str:
-        return self.send("/v1/ingest/text", namespace, "TEXT", {"name": name, "text": text})
+    def post_text(self, namespace: str, name: str, text: str) -> str:
+        return self.post_ingestion("/v1/ingest/text", namespace, "TEXT", {"name": name, "text": text})
 
-    def until_found(self, namespace: str) -> float:
-        """Seconds from sending a text of 2 kB until a search by a word of it finds it."""
+    def time_until_found(self, namespace: str) -> float:
+        """Return seconds from sending a text of 2 kB to its search result."""
         word = f"beacon{uuid.uuid4().hex[:10]}"
         began = time.monotonic()
-        self.text(namespace, word, f"The {word} is lit. " + LINE * 22)
+        self.post_text(namespace, word, f"The {word} is lit. " + SAMPLE_LINE * 22)
         weights = {"semanticWeight": 0.0, "keywordWeight": 1.0}
         body = {"namespaceId": namespace, "query": word, "topK": 1, "hybridConfig": weights}
-        while (took := time.monotonic() - began) < FOUND_WITHIN:
+        while (seconds := time.monotonic() - began) < SEARCH_TIMEOUT_SECONDS:
             answer = self.client.post("/v1/search/hybrid", json=body)
             if answer.status_code == 200 and answer.json()["data"]["results"]:
                 break
             time.sleep(0.03)
-        return took
+        return seconds
 
 
 class Bench:
-    def __init__(self, chosen: argparse.Namespace) -> None:
-        self.chosen = chosen
-        Site.pages = chosen.pages
-        self.port = serve("127.0.0.1")
-        self.slow = [f"127.0.7.{number + 1}" for number in range(chosen.slow)]
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        Site.pages = options.pages
+        self.port = start_server("127.0.0.1")
+        self.slow = [f"127.0.7.{number + 1}" for number in range(options.slow)]
         for address in self.slow:
-            serve(address, self.port)
+            start_server(address, self.port)
 
-    def run(self) -> dict[str, Any]:
+    def run_rounds(self) -> dict[str, Any]:
         settings = {
             "FETCH_ALLOW": "127.0.0.0/8",
             "CHECK_CONFIGS": "false",
             "ENDPOINTS": json.dumps({"OPENAI": {"base_url": f"http://127.0.0.1:{self.port}/v1"}}),
         }
-        with instance(settings) as service:
-            return self._measure(*(Organization(service.organization(name)) for name in ("A", "B")))
+        with run_instance(settings) as service:
+            return self._measure(*(Organization(service.create_organization(name)) for name in ("A", "B")))
 
     def _measure(self, a: Organization, b: Organization) -> dict[str, Any]:
-        mine = b.namespace("quiet")
-        rounds = self.chosen.rounds
-        b.until_found(mine)
-        quiet = [b.until_found(mine) for _ in range(rounds)]
-        self._tell("quiet", quiet)
-        hung = [a.namespace(f"hung {number}", vendor=True) for number in range(self.chosen.hung)]
-        self._make_noise(a, a.namespace("noisy"), hung)
+        namespace = b.create_namespace("quiet")
+        rounds = self.options.rounds
+        b.time_until_found(namespace)
+        quiet = [b.time_until_found(namespace) for _ in range(rounds)]
+        self._print_seconds("quiet", quiet)
+        hung = [a.create_namespace(f"hung {number}", vendor=True) for number in range(self.options.hung)]
+        self._make_noise(a, a.create_namespace("noisy"), hung)
         print("A has sent everything.", flush=True)
-        beside = []
+        noisy_seconds = []
         for number in range(rounds):
-            beside.append(b.until_found(mine))
-            print(f"  round {number + 1}: {beside[-1]:.2f} s", flush=True)
+            noisy_seconds.append(b.time_until_found(namespace))
+            print(f"  round {number + 1}: {noisy_seconds[-1]:.2f} s", flush=True)
+            # Spread the rounds over A's work.
             time.sleep(2)
-        self._tell("beside A", beside)
-        ratio = statistics.median(beside) / statistics.median(quiet)
-        worst = max(beside) / statistics.median(quiet)
+        self._print_seconds("beside A", noisy_seconds)
+        ratio = statistics.median(noisy_seconds) / statistics.median(quiet)
+        worst = max(noisy_seconds) / statistics.median(quiet)
         print(f"B waits {ratio:.1f} times as long beside A in the median, {worst:.1f} times at worst")
-        return {"quiet": quiet, "beside": beside, "ratio": ratio, "worst": worst}
+        return {"quiet": quiet, "beside": noisy_seconds, "ratio": ratio, "worst": worst}
 
     def _make_noise(self, a: Organization, noisy: str, hung: list[str]) -> None:
         for namespace in hung:
-            a.text(namespace, "hangs", LINE)
+            a.post_text(namespace, "hangs", SAMPLE_LINE)
         for address in self.slow:
-            a.send("/v1/ingest/urls", noisy, "URLS_LIST", {"urls": [f"http://{address}:{self.port}/page"]})
-        if self.chosen.pages:
+            a.post_ingestion("/v1/ingest/urls", noisy, "URLS_LIST", {"urls": [f"http://{address}:{self.port}/page"]})
+        if self.options.pages:
             start = f"http://127.0.0.1:{self.port}/0.html"
-            a.send("/v1/ingest/website", noisy, "WEBSITE", {"url": start, "maxDepth": 5, "maxLinks": self.chosen.pages})
+            a.post_ingestion(
+                "/v1/ingest/website", noisy, "WEBSITE", {"url": start, "maxDepth": 5, "maxLinks": self.options.pages}
+            )
         with ThreadPoolExecutor(8) as pool:
-            sent = pool.map(lambda n: a.text(noisy, f"text {n}", f"Number {n}. " + LINE * 8), range(self.chosen.texts))
-            assert len(list(sent)) == self.chosen.texts
+            sent = pool.map(
+                lambda n: a.post_text(noisy, f"text {n}", f"Number {n}. " + SAMPLE_LINE * 8), range(self.options.texts)
+            )
+            assert len(list(sent)) == self.options.texts
 
-    def _tell(self, name: str, seconds: list[float]) -> None:
+    def _print_seconds(self, name: str, seconds: list[float]) -> None:
         print(f"{name:<10} median {statistics.median(seconds):7.2f} s   worst {max(seconds):7.2f} s", flush=True)
 
 
 def main() -> None:
     options = parse_options(__doc__, texts=3000, pages=300, slow=78, hung=0, rounds=7)
-    write("neighbour", {**vars(options), **Bench(options).run()})
+    write_figures("neighbour", {**vars(options), **Bench(options).run_rounds()})
 
 
 if __name__ == "__main__":

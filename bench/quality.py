@@ -1,16 +1,12 @@
-"""Quality of search on every judged collection beside the project: semantic, keyword and hybrid, by the search itself.
+"""Quality of semantic, keyword and hybrid search on judged collections.
 
     python -m bench.quality [--model all-MiniLM-L6-v2] [--only cranfield] [--rerank]
 
-A collection is `bench-v0` in local/prove/collections (company documents; .7 of the recall of cited files and .3 of the
-precision among the best five chunks, by the rule of its README), or one in ../shared/data with `corpus.jsonl` (id,
-title, text), `queries.jsonl` (id, text) and `qrels.tsv` (query, document, grade), or with `documents.jsonl` and
-`questions.jsonl` (text, doc, spans). Texts are cut, embedded and indexed as the service does it, in an embedded
-PostgreSQL of this run; vectors are kept beside the results. Documents count by their best chunk. nDCG@10 takes the
-grades as gains; of spans: the share of the answers' characters in the best five chunks. Intervals hold 95 % of the
-means of 2,000 samples of the questions, drawn with replacement. `--rerank` adds hybrid search whose best chunks the
-service's own model reads again, the gain, and what it takes for the first 20 questions; after these the token vectors
-of texts are kept.
+`bench-v0` in local/prove/collections counts .7 recall of cited files and .3 precision of the best five chunks.
+Collections in ../shared/data have `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (nDCG@10), or `documents.jsonl` and
+`questions.jsonl` with spans (share of answer characters in the best five chunks). Texts are indexed as by the service
+in an embedded PostgreSQL; vectors are cached. Intervals (95 %) come from 2,000 resamples. `--rerank` adds reranking,
+its gain and its time.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import DATA, PROJECT, RESULTS, migrated_database, write
+from bench.harness import DATA_FOLDER, PROJECT_FOLDER, RESULTS_FOLDER, migrated_database, write_figures
 from connectors.embedders import local as local_embedder
 from connectors.parsers import detect
 from connectors.rerankers.local import LateInteraction
@@ -41,23 +37,23 @@ from retrieval.keywords import postings
 from retrieval.ports import Parsed, Scope, Vector
 from retrieval.search import reranking, search
 
-WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
-SIZE, OVERLAP, TOP = 1000, 200, 5
-RANKED = 50
-"""Chunks whose documents nDCG ranks."""
-SAMPLES = 2000
-TIMED = 20
-"""Questions whose reranking is timed."""
-FIXTURES = PROJECT / "local" / "prove" / "collections"
+SEARCH_WEIGHTS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
+CHUNK_SIZE, CHUNK_OVERLAP, TOP_K = 1000, 200, 5
+# For nDCG of their documents.
+RANKED_CHUNKS = 50
+SAMPLE_COUNT = 2000
+# For reranking.
+TIMED_QUESTIONS = 20
+COLLECTIONS_FOLDER = PROJECT_FOLDER / "local" / "prove" / "collections"
 
 
-def ports(model: str) -> tuple[Any, Any]:
-    """Load a local model; its embedder and its tokenizer."""
+def load_ports(model: str) -> tuple[Any, Any]:
+    """Load a local model; return embedder and tokenizer."""
     return local_embedder.load_model(model, settings.load_settings().home), tokenizer_for("LOCAL", model)
 
 
-class Given:
-    """The model with its vectors of queries kept."""
+class CachedEmbedder:
+    """Model with cached vectors of queries."""
 
     provider, batch_size, calls = "BENCH", 64, 1
 
@@ -66,44 +62,44 @@ class Given:
         self.max_tokens = model.max_tokens
         self.passage_prefix = model.passage_prefix
         self.unrelated = getattr(model, "unrelated_cosine", 0.0)
-        self.known: dict[str, Any] = {}
+        self.query_vectors: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:
-        """Vectors of texts, from the file of a former run where they are the same."""
+        """Return vectors of texts, cached in a file."""
         digest = hashlib.sha256(json.dumps([self.model, kind, texts]).encode()).hexdigest()[:20]
-        file = RESULTS / f"vectors-{digest}.npy"
+        file = RESULTS_FOLDER / f"vectors-{digest}.npy"
         if not file.exists():
-            RESULTS.mkdir(parents=True, exist_ok=True)
+            RESULTS_FOLDER.mkdir(parents=True, exist_ok=True)
             order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
-            made = np.empty((len(texts), self.dimensions), np.float32)
+            new_vectors = np.empty((len(texts), self.dimensions), np.float32)
             for at in range(0, len(order), 64):
-                made[order[at : at + 64]] = self.inner.embed([texts[n] for n in order[at : at + 64]], kind)
-            np.save(file, made)
+                new_vectors[order[at : at + 64]] = self.inner.embed([texts[n] for n in order[at : at + 64]], kind)
+            np.save(file, new_vectors)
         vectors = np.load(file)
-        self.known |= dict(zip(texts, vectors, strict=True)) if kind == "query" else {}
+        self.query_vectors |= dict(zip(texts, vectors, strict=True)) if kind == "query" else {}
         return vectors
 
     def embed(self, texts: list[str], kind: str) -> Any:  # noqa: ARG002 - the port's signature
-        return np.stack([self.known[text] for text in texts])
+        return np.stack([self.query_vectors[text] for text in texts])
 
 
-class KeptTokens(local_embedder.MiniLM):
-    """The model with its token vectors kept by text."""
+class CachedTokenModel(local_embedder.MiniLM):
+    """Model with cached token vectors."""
 
-    kept: dict[tuple[int, ...], Any]
+    token_cache: dict[tuple[int, ...], Any]
 
     def token_vectors(self, network: Any, rows: list[list[int]]) -> Any:
         for row in rows:
-            if tuple(row) not in self.kept:
-                self.kept[tuple(row)] = super().token_vectors(network, [row])[0].astype(np.float16)
+            if tuple(row) not in self.token_cache:
+                self.token_cache[tuple(row)] = super().token_vectors(network, [row])[0].astype(np.float16)
         tokens = np.zeros((len(rows), max(map(len, rows)), self.dimensions), np.float32)
         for at, row in enumerate(rows):
-            tokens[at, : len(row)] = self.kept[tuple(row)]
+            tokens[at, : len(row)] = self.token_cache[tuple(row)]
         return tokens
 
 
 class Collection:
-    """Documents, questions and what is known of them."""
+    """Documents and judged questions."""
 
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
@@ -112,8 +108,8 @@ class Collection:
         if self.cited:
             self._read_cited(folder)
             return
-        self.documents = _lines(folder / ("corpus.jsonl" if judged else "documents.jsonl"))
-        self.questions = _lines(folder / ("queries.jsonl" if judged else "questions.jsonl"))
+        self.documents = read_lines(folder / ("corpus.jsonl" if judged else "documents.jsonl"))
+        self.questions = read_lines(folder / ("queries.jsonl" if judged else "questions.jsonl"))
         self.grades: dict[str, dict[str, int]] = {}
         if judged:
             with (folder / "qrels.tsv").open() as file:
@@ -128,7 +124,7 @@ class Collection:
         self.documents = [
             {"id": file.name, "text": text, "title": "", "heading": detect.first_heading(text)} for file, text in rows
         ]
-        self.questions = [{**row, "text": row["question"]} for row in _lines(folder / "questions.jsonl")]
+        self.questions = [{**row, "text": row["question"]} for row in read_lines(folder / "questions.jsonl")]
         self.grades = {}
 
     def _cited_value(self, question: dict[str, Any], hits: list[Any]) -> float:
@@ -140,23 +136,25 @@ class Collection:
 
     @property
     def top_k(self) -> int:
-        """Chunks that a question asks for."""
-        return RANKED if self.grades else TOP
+        """Return the number of requested chunks."""
+        return RANKED_CHUNKS if self.grades else TOP_K
 
-    def value(self, question: dict[str, Any], hits: list[Any]) -> float:
+    def score_hits(self, question: dict[str, Any], hits: list[Any]) -> float:
         if self.cited:
             return self._cited_value(question, hits)
         if self.grades:
             grades = self.grades[question["id"]]
             names = dict.fromkeys(hit.external_id for hit in hits)
-            return float(_ndcg([grades.get(name, 0) for name in names], grades))
-        wanted = {at for span in question["spans"] for at in range(span["start"], span["end"])}
-        held = [(hit.start, hit.end) for hit in hits if hit.external_id == question["doc"]]
-        return sum(any(start <= at < end for start, end in held) for at in wanted) / len(wanted)
+            return float(compute_ndcg([grades.get(name, 0) for name in names], grades))
+        answer_positions = {at for span in question["spans"] for at in range(span["start"], span["end"])}
+        hit_spans = [(hit.start, hit.end) for hit in hits if hit.external_id == question["doc"]]
+        return sum(any(start <= at < end for start, end in hit_spans) for at in answer_positions) / len(
+            answer_positions
+        )
 
 
-class Shelf:
-    """A collection in the tables, as the pipeline would leave it."""
+class IndexedCollection:
+    """Collection in the database, as left by the pipeline."""
 
     def __init__(self, db: Any, collection: Collection, embedder: Any, tokenizer: Any) -> None:
         self.db, self.embedder = db, embedder
@@ -179,12 +177,12 @@ class Shelf:
         for row in collection.documents:
             text = f"{row.get('title', '')}\n\n{row['text']}".strip()
             if row["text"].strip():
-                made = titles.split_titled(
-                    Parsed(text, row.get("heading", "")), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens
+                split = titles.split_titled(
+                    Parsed(text, row.get("heading", "")), tokenizer, CHUNK_SIZE, CHUNK_OVERLAP, self.embedder.max_tokens
                 )
-                headings[row["id"]] = made.title
+                headings[row["id"]] = split.title
                 cut += [
-                    (row["id"], chunk, embedded_text(made.title, chunk.header, chunk.text)) for chunk in made.chunks
+                    (row["id"], chunk, embedded_text(split.title, chunk.header, chunk.text)) for chunk in split.chunks
                 ]
         vectors = self.embedder.learn([text for _, _, text in cut], "document")
         names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in cut)}
@@ -221,13 +219,14 @@ class Shelf:
         self.store.upsert(self.scope, written)
         with self.db.transaction() as connection:
             chunks = connection.execute("select id from chunks where partition_id = %s", (self.partition,)).fetchall()
-            more = postings.index_chunks(connection, self.partition, [row["id"] for row in chunks], "english")
+            totals = postings.index_chunks(connection, self.partition, [row["id"] for row in chunks], "english")
             connection.execute(
-                "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", (*more, self.partition)
+                "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s",
+                (*totals, self.partition),
             )
 
     def _insert_run(self, connection: Any) -> str:
-        """Insert the job run that documents are of: titles are recorded with it."""
+        """Insert the documents' job run, which records titles."""
         job, run = ids.new_id("job_"), ids.new_id("ijr_")
         connection.execute(
             "insert into jobs (id, organization_id, partition_id, source, config) values (%s, %s, %s, 'TEXT', '{}')",
@@ -239,72 +238,74 @@ class Shelf:
         )
         return run
 
-    def find(self, text: str, weights: tuple[float, float], top_k: int) -> list[Any]:
-        return list(self.ask(text, weights, top_k).hits)
+    def find_hits(self, text: str, weights: tuple[float, float], top_k: int) -> list[Any]:
+        return list(self.run_search(text, weights, top_k).hits)
 
-    def ask(self, text: str, weights: tuple[float, float], top_k: int) -> search.SearchResult:
+    def run_search(self, text: str, weights: tuple[float, float], top_k: int) -> search.SearchResult:
         query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
         return search.run_search(self.db, self.scope, query, viewer=None, embedder=self.embedder, vectors=self.store)
 
-    def reread(self, text: str, top_k: int, model: local_embedder.MiniLM) -> list[Any]:
+    def rerank_hits(self, text: str, top_k: int, model: local_embedder.MiniLM) -> list[Any]:
         query = search.Query(text, top_k=top_k, semantic_weight=0.5, keyword_weight=0.5)
-        hits = self.find(text, WAYS["hybrid"], reranking.RerankRequest().widen_query(query).top_k)
+        hits = self.find_hits(text, SEARCH_WEIGHTS["hybrid"], reranking.RerankRequest().widen_query(query).top_k)
         return reranking.rerank_hits(LateInteraction(model), query, hits, math.inf) or []
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--model", default="all-MiniLM-L6-v2")
-    options.add_argument("--only", default="")
-    options.add_argument("--rerank", action="store_true")
-    chosen = options.parse_args()
-    model, tokenizer = ports(chosen.model)
-    embedder = Given(model, chosen.model)
-    figures: dict[str, Any] = {"model": chosen.model}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="all-MiniLM-L6-v2")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rerank", action="store_true")
+    options = parser.parse_args()
+    model, tokenizer = load_ports(options.model)
+    embedder = CachedEmbedder(model, options.model)
+    figures: dict[str, Any] = {"model": options.model}
     with migrated_database() as (_, url):
         db = database.Database(url)
-        ways = [*WAYS, "reranked"] if chosen.rerank else [*WAYS]
-        shown = [*ways, "gain"] if chosen.rerank else ways
-        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in shown))
-        for folder in list_collections(DATA):
-            if chosen.only in ("", folder.name):
+        ways = [*SEARCH_WEIGHTS, "reranked"] if options.rerank else [*SEARCH_WEIGHTS]
+        shown_ways = [*ways, "gain"] if options.rerank else ways
+        print(f"{'collection':<12}{'questions':>10}" + "".join(f"{way:>24}" for way in shown_ways))
+        for folder in list_collections(DATA_FOLDER):
+            if options.only in ("", folder.name):
                 collection = Collection(folder)
                 embedder.learn([question["text"] for question in collection.questions], "query")
-                shelf = Shelf(db, collection, embedder, tokenizer)
-                figures[folder.name] = judge(shelf, collection, ways)
+                shelf = IndexedCollection(db, collection, embedder, tokenizer)
+                figures[folder.name] = judge_collection(shelf, collection, ways)
         db.close()
-    write("quality", figures)
+    write_figures("quality", figures)
 
 
 def list_collections(data: Path) -> list[Path]:
-    """The project's own collections, and the judged ones in a folder of data."""
-    own = sorted(FIXTURES.iterdir())
+    """Return the project's collections, and judged ones of a data folder."""
+    own = sorted(COLLECTIONS_FOLDER.iterdir())
     shared = sorted(data.iterdir()) if data.is_dir() else []
     judged = [path for path in shared if (path / "qrels.tsv").exists() or (path / "questions.jsonl").exists()]
     return own + [path for path in judged if path.name not in {folder.name for folder in own}]
 
 
-def judge(shelf: Shelf, collection: Collection, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, float]]:
-    """The mean of each way of searching, with its interval."""
-    figures, of_ways = {}, {}
-    model = KeptTokens(settings.load_settings().home)
-    model.kept = {}
+def judge_collection(
+    shelf: IndexedCollection, collection: Collection, ways: Sequence[str] = tuple(SEARCH_WEIGHTS)
+) -> dict[str, dict[str, float]]:
+    """Return mean and interval per search mode."""
+    figures, values_by_mode = {}, {}
+    model = CachedTokenModel(settings.load_settings().home)
+    model.token_cache = {}
     unanswerable = [question.get("ground_truth_citations") == [] for question in collection.questions]
-    for way in ways:
+    for mode in ways:
         values = [
-            collection.value(
+            collection.score_hits(
                 question,
-                shelf.find(question["text"], WAYS[way], collection.top_k)
-                if way in WAYS
-                else shelf.reread(question["text"], collection.top_k, model),
+                shelf.find_hits(question["text"], SEARCH_WEIGHTS[mode], collection.top_k)
+                if mode in SEARCH_WEIGHTS
+                else shelf.rerank_hits(question["text"], collection.top_k, model),
             )
             for question in collection.questions
         ]
-        of_ways[way] = values
-        figures[way] = _summarize(values, unanswerable)
-    if "reranked" in of_ways:
-        gains = np.subtract(of_ways["reranked"], of_ways["hybrid"]).tolist()
-        figures["gain"] = _summarize(gains, [False] * len(gains))
+        values_by_mode[mode] = values
+        figures[mode] = summarize_values(values, unanswerable)
+    if "reranked" in values_by_mode:
+        gains = np.subtract(values_by_mode["reranked"], values_by_mode["hybrid"]).tolist()
+        figures["gain"] = summarize_values(gains, [False] * len(gains))
     cells = [f"{row['mean']:.4f} ({row['low']:.3f} to {row['high']:.3f})" for row in figures.values()]
     print(
         f"{collection.name:<12}{len(collection.questions):>10}" + "".join(f"{cell:>24}" for cell in cells), flush=True
@@ -315,18 +316,18 @@ def judge(shelf: Shelf, collection: Collection, ways: Sequence[str] = tuple(WAYS
     return figures
 
 
-def _time_reranking(shelf: Shelf, collection: Collection) -> dict[str, float]:
-    """Processor seconds of this process and the median seconds of a search, without and with reranking."""
+def _time_reranking(shelf: IndexedCollection, collection: Collection) -> dict[str, float]:
+    """Return CPU and median seconds of a search with and without reranking."""
     model = local_embedder.MiniLM(settings.load_settings().home)
-    texts = [question["text"] for question in collection.questions[: TIMED + 1]]
+    texts = [question["text"] for question in collection.questions[: TIMED_QUESTIONS + 1]]
     seconds: dict[str, list[tuple[float, float]]] = {"hybrid": [], "reranked": []}
     for text in texts:
         for name, spent in seconds.items():
             cpu, start = time.process_time(), time.perf_counter()
             if name == "hybrid":
-                shelf.find(text, WAYS["hybrid"], collection.top_k)
+                shelf.find_hits(text, SEARCH_WEIGHTS["hybrid"], collection.top_k)
             else:
-                shelf.reread(text, collection.top_k, model)
+                shelf.rerank_hits(text, collection.top_k, model)
             spent.append((time.process_time() - cpu, time.perf_counter() - start))
     return {
         f"{name} {unit}": round(float(take([row[at] for row in spent[1:]])), 4)
@@ -335,20 +336,21 @@ def _time_reranking(shelf: Shelf, collection: Collection) -> dict[str, float]:
     }
 
 
-def _summarize(values: list[float], unanswerable: list[bool]) -> dict[str, float]:
-    low, high = _interval(values, unanswerable)
+def summarize_values(values: list[float], unanswerable: list[bool]) -> dict[str, float]:
+    low, high = compute_interval(values, unanswerable)
     return {"mean": round(float(np.mean(values)), 4), "low": low, "high": high}
 
 
-def _interval(values: list[float], unanswerable: list[bool]) -> tuple[float, float]:
-    """95 % interval of the mean over resampled questions; as many of them are unanswerable in each sample."""
+def compute_interval(values: list[float], unanswerable: list[bool]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean, with a fixed number of unanswerable questions."""
     answered = np.array(values)[~np.array(unanswerable)]
-    drawn = np.random.default_rng(1).choice(answered, (SAMPLES, len(answered))).sum(axis=1) / len(values)
+    # Unanswerable questions count 0 in every sample.
+    drawn = np.random.default_rng(1).choice(answered, (SAMPLE_COUNT, len(answered))).sum(axis=1) / len(values)
     low, high = np.percentile(drawn, [2.5, 97.5])
     return round(float(low), 4), round(float(high), 4)
 
 
-def _ndcg(grades: list[int], judged: dict[str, int]) -> float:
+def compute_ndcg(grades: list[int], judged: dict[str, int]) -> float:
     def gain(ranked: list[int]) -> float:
         return sum(grade / math.log2(rank + 2) for rank, grade in enumerate(ranked[:10]))
 
@@ -356,7 +358,7 @@ def _ndcg(grades: list[int], judged: dict[str, int]) -> float:
     return gain(grades) / best if best else 0.0
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def read_lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 

@@ -1,8 +1,8 @@
-"""The flow that both workers run in `worker_vs_process_pool.py`: as small as a flow can be."""
+"""Smallest flow, for `worker_vs_process_pool.py`."""
 
 from prefect import flow
 
 
 @flow(name="tick")
 async def tick() -> None:
-    """Nothing: what remains is the orchestration."""
+    """Do nothing: only the orchestration takes time."""

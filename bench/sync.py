@@ -1,7 +1,7 @@
-"""Pages per second of a crawl of 500 pages on loopback, beside Scrapy's on the same site at equal politeness.
+"""Pages per second of a crawl of 500 pages, compared with Scrapy at equal politeness.
 
-Ours is the whole discovery: fetched, read for links, put into the file store and recorded in PostgreSQL. Scrapy's
-spider follows the same links and throws the pages away. Both: 8 requests at once, no delay, robots.txt obeyed.
+The service's discovery fetches, reads links, stores files and records them in PostgreSQL; Scrapy follows links only.
+Both use 8 parallel requests, no delay, and obey robots.txt.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bench.harness import end_in_order, migrated_database, write
+from bench.harness import exit_on_sigterm, migrated_database, write_figures
 
-PAGES = 500
-AT_ONCE = 8
-SPIDER = """
+PAGE_COUNT = 500
+MAX_PARALLEL_REQUESTS = 8
+SPIDER_SCRIPT = """
 import scrapy, sys, json, time
 from scrapy.crawler import CrawlerProcess
 from scrapy.linkextractors import LinkExtractor
@@ -45,55 +45,63 @@ print(json.dumps([Spider.pages, time.monotonic() - begun]))
 """
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietHandler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_args: object) -> None:
-        """A request is no news."""
+        """Log nothing."""
 
 
 def main() -> None:
-    end_in_order()
+    exit_on_sigterm()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build(folder)
-        with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=name)) as server:
+        write_pages(folder)
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=name)) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             start = f"http://127.0.0.1:{server.server_port}/0.html"
-            theirs = scrapy(start)
-            ours = crawl(start)
+            scrapy_result = crawl_with_scrapy(start)
+            service_result = crawl_with_service(start)
             server.shutdown()
-    scrapys, own = theirs[0] / theirs[1], ours[0] / ours[1]
-    print(f"Scrapy: {theirs[0]} pages, {scrapys:.0f} a second")
-    found = {"pages": ours[0], "ours": round(own), "scrapy": round(scrapys), "ratio": round(own / scrapys, 2)}
-    write("sync", found)
-    print(f"Ours:   {ours[0]} pages, {own:.0f} a second, {own / scrapys:.2f} of it")
+    scrapy_rate, service_rate = scrapy_result[0] / scrapy_result[1], service_result[0] / service_result[1]
+    print(f"Scrapy: {scrapy_result[0]} pages, {scrapy_rate:.0f} a second")
+    figures = {
+        "pages": service_result[0],
+        "ours": round(service_rate),
+        "scrapy": round(scrapy_rate),
+        "ratio": round(service_rate / scrapy_rate, 2),
+    }
+    write_figures("sync", figures)
+    print(f"Ours:   {service_result[0]} pages, {service_rate:.0f} a second, {service_rate / scrapy_rate:.2f} of it")
 
 
-def build(folder: Path) -> None:
-    """A tree of pages, each with some kilobytes of text."""
-    for number in range(PAGES):
+def write_pages(folder: Path) -> None:
+    """Write a tree of pages with some kilobytes of text each."""
+    for number in range(PAGE_COUNT):
         links = "".join(
-            f'<a href="{child}.html">{child}</a> ' for child in range(8 * number + 1, 8 * number + 9) if child < PAGES
+            f'<a href="{child}.html">{child}</a> '
+            for child in range(8 * number + 1, 8 * number + 9)
+            if child < PAGE_COUNT
         )
         text = "".join(f"<p>Page {number}, line {line}: the tide turns at the harbour wall.</p>" for line in range(60))
         (folder / f"{number}.html").write_text(f"<html><title>{number}</title><body>{links}{text}</body></html>")
     (folder / "robots.txt").write_text("User-agent: *\nDisallow: /private\n")
 
 
-def scrapy(start: str) -> tuple[int, float]:
-    done = subprocess.run(
-        [sys.executable, "-c", SPIDER, start], capture_output=True, text=True, check=True, timeout=120
+def crawl_with_scrapy(start: str) -> tuple[int, float]:
+    completed = subprocess.run(
+        [sys.executable, "-c", SPIDER_SCRIPT, start], capture_output=True, text=True, check=True, timeout=120
     )
-    pages, seconds = json.loads(done.stdout.splitlines()[-1])
+    pages, seconds = json.loads(completed.stdout.splitlines()[-1])
     return pages, seconds
 
 
-def crawl(start: str) -> tuple[int, float]:
+def crawl_with_service(start: str) -> tuple[int, float]:
     with migrated_database() as (home, url):
+        # Same limits as the spider's.
         os.environ |= {
             "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
-            "RETRIEVAL_FETCH_HOST_LIMIT": str(AT_ONCE),
+            "RETRIEVAL_FETCH_HOST_LIMIT": str(MAX_PARALLEL_REQUESTS),
             "RETRIEVAL_FETCH_HOST_DELAY": "0",
             "RETRIEVAL_HOME": str(home),
         }
@@ -104,7 +112,7 @@ def crawl(start: str) -> tuple[int, float]:
 
         db = database.Database(url)
         space = Configured(db, webScraperConfig={"provider": "BUILTIN"})
-        run = accept(space, "WEBSITE", url=start, maxDepth=5, maxLinks=PAGES * 2)
+        run = accept(space, "WEBSITE", url=start, maxDepth=5, maxLinks=PAGE_COUNT * 2)
         batch = listing(space)
         begun = time.monotonic()
         steps.discover(batch)

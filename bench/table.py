@@ -1,4 +1,4 @@
-"""Tables of docs/benchmarks.md, from bench/figures.toml.
+"""Tables of docs/benchmarks.md, built from bench/figures.toml.
 
 python -m bench table
 """
@@ -9,38 +9,38 @@ import re
 import tomllib
 from typing import Any
 
-from bench.harness import PROJECT
+from bench.harness import PROJECT_FOLDER
 
-FIGURES = PROJECT / "bench" / "figures.toml"
-PAGE = PROJECT / "docs" / "benchmarks.md"
-REQUIRED = {"what", "figure", "command", "date", "verdict"}
-OPTIONAL = {"goal", "interval", "load", "note"}
-VERDICTS = {"reached", "missed", "partly", "reported"}
-_HEAD = (
+FIGURES_PATH = PROJECT_FOLDER / "bench" / "figures.toml"
+PAGE_PATH = PROJECT_FOLDER / "docs" / "benchmarks.md"
+REQUIRED_KEYS = {"what", "figure", "command", "date", "verdict"}
+OPTIONAL_KEYS = {"goal", "interval", "load", "note"}
+VERDICT_NAMES = {"reached", "missed", "partly", "reported"}
+_TABLE_HEAD = (
     "| What | Goal | Measured | 95 % interval | Command | Date | Load | Verdict |\n|---|---|---|---|---|---|---|---|"
 )
 
 
 def read_figures() -> dict[str, list[dict[str, Any]]]:
-    """Rows by section. ValueError names a row that is not of the form at the file's top."""
-    sections = tomllib.loads(FIGURES.read_text(encoding="utf-8"))
+    """Read rows by section; ValueError for an invalid row."""
+    sections = tomllib.loads(FIGURES_PATH.read_text(encoding="utf-8"))
     for row in (row for rows in sections.values() for row in rows):
-        lacks, unknown = REQUIRED - row.keys(), row.keys() - REQUIRED - OPTIONAL
-        if lacks or unknown or row["verdict"] not in VERDICTS or (row["verdict"] == "reported") == ("goal" in row):
+        lacks, unknown = REQUIRED_KEYS - row.keys(), row.keys() - REQUIRED_KEYS - OPTIONAL_KEYS
+        if lacks or unknown or row["verdict"] not in VERDICT_NAMES or (row["verdict"] == "reported") == ("goal" in row):
             raise ValueError(f"{row.get('what')}: lacks {lacks}, has {unknown}, or its verdict and goal do not agree")
     return sections
 
 
 def build_page(page: str) -> str:
-    """The page with the rows of each section between its marks. KeyError: a section that has no rows."""
+    """Fill the sections of the page; KeyError for a section without rows."""
     sections = read_figures()
     for name in re.findall(r"<!-- figures: (\w+) -->", page):
         start, end = f"<!-- figures: {name} -->\n", "<!-- /figures -->"
-        before, _, rest = page.partition(start)
+        page_head, _, page_tail = page.partition(start)
         rows = "\n".join(map(_build_row, sections.pop(name)))
-        page = f"{before}{start}{_HEAD}\n{rows}\n{end}{rest.partition(end)[2]}"
+        page = f"{page_head}{start}{_TABLE_HEAD}\n{rows}\n{end}{page_tail.partition(end)[2]}"
     if sections:
-        raise ValueError(f"{PAGE} has no place for {', '.join(sections)}")
+        raise ValueError(f"{PAGE_PATH} has no place for {', '.join(sections)}")
     return page
 
 
@@ -51,5 +51,5 @@ def _build_row(row: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    PAGE.write_text(build_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE_PATH.write_text(build_page(PAGE_PATH.read_text(encoding="utf-8")), encoding="utf-8")
     return 0

@@ -1,11 +1,10 @@
-"""How soon each page of the admin app shows its first content on 10,000 documents, beside an empty namespace.
+"""Time to the first content of each page of the admin app with 10,000 documents, compared with an empty namespace.
 
     python -m bench.ui_pages [--documents 10000] [--rounds 5]
 
-Starts an instance of its own in a temporary home and writes documents, chunks and job runs into its database as the
-pipeline leaves them. Each round opens every page by its address in headless Chromium, which is signed in and whose
-cache a first round has filled, and then by its link in an open tab; the clock runs from the request or the click until
-the page tells something of its content, and until its table or chart is drawn.
+Writes documents, chunks and job runs into the database as the pipeline leaves them. Each round opens every page by
+address in signed-in headless Chromium with a warm cache, then by link; measured until the first content, and until the
+table or chart is drawn.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ import httpx
 import numpy as np
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from bench.harness import NAMESPACE, instance, parse_options, write
+from bench.harness import NAMESPACE_CONFIG, parse_options, run_instance, write_figures
 from local import postgres
 from retrieval.database import database
 from retrieval.keywords import postings
 from retrieval.sources import CONNECTORS
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DIMENSIONS, PART = 384, 2_000
-WORDS = [
+CHROMIUM_PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DIMENSIONS, PART_SIZE = 384, 2_000
+SAMPLE_WORDS = [
     "seal",
     "owl",
     "harbour",
@@ -43,13 +42,13 @@ WORDS = [
     "tide",
     "pump",
 ]
-STATES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
-SOURCES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONNECTORS[0])
+STATUS_SHARES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
+SOURCE_NAMES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONNECTORS[0])
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """A page, its parameters, its first content, what is drawn last, what an empty one has, and its navigation link."""
+class PageView:
+    """Page with parameters, selectors of its first and last content, and navigation link."""
 
     page: str
     query: str
@@ -59,52 +58,54 @@ class Sight:
     link: str = ""
 
 
-TABLE, CHART = "[data-testid=stDataFrame] canvas", "[data-testid=stVegaLiteChart]"
-NONE = "text=No connections yet"
-LIMITS = "[data-testid=stProgress]"
-SPACES = r"text=/^1 to \d+ of /"
-FOUND = r"text=/^\d+ documents? found/"
-COUNTED = r"text=/^[\d,]+ documents:/"
-SIGHTS = {
-    "overview": Sight("", "", COUNTED, CHART, link="Overview"),
-    "namespaces": Sight("namespaces", "", SPACES, TABLE, SPACES, "Namespaces"),
-    "runs": Sight("runs", "", r"text=/^[\d,]+ runs?$/", TABLE, link="Runs"),
-    "one run of all documents": Sight("runs", "run={run}", "text=Stage durations", CHART),
-    "documents": Sight("documents", "", COUNTED, TABLE, link="Documents"),
-    "documents, failed ones": Sight("documents", "status=FAILED", COUNTED, TABLE),
-    "one document": Sight("documents", "document={document}", ".chunk-text mark", ".chunk-text mark"),
-    "search": Sight("search", "q=seal+harbour", FOUND, ".hit", "text=/^0 documents found/"),
-    "connections": Sight("connections", "", NONE, NONE, NONE, "Connections"),
-    "keys": Sight("keys", "", LIMITS, LIMITS, LIMITS, "Keys and limits"),
+TABLE_SELECTOR, CHART_SELECTOR = "[data-testid=stDataFrame] canvas", "[data-testid=stVegaLiteChart]"
+NONE_SELECTOR = "text=No connections yet"
+LIMITS_SELECTOR = "[data-testid=stProgress]"
+SPACES_SELECTOR = r"text=/^1 to \d+ of /"
+FOUND_SELECTOR = r"text=/^\d+ documents? found/"
+COUNTED_SELECTOR = r"text=/^[\d,]+ documents:/"
+PAGE_VIEWS = {
+    "overview": PageView("", "", COUNTED_SELECTOR, CHART_SELECTOR, link="Overview"),
+    "namespaces": PageView("namespaces", "", SPACES_SELECTOR, TABLE_SELECTOR, SPACES_SELECTOR, "Namespaces"),
+    "runs": PageView("runs", "", r"text=/^[\d,]+ runs?$/", TABLE_SELECTOR, link="Runs"),
+    "one run of all documents": PageView("runs", "run={run}", "text=Stage durations", CHART_SELECTOR),
+    "documents": PageView("documents", "", COUNTED_SELECTOR, TABLE_SELECTOR, link="Documents"),
+    "documents, failed ones": PageView("documents", "status=FAILED", COUNTED_SELECTOR, TABLE_SELECTOR),
+    "one document": PageView("documents", "document={document}", ".chunk-text mark", ".chunk-text mark"),
+    "search": PageView("search", "q=seal+harbour", FOUND_SELECTOR, ".hit", "text=/^0 documents found/"),
+    "connections": PageView("connections", "", NONE_SELECTOR, NONE_SELECTOR, NONE_SELECTOR, "Connections"),
+    "keys": PageView("keys", "", LIMITS_SELECTOR, LIMITS_SELECTOR, LIMITS_SELECTOR, "Keys and limits"),
 }
 
 
 def main() -> None:
     options = parse_options(__doc__, documents=10_000, rounds=5)
-    if CHROMIUM is None:
+    if CHROMIUM_PATH is None:
         sys.exit("There is no Chromium on this machine: apt-get install chromium")
-    with instance() as service:
+    with run_instance() as service:
         info = service.info
-        full, empty = _namespace(info, "full"), _namespace(info, "empty")
+        full, empty = create_namespace(info, "full"), create_namespace(info, "empty")
         started = time.perf_counter()
-        names = fill(postgres.url(service.home), full, options.documents)
+        names = fill_namespace(postgres.url(service.home), full, options.documents)
         figures: dict[str, Any] = {"documents": options.documents, "fill_s": round(time.perf_counter() - started, 1)}
-        figures["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, options.rounds)
-    write("ui_pages", figures)
-    _show(figures)
+        figures["pages_ms"] = measure_pages(info, {"full": full, "empty": empty}, names, options.rounds)
+    write_figures("ui_pages", figures)
+    print_figures(figures)
 
 
-def _namespace(info: dict[str, str], name: str) -> str:
+def create_namespace(info: dict[str, str], name: str) -> str:
     headers = {"Authorization": f"Bearer {info['apiKey']}"}
-    answer = httpx.post(info["api"] + "/v1/namespaces", json={"name": name, **NAMESPACE}, headers=headers, timeout=60)
+    answer = httpx.post(
+        info["api"] + "/v1/namespaces", json={"name": name, **NAMESPACE_CONFIG}, headers=headers, timeout=60
+    )
     answer.raise_for_status()
     return str(answer.json()["data"]["namespace"]["id"])
 
 
-def fill(url: str, namespace: str, count: int) -> dict[str, str]:
-    """Documents of one chunk, all of one job run, and 500 other runs; the ids of that run and of a document."""
+def fill_namespace(url: str, namespace: str, count: int) -> dict[str, str]:
+    """Insert documents of one chunk, their job run and 500 others; return ids of the run and a document."""
     db = database.Database(url)
-    dice = np.random.default_rng(5)
+    generator = np.random.default_rng(5)
     values: dict[str, Any] = {"namespace": namespace, "run": "ijr_bench_all", "dims": DIMENSIONS}
     with db.transaction() as connection:
         row = connection.execute(
@@ -114,40 +115,44 @@ def fill(url: str, namespace: str, count: int) -> dict[str, str]:
         ).fetchone()
         assert row is not None
         values["partition"] = row["id"]
-        connection.execute(_RUNS, values)
-    for start in range(0, count, PART):
-        _part(db, values, dice, start, min(PART, count - start))
+        connection.execute(_INSERT_RUNS, values)
+    for start in range(0, count, PART_SIZE):
+        insert_part(db, values, generator, start, min(PART_SIZE, count - start))
     with db.transaction() as connection:
         connection.execute("analyze")
     db.close()
     return {"run": values["run"], "document": f"doc_bench_{count - 1:06d}"}
 
 
-def _part(db: database.Database, values: dict[str, Any], dice: Any, start: int, count: int) -> None:
+def insert_part(db: database.Database, values: dict[str, Any], generator: Any, start: int, count: int) -> None:
     numbers = range(start, start + count)
-    vectors = dice.normal(size=(count, DIMENSIONS))
-    states = dice.choice([name for name, _ in STATES], size=count, p=[share / 100 for _, share in STATES])
-    given = {
+    vectors = generator.normal(size=(count, DIMENSIONS))
+    states = generator.choice(
+        [name for name, _ in STATUS_SHARES], size=count, p=[share / 100 for _, share in STATUS_SHARES]
+    )
+    row_values = {
         **values,
         "ids": [f"doc_bench_{number:06d}" for number in numbers],
         "numbers": list(numbers),
-        "names": [f"{' '.join(dice.choice(WORDS, 5))} {number}.pdf" for number in numbers],
+        "names": [f"{' '.join(generator.choice(SAMPLE_WORDS, 5))} {number}.pdf" for number in numbers],
         "states": [*states[:-1].tolist(), "SUCCESS"],
-        "sources": dice.choice(SOURCES, size=count).tolist(),
-        "texts": [" ".join(dice.choice(WORDS, 120)) for _ in numbers],
+        "sources": generator.choice(SOURCE_NAMES, size=count).tolist(),
+        "texts": [" ".join(generator.choice(SAMPLE_WORDS, 120)) for _ in numbers],
         "vectors": ["[" + ",".join(f"{value:.4f}" for value in row) + "]" for row in vectors],
     }
     with db.transaction() as connection:
-        connection.execute(_DOCUMENTS, given)
-        made = connection.execute(_CHUNKS, given).fetchall()
-        chunks, terms = postings.index_chunks(connection, values["partition"], [row["id"] for row in made], "english")
+        connection.execute(_INSERT_DOCUMENTS, row_values)
+        chunk_rows = connection.execute(_INSERT_CHUNKS, row_values).fetchall()
+        chunks, terms = postings.index_chunks(
+            connection, values["partition"], [row["id"] for row in chunk_rows], "english"
+        )
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
             {"chunks": chunks, "terms": terms, "partition": values["partition"]},
         )
 
 
-_RUNS = """
+_INSERT_RUNS = """
     with asked as (
         insert into jobs (id, organization_id, partition_id, source)
         select 'job_bench', organization_id, %(partition)s, 'WEBSITE' from namespaces where id = %(namespace)s
@@ -158,7 +163,7 @@ _RUNS = """
            '{"discover": 41.2, "fetch": 63.1, "parse": 20.5, "chunk": 9.9, "embed": 180.4, "upsert": 31.7}',
            now() - make_interval(mins => n), now() from generate_series(500, 0, -1) n, asked
 """
-_DOCUMENTS = """
+_INSERT_DOCUMENTS = """
     with given as (
         select * from unnest(%(ids)s::text[], %(numbers)s::int[], %(names)s::text[], %(states)s::text[],
                              %(sources)s::text[]) g (id, number, name, status, source)
@@ -182,7 +187,7 @@ _DOCUMENTS = """
            '{"mimeType": "text/plain", "fileSize": 48000, "tokenCount": 160, "embeddingCount": 1}',
            now() - make_interval(secs => 10000 - number) from given
 """
-_CHUNKS = """
+_INSERT_CHUNKS = """
     with given as (
         select * from unnest(%(ids)s::text[], %(texts)s::text[], %(vectors)s::text[], %(states)s::text[])
             g (id, text, vector, status) where status = 'SUCCESS'
@@ -200,33 +205,34 @@ _CHUNKS = """
 """
 
 
-def _measure(info: dict[str, str], spaces: dict[str, str], names: dict[str, str], rounds: int) -> dict[str, Any]:
-    """Per page the milliseconds of every round, full and empty in turn; a first round warms up and does not count."""
-    took: dict[str, dict[str, list[tuple[float, float]]]] = {}
+def measure_pages(info: dict[str, str], spaces: dict[str, str], names: dict[str, str], rounds: int) -> dict[str, Any]:
+    """Return milliseconds by page and round, full and empty alternating, after a warm-up."""
+    timings: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=CHROMIUM_PATH, args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         _sign_in(context, info)
         for number in range(rounds + 1):
-            for title, sight in SIGHTS.items():
+            for title, view in PAGE_VIEWS.items():
                 for kind, namespace in spaces.items():
-                    if kind == "empty" and "{" in sight.query:
+                    if kind == "empty" and "{" in view.query:
                         continue
-                    query = f"{sight.query.format(**names)}&namespace={namespace}"
-                    wanted = (sight.content, sight.drawn) if kind == "full" else (sight.empty, sight.empty)
-                    spent = _shown(context, f"{info['ui']}/{sight.page}?{query}", wanted)
+                    query = f"{view.query.format(**names)}&namespace={namespace}"
+                    selectors = (view.content, view.drawn) if kind == "full" else (view.empty, view.empty)
+                    spent = time_address(context, f"{info['ui']}/{view.page}?{query}", selectors)
                     print(
                         f"{number} {title} {kind}: {spent[0]:.0f} ms, drawn {spent[1]:.0f} ms",
                         file=sys.stderr,
                         flush=True,
                     )
+                    # The first round is warm-up.
                     if number:
-                        took.setdefault(title, {}).setdefault(kind, []).append(spent)
-            for title, spent in _clicked(context, info, spaces["full"]):
+                        timings.setdefault(title, {}).setdefault(kind, []).append(spent)
+            for title, spent in time_links(context, info, spaces["full"]):
                 if number:
-                    took[title].setdefault("clicked", []).append(spent)
+                    timings[title].setdefault("clicked", []).append(spent)
         browser.close()
-    return took
+    return timings
 
 
 def _sign_in(context: BrowserContext, info: dict[str, str]) -> None:
@@ -238,40 +244,40 @@ def _sign_in(context: BrowserContext, info: dict[str, str]) -> None:
     page.close()
 
 
-def _shown(context: BrowserContext, address: str, wanted: tuple[str, str]) -> tuple[float, float]:
+def time_address(context: BrowserContext, address: str, selectors: tuple[str, str]) -> tuple[float, float]:
     page = context.new_page()
     started = time.perf_counter()
     page.goto(address, wait_until="commit")
-    took = _wait(page, wanted, started)
+    milliseconds = time_selectors(page, selectors, started)
     page.close()
-    return took
+    return milliseconds
 
 
-def _clicked(context: BrowserContext, info: dict[str, str], namespace: str) -> list[tuple[str, tuple[float, float]]]:
-    """Visit the pages that have a link, one after the other in one tab."""
+def time_links(context: BrowserContext, info: dict[str, str], namespace: str) -> list[tuple[str, tuple[float, float]]]:
+    """Time the pages with a link, one after the other in a tab."""
     page = context.new_page()
     page.goto(f"{info['ui']}/search?namespace={namespace}")
     page.get_by_role("heading", level=1).wait_for()
     visits = []
-    for title, sight in SIGHTS.items():
-        if sight.link:
+    for title, view in PAGE_VIEWS.items():
+        if view.link:
             started = time.perf_counter()
-            page.get_by_role("link", name=sight.link, exact=True).click()
-            visits.append((title, _wait(page, (sight.content, sight.drawn), started)))
+            page.get_by_role("link", name=view.link, exact=True).click()
+            visits.append((title, time_selectors(page, (view.content, view.drawn), started)))
     page.close()
     return visits
 
 
-def _wait(page: Page, wanted: tuple[str, str], started: float) -> tuple[float, float]:
-    """Milliseconds until the page tells something of its content, and until its table or chart is drawn."""
-    took = []
-    for sight in wanted:
-        page.locator(sight).first.wait_for(timeout=60_000)
-        took.append(round((time.perf_counter() - started) * 1000, 1))
-    return took[0], took[1]
+def time_selectors(page: Page, selectors: tuple[str, str], started: float) -> tuple[float, float]:
+    """Return milliseconds until first and last content."""
+    milliseconds = []
+    for selector in selectors:
+        page.locator(selector).first.wait_for(timeout=60_000)
+        milliseconds.append(round((time.perf_counter() - started) * 1000, 1))
+    return milliseconds[0], milliseconds[1]
 
 
-def _show(figures: dict[str, Any]) -> None:
+def print_figures(figures: dict[str, Any]) -> None:
     print(f"{figures['documents']} documents; median ms after the request, of an empty namespace beside it")
     print(f"{'page':<28}{'content':>9}{'worst':>9}{'drawn':>9}{'empty':>9}{'ratio':>7}{'by link':>9}{'drawn':>9}")
     for title, kinds in figures["pages_ms"].items():

@@ -1,4 +1,4 @@
-"""The files that are parsed, and the truth of each: shared collections, and what is drawn here."""
+"""Parsed files with their truth: shared collections and drawn files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bench.parse.measures import Table
 
 
 @dataclass(frozen=True)
-class Case:
-    """A file and its truth. `readable` is None where it is not judged; `must` are texts that stand in it."""
+class ParseCase:
+    """File with its truth; `readable` is None if not judged, `must` are required texts."""
 
     path: Path
     kind: str
@@ -27,7 +27,8 @@ class Case:
     ocr: bool = False
 
 
-THREE = {
+# Of ../shared/data/cases-3: kind, readable without OCR, required texts.
+SHARED_CASES = {
     "P1a-two-columns-rows.pdf": (
         "columns by rows",
         True,
@@ -37,29 +38,28 @@ THREE = {
     "P3d-identityH-no-tounicode.pdf": ("ciphers", False, ()),
     "P17e-invoice-grid.pdf": ("tables, grid", True, ("| 3 | Article 03 |  | 9,50 | 21,00 |",)),
 }
-"""Of ../shared/data/cases-3: the kind, whether it can be read without OCR, and what must stand in the text."""
 
 
-def every(data: Path, folder: Path, seed: int) -> Iterator[Case]:
-    """Those of the shared data that are there, then the drawn ones, which are written to the folder."""
-    yield from icdar(data / "icdar-2013-eu")
+def iter_cases(data: Path, folder: Path, seed: int) -> Iterator[ParseCase]:
+    """Yield available shared files, then drawn files."""
+    yield from iter_icdar(data / "icdar-2013-eu")
     yield from shared_files(data / "files")
-    for name, (kind, readable, must) in THREE.items():
+    for name, (kind, readable, must) in SHARED_CASES.items():
         if (data / "cases-3" / name).exists():
-            yield Case(data / "cases-3" / name, kind, readable=readable, must=must)
-    for path, drawing in drawn.draw(folder, seed):
-        yield Case(path, drawing.kind, drawing.words, drawing.tables, drawing.headings, drawing.readable)
+            yield ParseCase(data / "cases-3" / name, kind, readable=readable, must=must)
+    for path, drawing in drawn.draw_files(folder, seed):
+        yield ParseCase(path, drawing.kind, drawing.words, drawing.tables, drawing.headings, drawing.readable)
 
 
-def icdar(folder: Path) -> Iterator[Case]:
-    """PDFs with the true structure of their tables, in the format of the ICDAR 2013 competition."""
+def iter_icdar(folder: Path) -> Iterator[ParseCase]:
+    """Yield PDFs with table structures in the format of ICDAR 2013."""
     for path in sorted(folder.glob("*.pdf")):
         truth = path.with_name(f"{path.stem}-str.xml")
         if truth.exists():
-            yield Case(path, "ICDAR 2013", tables=tuple(_tables(truth)))
+            yield ParseCase(path, "ICDAR 2013", tables=tuple(_read_tables(truth)))
 
 
-def _tables(truth: Path) -> Iterator[Table]:
+def _read_tables(truth: Path) -> Iterator[Table]:
     for table in ET.parse(truth).getroot().iter("table"):
         cells = []
         for region in table.iter("region"):
@@ -73,19 +73,19 @@ def _tables(truth: Path) -> Iterator[Table]:
         yield Table(tuple(cells))
 
 
-def shared_files(folder: Path) -> Iterator[Case]:
-    """Files of public projects with texts that must stand in them, by their manifest."""
+def shared_files(folder: Path) -> Iterator[ParseCase]:
+    """Yield files of public projects with required texts from their manifest."""
     if not (folder / "manifest.json").exists():
         return
     for case in json.loads((folder / "manifest.json").read_text())["files"]:
         if case["expect"] == "ok" and "without spaces" not in case["note"]:
             must = tuple(case["must"])
-            yield Case(
+            yield ParseCase(
                 folder / case["file"], "shared files", must=must, readable=True, ocr=case["ocr"] != "BASIC_PARSER"
             )
 
 
-def stands(must: str, text: str) -> bool:
+def contains_text(must: str, text: str) -> bool:
     return " ".join(unicodedata.normalize("NFKC", must).split()) in " ".join(
         unicodedata.normalize("NFKC", text).split()
     )

@@ -1,4 +1,4 @@
-"""The engines that are compared: each makes Markdown of a PDF, the service of other files as well."""
+"""Compared engines: each converts PDFs to Markdown, the service other files too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-REFUSED = "REFUSED"
-"""What stands for the text of a file that the engine refuses."""
+# Text of a refused file.
+REFUSED_PREFIX = "REFUSED"
 Engine = Callable[[Path], str]
 
 
-def service(path: Path, *, ocr: bool = False) -> str:
-    """The parser of the service, sandboxed child included."""
+def parse_with_service(path: Path, *, ocr: bool = False) -> str:
+    """Parse with the service's sandboxed parser."""
     from connectors.parsers.parser import document_parser
     from retrieval.errors import Skippable
     from retrieval.ports import OcrStrategy, RawContent
@@ -27,22 +27,22 @@ def service(path: Path, *, ocr: bool = False) -> str:
         try:
             return document_parser().parse(raw, OcrStrategy.STANDARD_OCR if ocr else OcrStrategy.BASIC_PARSER).text
         except Skippable as error:
-            return f"{REFUSED} {error}"
+            return f"{REFUSED_PREFIX} {error}"
 
 
-def liteparse(path: Path) -> str:
-    return "\n\n".join(page.markdown for page in _liteparse().parse(str(path)).pages)
+def parse_with_liteparse(path: Path) -> str:
+    return "\n\n".join(page.markdown for page in _make_liteparse().parse(str(path)).pages)
 
 
 @lru_cache(maxsize=1)
-def _liteparse() -> Any:
+def _make_liteparse() -> Any:
     from liteparse import LiteParse
 
     return LiteParse(ocr_enabled=False, output_format="markdown", quiet=True)
 
 
-def pdfium(path: Path) -> str:
-    """The text of PDFium in the order of the file."""
+def parse_with_pdfium(path: Path) -> str:
+    """Return PDFium's text in file order."""
     import pypdfium2
 
     with pypdfium2.PdfDocument(path) as document:
@@ -50,4 +50,8 @@ def pdfium(path: Path) -> str:
     return "\n\n".join(re.sub("[\ufffe\x02]\\s*", "", text.replace("\r\n", "\n")) for text in texts)
 
 
-ENGINES: dict[str, Engine] = {"service": service, "liteparse": liteparse, "pypdfium2": pdfium}
+ENGINES: dict[str, Engine] = {
+    "service": parse_with_service,
+    "liteparse": parse_with_liteparse,
+    "pypdfium2": parse_with_pdfium,
+}

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from bench.parse import drawn, engines
-from bench.parse.measures import Score, Table, score_tables, score_words, words
+from bench.parse.measures import Score, Table, score_tables, score_words, split_words
 from tests.nightly import nightly_except
 
 PRICES = Table.of_rows([["Berth", "Summer", None], ["", "Days", "Price"], ["North", "12", "340"], ["South", "", "95"]])
@@ -45,8 +45,8 @@ KINDS = ["columns", "tables", "right_to_left", "clauses", "charts", "odd_pages",
 @pytest.mark.service
 @pytest.mark.parametrize("kind", nightly_except(KINDS, "tables"))
 def test_a_drawn_file_holds_the_words_of_its_truth(tmp_path, kind):
-    made = list(getattr(drawn, kind)(tmp_path, Random(7)))
+    made = list(getattr(drawn, f"draw_{kind}")(tmp_path, Random(7)))
     assert len({path for path, _ in made}) >= 4
     for path, drawing in made:
-        expected, found = set(words(drawing.words)), set(words(engines.pdfium(path)))
+        expected, found = set(split_words(drawing.words)), set(split_words(engines.parse_with_pdfium(path)))
         assert len(expected - found) <= 0.02 * len(expected), (drawing.name, expected - found)

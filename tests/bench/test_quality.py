@@ -17,11 +17,11 @@ LOSS = 0.005
 
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_a_collection_is_searched_as_well_as_before(db, shared_data, tmp_path, monkeypatch, name):
-    monkeypatch.setattr(quality, "RESULTS", tmp_path)
-    model, tokenizer = quality.ports(MODEL)
+    monkeypatch.setattr(quality, "RESULTS_FOLDER", tmp_path)
+    model, tokenizer = quality.load_ports(MODEL)
     folder = next(path for path in quality.list_collections(shared_data) if path.name == name)
-    embedder, collection = quality.Given(model, MODEL), quality.Collection(folder)
+    embedder, collection = quality.CachedEmbedder(model, MODEL), quality.Collection(folder)
     embedder.learn([question["text"] for question in collection.questions], "query")
-    figures = quality.judge(quality.Shelf(db, collection, embedder, tokenizer), collection)
+    figures = quality.judge_collection(quality.IndexedCollection(db, collection, embedder, tokenizer), collection)
     lost = {way: row["mean"] for way, row in figures.items() if row["mean"] < VALUES[name][way] - LOSS}
     assert not lost, f"{name} had {VALUES[name]}"

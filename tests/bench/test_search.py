@@ -11,7 +11,7 @@ def test_postings_and_counts_are_those_that_indexing_makes(database_url):
     db = Database(database_url, size=1)
     try:
         scope, partition = search.make_scope(db)
-        search.fill(db, partition, np.random.default_rng(3), 50)
+        search.fill_partition(db, partition, np.random.default_rng(3), 50)
         of = {"partition": partition}
         mine = postings(db, of)
         counts = db.rows("select term, chunks from term_counts where partition_id = %(partition)s order by 1", of)

@@ -17,9 +17,9 @@ CIPHER = "The letters of its fonts lead to other letters"
 @pytest.fixture
 def scrambled(tmp_path):
     """A PDF of a legible page, one whose letters lead to other letters, and a legible one."""
-    pages = dict(drawn.ciphers(tmp_path, Random(5)))
+    pages = dict(drawn.draw_ciphers(tmp_path, Random(5)))
     wrong = next(path for path, drawing in pages.items() if drawing.name == "cipher-en-shifted")
-    good = next(path for path, drawing in drawn.languages(tmp_path, Random(5)) if "en" in path.stem.split("-"))
+    good = next(path for path, drawing in drawn.draw_languages(tmp_path, Random(5)) if "en" in path.stem.split("-"))
     whole = tmp_path / "scrambled.pdf"
     with PdfDocument.new() as joined:
         for path in (good, wrong, good):

@@ -68,16 +68,16 @@ def test_letters_that_lead_nowhere_are_refused_with_the_reason_and_read_by_recog
 
 @pytest.mark.parametrize("maker", ["columns", "right_to_left"])
 def test_drawn_pages_are_read_in_order(tmp_path: Path, maker: str) -> None:
-    for path, drawing in list(getattr(drawn, maker)(tmp_path, Random(f"order {maker}")))[::3]:
+    for path, drawing in list(getattr(drawn, f"draw_{maker}")(tmp_path, Random(f"order {maker}")))[::3]:
         assert drawing.words.split() == [word.lstrip("#") for word in read(path).text.split() if word != "#"], path.name
 
 
 def test_ciphers_are_refused_and_odd_pages_are_not(tmp_path: Path) -> None:
-    for path, drawing in drawn.ciphers(tmp_path, Random(5)):
+    for path, drawing in drawn.draw_ciphers(tmp_path, Random(5)):
         with pytest.raises(Skippable, match="cannot be read"):
             read(path)
         assert drawing.readable is False
-    for path, _ in drawn.odd_pages(tmp_path, Random(5)):
+    for path, _ in drawn.draw_odd_pages(tmp_path, Random(5)):
         parsed = read(path)
         assert parsed.qualities[0].quality > trust.LIMIT, path.name
 
@@ -87,7 +87,7 @@ def test_a_page_of_wrong_letters_among_good_ones_is_left_out_and_named(tmp_path:
 
     good, bad, whole = tmp_path / "good.pdf", tmp_path / "bad.pdf", tmp_path / "whole.pdf"
     page(good, LANGUAGES["en"])
-    wrong = next(path for path, drawing in drawn.ciphers(tmp_path, Random(5)) if "shifted" in drawing.name)
+    wrong = next(path for path, drawing in drawn.draw_ciphers(tmp_path, Random(5)) if "shifted" in drawing.name)
     bad.write_bytes(wrong.read_bytes())
     with PdfDocument.new() as joined:
         for path in (good, bad, good):
@@ -189,7 +189,7 @@ def test_rows_of_a_table_are_what_a_reader_takes_for_a_row(tmp_path: Path, kind:
 
 def test_drawn_tables_keep_their_headers_rows_and_cells(tmp_path: Path) -> None:
     score = measures.Score()
-    for path, drawing in list(drawn.tables(tmp_path, Random(4)))[::2]:
+    for path, drawing in list(drawn.draw_tables(tmp_path, Random(4)))[::2]:
         measures.score_tables(score, drawing.tables, read(path).text)
     assert score.ratio("rows_kept", "rows") == 1.0
     assert (score.f1("relations") or 0) > 0.98
@@ -197,14 +197,14 @@ def test_drawn_tables_keep_their_headers_rows_and_cells(tmp_path: Path) -> None:
 
 def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path) -> None:
     sheet = drawn._Page(tmp_path / "frames.pdf")
-    columns = [sheet.wrapped(drawn._story(Random(number), 200), 10, 235) for number in (1, 2)]
+    columns = [sheet.wrap_text(drawn.make_story(Random(number), 200), 10, 235) for number in (1, 2)]
     for number, lines in enumerate(columns):
         for place, words in enumerate(lines):
             sheet.write(56 + 253 * number, 780 - 6 * number - 13 * place, words, 10)
     for y in (400, 550):
         sheet.canvas.rect(50, y, 250, 800 - y)
         sheet.canvas.rect(300, y, 250, 800 - y)
-    assert read(sheet.saved()).text.split() == " ".join([*columns[0], *columns[1]]).split()
+    assert read(sheet.save_page()).text.split() == " ".join([*columns[0], *columns[1]]).split()
 
 
 def layer(text: str, *added: str) -> Layer:
@@ -237,7 +237,7 @@ def test_words_of_two_directions_are_parted(tmp_path: Path) -> None:
     sheet.font = "DejaVu"
     sheet.write_from_right(545, 780, LANGUAGES["he"].split()[:5], 12, backwards=False)
     sheet.write(300, 760, f"Python{LANGUAGES['he'].split()[5][::-1]}", 12)
-    assert "Python" in read(sheet.saved()).text.split()
+    assert "Python" in read(sheet.save_page()).text.split()
 
 
 def test_words_that_pdfium_joins_are_not_lost() -> None:

@@ -14,7 +14,7 @@ from openpyxl.chart import BarChart, Reference
 from openpyxl.worksheet.table import Table
 
 from bench.parse import cases
-from bench.parse.measures import written_tables
+from bench.parse.measures import read_tables
 from retrieval.errors import Skippable
 from retrieval.ingestion.chunking import structure
 from retrieval.ports import Parsed
@@ -70,7 +70,7 @@ def test_numbers_and_texts_are_shown_by_their_formats(read: Read) -> None:
     for number, (value, code, _) in enumerate(FORMATS):
         book.active.append([f"case {number}", value, "x"])
         book.active.cell(number + 2, 2).number_format = code
-    (rows,) = written_tables(read("a.xlsx", saved(book)).text)
+    (rows,) = read_tables(read("a.xlsx", saved(book)).text)
     shown = [row[1] for row in rows[1:]]
     assert [(code, text) for (_, code, expected), text in zip(FORMATS, shown, strict=True) if text != expected] == []
 
@@ -91,8 +91,8 @@ def test_each_block_of_cells_is_a_table_of_its_own(
 ) -> None:
     path, _, _, tables, must = written[name]
     text = read(name, path.read_bytes()).text
-    assert [part for part in must if not cases.stands(part, text)] == []
-    assert len(structure.find_structure(text).tables) == len(written_tables(text)) == (len(tables) or 1)
+    assert [part for part in must if not cases.contains_text(part, text)] == []
+    assert len(structure.find_structure(text).tables) == len(read_tables(text)) == (len(tables) or 1)
 
 
 def test_rows_of_each_table_are_filtered_by_their_own_columns(
@@ -145,7 +145,7 @@ def test_tables_that_a_workbook_names_are_kept_apart_where_no_blank_cells_are(re
         book.active.append(row)
     book.active.add_table(Table(displayName="Goods", ref="A1:B2"))
     book.active.add_table(Table(displayName="Crew", ref="A3:B5"))
-    headers = [rows[0] for rows in written_tables(read("a.xlsx", saved(book)).text)]
+    headers = [rows[0] for rows in read_tables(read("a.xlsx", saved(book)).text)]
     assert headers == [["Goods", "Casks"], ["Mate", "Since"]]
 
 
