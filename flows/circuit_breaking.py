@@ -1,7 +1,7 @@
-"""Ports behind circuit breakers: a vendor or site that hangs gets no requests for a while.
+"""Ports behind circuit breakers: a hanging vendor or site gets no requests for a while.
 
 A vendor of the whole scope (model, vector store, file store) holds all job runs; a site, scraping service or connection
-holds the job runs that need it. The local model and PGVECTOR have no breaker.
+holds dependent job runs only. The local model and PGVECTOR have no breaker.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def guard_port(
     circuits: Circuits | None,
     job_run: str | None = None,
 ) -> PortT:
-    """Put a namespace's model, vector store or file store behind its circuit breaker."""
+    """Put a namespace's model, vector store or file store behind a circuit breaker."""
     storage: Mapping[str, Any] = getattr(config, _CONFIG_FIELDS[kind])
     if circuits is None or _provider_name(storage) in _LOCAL_PROVIDERS:
         return port
@@ -65,7 +65,7 @@ def guard_source(port: Source, config: NamespaceConfig, circuits: Circuits | Non
 
 
 class _CircuitBreakerProxy:
-    """Port whose methods pass a circuit breaker."""
+    """Port with methods behind a circuit breaker."""
 
     def __init__(self, port: Any, breaker: Any) -> None:
         self._port, self._breaker = port, breaker
@@ -87,13 +87,13 @@ class _CircuitBreakerProxy:
 
 
 class _CircuitBreakerSource:
-    """Source behind the circuit breaker of its site, scraping service or connection."""
+    """Source behind the circuit breaker of a site, scraping service or connection."""
 
     def __init__(self, port: Source, config: NamespaceConfig, circuits: Circuits) -> None:
         self._port, self._config, self._circuits = port, config, circuits
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Generator[Page[SourceItem], None, None]:
-        """Count each page as one request, without the time that the reader needs."""
+        """Count each page as a request, without the reader's own time."""
         pages: Iterator[Page[SourceItem]] = iter(self._port.discover(request, cursor))
         try:
             while True:

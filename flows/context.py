@@ -1,4 +1,4 @@
-"""Settings, database and keys of a flow process, created on first use and shared by its threads."""
+"""Settings, database and keys of a flow process, created on first use and shared by all threads."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
 
 
 def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
-    """Raise ConfigChanged if the measured model or store is no longer the searched one."""
+    """Raise ConfigChanged if searches no longer use the measured model or store."""
     if (
         namespaces.load_namespace(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch
         != config.epoch

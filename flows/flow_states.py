@@ -1,4 +1,4 @@
-"""Claim of a batch by its flow run, and the flow run's final state."""
+"""Claim of a batch by a flow run, and the flow run's final state."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def _unknown_batch_state(batch_id: str) -> State[None]:
 
 
 def away_state(error: Exception) -> State[None]:
-    """Return the state of a run that lost the database or Prefect."""
+    """Return the state of a run without the database or Prefect."""
     message = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
     return Failed(name=AWAY_STATE, message=message)
 
 
 def final_state(outcomes: Sequence[str], message: str) -> State[None]:
-    """Derive a flow run's state from its job runs' outcomes; Completed after any success."""
+    """Derive a flow run's state from job run outcomes; Completed after any success."""
     if outcomes and all(outcome == Outcome.CANCELLED for outcome in outcomes):
         return Cancelled(message=message)
     if outcomes and all(outcome in (Outcome.FAILED, Outcome.CANCELLED) for outcome in outcomes):

@@ -68,7 +68,7 @@ def keep_lease(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def repeat_in_thread(call: Callable[[], float | None], seconds: float, *, name: str) -> Iterator[None]:
-    """Call in a thread after `seconds`, then after each returned pause, until it returns None."""
+    """Call in a thread after `seconds`, then after each returned pause; None ends the calls."""
     stopped = threading.Event()
 
     def repeat() -> None:

@@ -1,4 +1,4 @@
-"""Parameters of the ingestion deployments: fields of Prefect's form and the request made from them."""
+"""Parameters of the ingestion deployments: fields of Prefect's form, and the API request made from them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Website(Site):
 
 
 class Connection(Documents):
-    """A connection; its credentials stay in the service."""
+    """A connection; the service keeps the credentials."""
 
     connection: str = Field(
         "",
@@ -137,7 +137,7 @@ class Connection(Documents):
 
 
 def flat_parameters(flow: Callable[[Any], Awaitable[StateT]]) -> Callable[..., Awaitable[StateT]]:
-    """Make the fields of a flow's model its parameters, for Prefect's form and `-p`."""
+    """Make the fields of a flow's model parameters, for Prefect's form and `-p`."""
     (model,) = (annotation for name, annotation in get_type_hints(flow).items() if name != "return")
     fields = model.model_fields
 

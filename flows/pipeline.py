@@ -39,7 +39,7 @@ SLOW_FILE_SECONDS: Final = 3.0
 
 
 async def run_ingestion(batch_id: str, attempt: int) -> State[None]:
-    """Ingest a batch under its lease; return the flow run's final state."""
+    """Ingest a batch under a lease; return the flow run's final state."""
     async with flow_states.claim_batch(batch_id, attempt, retries_documents=True) as batch:
         if (run := batch.run) is not None:
             await ingest_documents(run)
@@ -82,7 +82,7 @@ async def report_outcome(run: RunContext, handed_back: int) -> State[None]:
 
 
 async def discover_documents(run: RunContext) -> list[StepResult]:
-    """List the documents of job runs without a list; a failed listing fails its job run only."""
+    """List the documents of job runs without a list; a failed listing fails one job run only."""
     discovered: list[StepResult] = []
     for listing in await asyncio.to_thread(listings.pending_listings, run.db, run.lease):
         if not run.should_continue():
@@ -174,7 +174,7 @@ class WindowScheduler:
         return work
 
     async def _wait_for_window(self) -> None:
-        """Wait up to `SLOW_FILE_SECONDS` for a window; raise its error."""
+        """Wait up to `SLOW_FILE_SECONDS` for a window; raise errors of the ingestion."""
         ended, _ = await asyncio.wait(
             self._running_windows, timeout=SLOW_FILE_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )

@@ -53,7 +53,7 @@ def failure_reason(error: BaseException) -> str:
 
 
 def affects_all_calls(error: Exception) -> bool:
-    """Report whether every other call to Prefect would fail too: no connection or no login."""
+    """Check if every other call to Prefect would fail too: no connection or no login."""
     # A refusal or a late response concerns one request only.
     if isinstance(error, PrefectHTTPStatusError):
         return login_hint(error) is not None

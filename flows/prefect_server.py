@@ -2,7 +2,7 @@
 
     python -m flows.prefect_server --host 127.0.0.1 --port 4200 --names prefect.internal
 
-Prefect's own settings apply, including its database (`PREFECT_SERVER_DATABASE_CONNECTION_URL`).
+Prefect's own settings apply, including the database (`PREFECT_SERVER_DATABASE_CONNECTION_URL`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Flow that embeds a namespace for another model or vector store while search uses the current one."""
+"""Flow for another model or vector store of a namespace; search uses the current one until the swap."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ async def register_deployments(pool: str | None = None) -> list[str]:
 
 
 async def _choose_pool(client: PrefectClient, requested_pool: str | None, own_pool: str) -> str:
-    """Return the requested pool, else the registered one of a stock type, else the service's own."""
+    """Return the requested pool, else a registered stock pool, else the service's own."""
     pool = requested_pool or await deployments.find_registered_pool(client)
     if pool == own_pool:
         return pool
@@ -58,7 +58,7 @@ async def _choose_pool(client: PrefectClient, requested_pool: str | None, own_po
 
 
 async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
-    """Create the pool, or add missing variables to its template."""
+    """Create the pool, or add missing variables to the template."""
     # Settings of operators stay.
     template = WarmWorker.get_default_base_job_template()
     try:

@@ -29,7 +29,7 @@ PROGRESS_UPDATE_SECONDS = 1.0
 
 
 class ProgressBar:
-    """Progress artifact that counts documents; created for longer work only."""
+    """Progress artifact with a count of documents; created for longer work only."""
 
     def __init__(self, namespace: str, total: int) -> None:
         self._key = artifact_key("progress", namespace)

@@ -19,7 +19,7 @@ _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
 class _RequestIdFilter(logging.Filter):
-    """Prefix a flow run's log lines with its request id, and drop stack traces of `StepError`."""
+    """Prefix a flow run's log lines with the request id, and drop stack traces of `StepError`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = structlog.contextvars.get_contextvars().get("request_id")

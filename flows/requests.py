@@ -1,4 +1,4 @@
-"""Ingestion requests made by flow runs that a person, schedule or automation started in Prefect."""
+"""Ingestion requests of flow runs started by a person, schedule or automation in Prefect."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def _accept_once(source: str, parameters: Ingestion, key: str) -> Requeste
 
 
 async def _accept(db: Database, source: str, parameters: Ingestion, key: str) -> RequestedBatch:
-    """Accept the request like the API, and create its batch in the same transaction."""
+    """Accept the request like the API, and create the batch in the same transaction."""
     from api import acceptance  # a dispatched flow run does without the API's modules
 
     options = settings.load_settings()

@@ -1,4 +1,4 @@
-"""Context of a flow run: lease, time slice, circuit breakers and intake of its batch."""
+"""Context of a flow run: lease, time slice, circuit breakers and intake of a batch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RunContext:
 
     @property
     def is_blocked(self) -> bool:
-        """Check for job runs that wait for an open circuit breaker."""
+        """Check for job runs waiting for an open circuit breaker."""
         return self.circuits.has_blocked_work
 
     def should_continue(self) -> bool:
@@ -88,7 +88,7 @@ class RunContext:
         return Discovery(self.db, self.keys, self.lease, listing, self.should_continue, self.circuits)
 
     async def hand_back(self) -> int:
-        """Suspend the flow run until its unfinished job runs have a turn; return their number."""
+        """Suspend the flow run until unfinished job runs have a turn; return their number."""
         if suspension.is_suspended(self.db, self.lease):
             suspension.leave_suspended(self.db, self.lease)
             self.is_suspended = True
@@ -104,7 +104,7 @@ class RunContext:
         return count
 
     async def close_batch(self) -> int:
-        """Finish the batch or hand it back; return the number of job runs handed back."""
+        """Finish the batch or hand it back; return the number of returned job runs."""
         handed_back = 0
         if self.time_slice.has_ended or self.is_blocked or self.is_early:
             handed_back = await self.hand_back()
@@ -126,7 +126,7 @@ async def suspend_flow_run(key: str, reason: str) -> bool:
 
 
 class TimeSlice:
-    """Time of a batch in its worker slot, until another batch waits. Thread-safe."""
+    """Time of a batch in a worker slot, until another batch waits. Thread-safe."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
@@ -147,7 +147,7 @@ class TimeSlice:
 
 
 class Intake:
-    """Job runs that join a batch at work; the flow run is renamed at the end."""
+    """Job runs joining a batch at work; the flow run is renamed at the end."""
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
@@ -187,7 +187,8 @@ class Intake:
         return len(joined)
 
     async def _rename_flow_run(self) -> None:
-        """Name the flow run after its job runs."""
+        """Name the flow run after the batch's job runs."""
+        # The name shows which job runs a cancellation in Prefect ends: all of the batch.
         # The name shows which job runs a cancellation in Prefect ends: all of the batch.
         flow_run = FlowRunContext.get()
         if flow_run is None or flow_run.flow_run is None:

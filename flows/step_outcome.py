@@ -40,7 +40,7 @@ TaskResult = StepResult | State[StepResult]
 
 
 class StepReport:
-    """Passed and failed documents of a step, and the error that ended it."""
+    """Passed and failed documents of a step, and the final error."""
 
     def __init__(self, step: str, documents: int) -> None:
         self.step = step
@@ -57,7 +57,7 @@ class StepReport:
         self.error, self.is_waiting, self.wait_seconds = error, True, seconds
 
     def task_result(self) -> TaskResult:
-        """Return the task's result, in a state that names failed documents."""
+        """Return the task's result, in a state with the names of failed documents."""
         documents, failed = self.outcome.documents, self.outcome.failed
         result = StepResult(self.step, documents, failed, self.wait_seconds)
         if self.is_waiting:

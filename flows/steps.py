@@ -44,7 +44,11 @@ from retrieval.statuses import Stage
 
 
 class Work:
-    """Window of documents with the ports of its namespace."""
+    """Window of documents with the namespace's ports."""
+
+    # `config` replaces the namespace's own. `should_continue` is called before each download and each long file; False
+    # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
+    # error.
 
     # `config` replaces the namespace's own. `should_continue` is called before each download and each long file; False
     # ends the step early. With `circuits`, steps of a flow run fail documents themselves; without, they raise the
@@ -84,7 +88,7 @@ class Work:
             raise Fatal("The namespace was deleted.") from error
 
     def part(self, window: Sequence[DocumentKey]) -> Work:
-        """Copy the work for some documents of its window."""
+        """Copy the work for some documents of the window."""
         part = copy.copy(self)
         part.window = window
         if len(window) < len(self.window):
@@ -97,7 +101,7 @@ class Work:
         return [key.job_run_id for key in self.window]
 
     def has_work_for(self, step: str) -> bool:
-        """Check for open documents; always True for `fetch`, which starts the window."""
+        """Check for open documents; `fetch` starts the window and always has work."""
         return step == "fetch" or bool(run_documents.list_open(self.db, self.window))
 
     def fail_all(self, error: StepError) -> None:
@@ -105,7 +109,7 @@ class Work:
         run_documents.fail_items(self.db, self.lease, dict.fromkeys(self.window, str(error)))
 
     def fail_remaining(self, step: str, error: Retryable) -> None:
-        """Fail documents that have not passed the step and wait for no circuit breaker."""
+        """Fail documents before the step, without a wait for a circuit breaker."""
         keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
         reasons = {
             key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.is_waiting(key)
@@ -113,7 +117,7 @@ class Work:
         run_documents.fail_items(self.db, self.lease, reasons)
 
     def read_outcome(self, step: str, error: StepError | None) -> StepOutcome:
-        """Read the documents that passed the step or failed."""
+        """Read passed and failed documents of the step."""
         is_fatal = isinstance(error, Fatal)
         return step_outcomes.read_window_outcome(self.db, self.window, step, fails_later_stages=is_fatal)
 
@@ -234,7 +238,7 @@ class Discovery(Work):
 
 @contextmanager
 def record_step(step: str, work: Work) -> Iterator[StepReport]:
-    """Record duration, trace and outcome of a step; in a flow run, settle its errors."""
+    """Record duration, trace and outcome of a step; in a flow run, settle errors."""
     report, started = StepReport(step, len(work.window)), time.monotonic()
     origin.work_for(work.lease.scope.organization)
     runs = work.job_runs
@@ -323,7 +327,7 @@ def fetch(work: Work, _after: Predecessors = None) -> TaskResult:
 
 
 def prepare_parser(work: Work) -> None:
-    """Start the parser process while its files are still fetched."""
+    """Start the parser process while files are still fetched."""
     if work.lease.source == "TEXT":
         return
     unparsed = [

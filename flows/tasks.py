@@ -34,7 +34,7 @@ def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> boo
 def retried_task(
     function: Callable[StepParams, ResultT], *, name: str = "", retries: int = MAX_RETRIES
 ) -> Task[StepParams, ResultT]:
-    """Make a task without stored results that retries `Retryable` errors with growing delays."""
+    """Make a task without stored results; `Retryable` errors are retried with growing delays."""
     # No timeout: Prefect cannot interrupt a task in a thread. Each request of a step has a timeout of its own.
     return task(
         name=name or function.__name__,
@@ -60,13 +60,14 @@ StepTask = Task[[Any, Predecessors], TaskResult]
 
 
 def name_task(step: Task[StepParams, ResultT], label: str, source: str = "") -> Task[StepParams, ResultT]:
-    """Name a task run after its documents; tag it with step and source for concurrency limits."""
+    """Name a task run after the documents; tag with step and source for concurrency limits."""
     tags = [step.name, *([FLOW_NAMES[source].removeprefix("ingest-")] if source else [])]
     return step.with_options(task_run_name=f"{step.name} {label}".strip(), tags=tags)
 
 
 async def run_step(step: StepTask, work: Work, predecessors: Predecessors = None) -> Predecessors:
-    """Run a step as a task and settle its job runs; return its result, or `predecessors` without open documents."""
+    """Run a step as a task and settle job runs; return the result, or `predecessors` without open documents."""
+    # A step that waits for a vendor or for disk space is repeated as another task.
     # A step that waits for a vendor or for disk space is repeated as another task.
     if not work.has_work_for(step.name):
         return predecessors
@@ -83,7 +84,7 @@ async def run_step(step: StepTask, work: Work, predecessors: Predecessors = None
 
 
 async def wait_and_repeat(db: Database, lease: Lease, step: Callable[[], ResultT]) -> ResultT:
-    """Call a step in a thread; repeat it after waits for a vendor or a full disk."""
+    """Call a step in a thread, again after waits for a vendor or a full disk."""
     waits = LongWaits(db, lease)
     while True:
         try:

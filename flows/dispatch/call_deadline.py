@@ -1,4 +1,4 @@
-"""Deadline of calls to Prefect's API, adapted to its response times."""
+"""Deadline of calls to Prefect's API, adapted to response times."""
 
 from __future__ import annotations
 

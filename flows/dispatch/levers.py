@@ -1,4 +1,4 @@
-"""Pauses, limits and outages in Prefect that hold ingestion back."""
+"""Pauses, limits and outages in Prefect with an effect on ingestion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_PAUSED_RUNS = 50
 
 
 def describe_slowness(seconds: float) -> Lever:
-    """Describe a slow Prefect server by its last answer; ingestion continues with delays."""
+    """Describe a slow Prefect server by the last answer; ingestion continues with delays."""
     return Lever(f"Prefect's server is slow: its last answer came after {seconds:.0f} s.", delays=True)
 
 
@@ -111,7 +111,7 @@ def _deployment_levers(deployments: list[DeploymentResponse]) -> Iterator[Lever]
 
 
 def _describe_holds(label: str, effect: str, limit: int | None, *, is_paused: bool) -> Iterator[str]:
-    """Describe a pause or a limit of 0 with its effect."""
+    """Describe a pause or a limit of 0 with the effect."""
     if is_paused:
         yield f"{label} is paused: {effect} until it is resumed there."
     if limit == 0:

@@ -98,7 +98,7 @@ async def _create_flow_run(client: PrefectClient, deployment: UUID, batch: Batch
 
 
 async def resume_flow_run(client: PrefectClient, flow_run_id: str) -> bool:
-    """Resume a suspended flow run; False if it no longer exists or is not suspended."""
+    """Resume a suspended flow run; False if missing or not suspended."""
     try:
         result = await deadline.wait_for(client.resume_flow_run(UUID(flow_run_id)))
         if result.status == SetStateStatus.ACCEPT:

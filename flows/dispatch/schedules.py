@@ -118,7 +118,7 @@ async def _apply_timing(
 
 
 def _schedule_key(schedule: Any) -> tuple[Any, ...]:
-    """Return the values that distinguish two schedules."""
+    """Return the distinguishing values of a schedule."""
     if isinstance(schedule, IntervalSchedule):
         return schedule.interval, schedule.anchor_date
     return (schedule.cron, schedule.timezone) if isinstance(schedule, CronSchedule) else (schedule,)

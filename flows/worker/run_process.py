@@ -1,4 +1,4 @@
-"""Process of one flow run: forked with all imports, it runs Prefect's engine and ends."""
+"""Process of one flow run, forked with all imports; runs Prefect's engine."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class RunProcess:
             self._process.close()
 
     def cancel(self) -> None:
-        """Kill the process and its children; `wait` then returns 0."""
+        """Kill the process with children; `wait` then returns 0."""
         self.is_cancelled = True
         self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL to the process and its children."""
+        """Send SIGKILL to the process and all children."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         if self._process.exitcode is None:

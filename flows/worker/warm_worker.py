@@ -74,7 +74,7 @@ def _list_allowed() -> str:
 # reads the deployment again: if that fails, Prefect marks the run Crashed and frees the slot, and the dispatcher starts
 # the batch again.
 class SubmissionClient:
-    """Prefect client that skips the first read of a deployment."""
+    """Prefect client without the first read of a deployment."""
 
     def __init__(self, client: PrefectClient) -> None:
         self.unwrapped = client
@@ -95,7 +95,7 @@ class WarmVariables(BaseVariables):
 
 
 class WarmConfiguration(BaseJobConfiguration):
-    """Job variables of one flow run, and the reason to refuse it."""
+    """Job variables of a flow run, and the reason to refuse the run."""
 
     grace_seconds: float = 10
     _entrypoint: str = PrivateAttr(default="")
@@ -126,7 +126,7 @@ class WarmConfiguration(BaseJobConfiguration):
 
 
 class WarmResult(BaseWorkerResult):
-    """Exit code of the process; Prefect marks the run Crashed if it is not 0."""
+    """Exit code of the process; Prefect marks the run Crashed for codes other than 0."""
 
 
 class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
@@ -158,11 +158,12 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     @property
     def is_submitting(self) -> bool:
-        """Check for flow runs that hold a slot without a process: being submitted, or just ended."""
+        """Check for flow runs with a slot but without a process: being submitted, or just ended."""
         return self.is_setup and self.limiter.borrowed_tokens > len(self._processes)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """Take flow runs from the pool; a retried run waits for the end of its former process."""
+        """Take flow runs from the pool; a retried run waits for the former process to end."""
+        # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         # Until then, Prefect's limiter raises RuntimeError, which would end the worker.
         try:
             return await super().get_and_submit_flow_runs()
@@ -174,7 +175,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def run(
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
     ) -> WarmResult:
-        """Execute one flow run in a new process; return at the end of the process."""
+        """Execute a flow run in a new process; return at the end of the process."""
         if configuration.refusal:
             return await self._refuse(flow_run.id, configuration.refusal, task_status)
         with anyio.CancelScope(shield=True):  # a cancellation would leave the new process running
@@ -242,7 +243,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         return WarmResult(identifier="refused", status_code=0)
 
     async def _report_interruption(self, flow_run: FlowRun) -> None:
-        """Schedule a flow run again after the stopping worker interrupted it."""
+        """Schedule a flow run again after an interruption by the stopping worker."""
         with anyio.move_on_after(REPORT_SECONDS):
             try:
                 state = (await self.client.read_flow_run(flow_run.id)).state
