@@ -266,7 +266,7 @@ def make_namespace_parser(config: NamespaceConfig) -> Parser:
 def list_parser_warnings() -> list[str]:
     """Return a sentence per missing protection of parser processes."""
     confinement = importlib.import_module("connectors.parsers.confinement")
-    return [] if confinement.landlock_version() else [confinement.MISSING]
+    return [] if confinement.landlock_version() else [confinement.LANDLOCK_MISSING]
 
 
 def make_page_renderer() -> PageRenderer:

@@ -1,4 +1,4 @@
-"""Result of reading a file: its text as tidy Markdown, and its properties."""
+"""Result of reading a file: tidy Markdown and properties."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from retrieval.errors import Skippable
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text as Markdown, with the properties that the file names itself; "" where it names none.
+    r"""Markdown of a file with its own properties, "" if absent.
 
-    `created_at` and `modified_at` are dates in ISO 8601 or RFC 5322. `pages` holds the offset in `text` at which each
-    page or slide begins. `warnings` are sentences on content that was not read; they are shown as the file's notice.
+    Dates are in ISO 8601 or RFC 5322. `pages`: offset in `text` of each page or slide. `warnings`: sentences on unread
+    content, shown as the file's notice.
     """
 
     text: str
@@ -35,37 +35,37 @@ class Document:
 
 
 class NoText(Skippable):
-    """The file holds no text of its own."""
+    """The file holds no text."""
 
 
+# Reads a file of a `Kind`; raises Skippable with the cause and advice.
 Reader = Callable[[Kind, Path, Task], Document]
-"""Reads a file of a `Kind`. Skippable, with the cause and what to do, for a file that cannot be read."""
 
 
 _IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
-_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\$\$[^$]*\$\$|\\([\\!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
-_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
-"""And soft hyphens, which nobody sees and which tear words apart."""
+_ESCAPE_PATTERN = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\$\$[^$]*\$\$|\\([\\!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
+# With soft hyphens, which are invisible and tear words apart.
+_INVISIBLE_CHARACTERS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 
 
 def strip_invisible(text: str) -> str:
     """Remove invisible characters."""
-    return detect.make_storable(_CONTROL.sub("", text))
+    return detect.make_storable(_INVISIBLE_CHARACTERS.sub("", text))
 
 
 def tidy_markdown(markdown: str) -> str:
-    """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
-    before punctuation, themselves too, outside of code and formulas: they would tear `part\\_number` apart for the
-    keyword side.
+    """Replace image links by their descriptions; remove control characters and backslashes before punctuation outside
+    code and formulas.
     """
+    # Backslashes would tear `part\_number` apart in keyword search.
     text = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    text = _IMAGE_LINK.sub(r"\1", detect.make_storable(_CONTROL.sub("", text)))
-    return _ESCAPED.sub(lambda found: found[1] or found[0], text)
+    text = _IMAGE_LINK.sub(r"\1", detect.make_storable(_INVISIBLE_CHARACTERS.sub("", text)))
+    return _ESCAPE_PATTERN.sub(lambda match: match[1] or match[0], text)
 
 
-SPLIT = "Split it into smaller files and upload those."
+SPLIT_ADVICE = "Split it into smaller files and upload those."
 
-_NO_NAMES = frozenset(
+_PLACEHOLDER_NAMES = frozenset(
     {
         "untitled",
         "unknown",
@@ -81,7 +81,7 @@ _NO_NAMES = frozenset(
 
 
 def build_reply(kind: Kind, path: Path, document: Document) -> Reply:
-    """The reply for a document that was read. NoText if it holds none."""
+    """Return the reply for a document. NoText if it is empty."""
     if not any(map(str.isalnum, document.text)):
         raise NoText("The file holds no text. Upload a file with text in it.")
     properties: dict[str, str | int] = {"mimeType": kind.media_type, "fileSize": path.stat().st_size}
@@ -103,7 +103,7 @@ def build_reply(kind: Kind, path: Path, document: Document) -> Reply:
 
 
 def damaged_file(kind: Kind) -> Skippable:
-    """The refusal of a file that its reader cannot read."""
+    """Return the refusal of a damaged file."""
     return Skippable(
         f"The {kind.label} file is damaged or incomplete and cannot be read. "
         "Save it again from the program that made it and upload that."
@@ -111,16 +111,16 @@ def damaged_file(kind: Kind) -> Skippable:
 
 
 def clean_name(text: str) -> str:
-    """Return a title or author in one line; "" for placeholders that programs write."""
+    """Return a title or author in one line; "" for placeholders of programs."""
     line = detect.one_line(text)
-    return "" if line.lower() in _NO_NAMES else line
+    return "" if line.lower() in _PLACEHOLDER_NAMES else line
 
 
 def utc_instant(stamp: str) -> str:
-    """ISO 8601 in UTC, or "" if the date makes no sense."""
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
+    """Return a date in ISO 8601 and UTC, or "" if invalid."""
+    for parse_date in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            moment = read(stamp)
+            moment = parse_date(stamp)
         except ValueError:
             continue
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

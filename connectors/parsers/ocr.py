@@ -1,4 +1,4 @@
-"""Text recognition of pages without text: in parallel, inserted at the page's position in the document."""
+"""OCR of pages without text, in parallel, merged at their positions in the document."""
 
 from __future__ import annotations
 
@@ -12,57 +12,55 @@ import msgspec
 
 from connectors.parsers import detect, ocr_engines, trust
 from connectors.parsers.messages import Recognise, Reply, Task
-from connectors.parsers.pool import Pool
+from connectors.parsers.pool import ChildPool
 from retrieval.errors import Skippable
 from retrieval.ports import ExternalParser, PageQuality
 from retrieval.setting_values import WrongSetting
 
 
 @dataclass(frozen=True, slots=True)
-class Recognition:
-    """Pool of text recognition, and its settings. `program`: tesseract's path, or "" for the packaged engine.
+class TextRecognition:
+    """OCR settings and the pool of its children."""
 
-    `seconds`: for one page. `pages`: of one document at most.
-    """
-
-    pool: Pool
+    pool: ChildPool
+    # Path of tesseract, or "" for the packaged engine.
     program: str
     languages: tuple[str, ...]
-    seconds: float
-    pages: int
+    page_seconds: float
+    max_pages: int
 
-    def completed(self, task: Task, reply: Reply, external: ExternalParser | None = None) -> Reply:
-        """The reply with the text of its pictured pages, and how far it can be trusted.
-
-        `external`: reads the pictures of the pages instead of the engines here.
-        """
-        if len(reply.pictured) > self.pages:
+    def recognise_pages(self, task: Task, reply: Reply, external: ExternalParser | None = None) -> Reply:
+        """Add text and quality of the pictured pages. `external`: recognises instead of the local engines."""
+        if len(reply.pictured) > self.max_pages:
             raise Skippable(
-                f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
+                f"The file has {len(reply.pictured):,} pages to recognise; at most {self.max_pages:,} are. "
                 "Split it into smaller files and upload those."
             )
         if external is None:
             self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
-            answers = list(threads.map(lambda page: self._page(task, reply, page, external), reply.pictured))
+            answers = list(threads.map(lambda page: self._recognise_page(task, reply, page, external), reply.pictured))
         return merge_reply(reply, dict(zip(reply.pictured, answers, strict=True)))
 
-    def unread(self) -> tuple[str, ...]:
-        """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
-        return () if self.program else tuple(name for name in self.languages if name not in ocr_engines.PACKAGED_READS)
+    def unsupported_languages(self) -> tuple[str, ...]:
+        """Return the configured languages unknown to the packaged engine, if that one reads."""
+        return (
+            () if self.program else tuple(name for name in self.languages if name not in ocr_engines.PACKAGED_LANGUAGES)
+        )
 
     def _refuse_scripts(self) -> None:
-        """Rather than index what another script's letters look like."""
-        unread = self.unread()
+        """Raise Skippable if the engine reads none of the configured languages."""
+        # Text in an unknown script would come out as look-alike letters.
+        unread = self.unsupported_languages()
         if unread and len(unread) == len(self.languages):
             raise Skippable(
                 f"The text recognition of this installation does not read: {', '.join(unread)}; it reads Latin, "
                 "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
             )
 
-    def _page(self, task: Task, reply: Reply, page: int, external: ExternalParser | None) -> Reply:
+    def _recognise_page(self, task: Task, reply: Reply, page: int, external: ExternalParser | None) -> Reply:
         request = Recognise(page, reply.pdf, self.program, self.languages, draws=external is not None)
-        answer = self.pool.run(msgspec.structs.replace(task, recognise=request, cpu_seconds=self.seconds))
+        answer = self.pool.run(msgspec.structs.replace(task, recognise=request, cpu_seconds=self.page_seconds))
         if answer.refusal:
             return Reply(qualities=(trust.unreadable_page(page, answer.refusal, recognised=True),))
         if external is None or not answer.picture:
@@ -80,7 +78,7 @@ class Recognition:
 
 
 def require_languages(languages: Sequence[str]) -> None:
-    """Raise WrongSetting for languages that the installed tesseract does not read."""
+    """Raise WrongSetting for languages missing from the installed tesseract."""
     program = shutil.which("tesseract")
     if program is None:
         return
@@ -94,17 +92,17 @@ def require_languages(languages: Sequence[str]) -> None:
 
 
 def merge_reply(reply: Reply, recognised: Mapping[int, Reply]) -> Reply:
-    """The reply with what was recognised of some of its pages, each at its place, and with their verdicts."""
+    """Insert recognised pages with their qualities into a reply."""
     texts = {page: answer.text for page, answer in recognised.items()}
     text, pages = merge_pages(reply.text, reply.pages, texts, reply.count)
     qualities = {quality.page: quality for quality in reply.qualities}
     for page, answer in recognised.items():
-        qualities[page] = _both(qualities.get(page), answer.qualities[0])
+        qualities[page] = _combine_qualities(qualities.get(page), answer.qualities[0])
     return msgspec.structs.replace(reply, text=text, pages=pages, pictured=(), qualities=tuple(qualities.values()))
 
 
-def _both(layer: PageQuality | None, picture: PageQuality) -> PageQuality:
-    """The verdict on a page, of its text layer and of what was recognised on it: the lower one where both are read."""
+def _combine_qualities(layer: PageQuality | None, picture: PageQuality) -> PageQuality:
+    """Combine the qualities of a page's text layer and picture: the lower one if both are readable."""
     if layer is None or layer.unread:
         return picture
     return PageQuality(
@@ -118,11 +116,11 @@ def _both(layer: PageQuality | None, picture: PageQuality) -> PageQuality:
 def merge_pages(
     text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int
 ) -> tuple[str, tuple[int, ...]]:
-    """The text with each recognised page at its place, and where every page starts then."""
+    """Return the text with the recognised pages inserted, and the new offset of every page."""
     if text.strip() and not pages:
         return "\n\n".join([text.rstrip(), *filter(None, recognised.values())]), ()
     starts = [*(pages or [0] * count), len(text)]
-    whole: list[str] = []
+    page_texts: list[str] = []
     offsets: list[int] = []
     length = 0
     for page in range(1, len(starts)):
@@ -133,6 +131,6 @@ def merge_pages(
                 f"{page_text.rstrip()}\n\n{recognised_text}\n\n" if page_text.strip() else f"{recognised_text}\n\n"
             )
         offsets.append(length)
-        whole.append(page_text)
+        page_texts.append(page_text)
         length += len(page_text)
-    return "".join(whole), tuple(offsets)
+    return "".join(page_texts), tuple(offsets)

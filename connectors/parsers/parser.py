@@ -1,4 +1,4 @@
-"""Parsers and renderers of this process: files are read, and pages drawn, in limited child processes."""
+"""Parser and page renderer of this process: files are read in limited child processes."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ import structlog
 from connectors.parsers import detect, messages, verdicts
 from connectors.parsers.formats import texts
 from connectors.parsers.messages import Draw, Page, Reply, Task, Unpack
-from connectors.parsers.ocr import Recognition
+from connectors.parsers.ocr import TextRecognition
 from connectors.parsers.pdf import images
-from connectors.parsers.pool import Limits, Pool, always
+from connectors.parsers.pool import ChildPool, Limits, never_interrupt
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import ExternalParser, Member, OcrStrategy, PageMark, Parsed, RawContent
 
-_PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-AT_ONCE = 2
-"""Pages that one process draws at once."""
+_PNG_HEADER = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+# Pages drawn by one process at once.
+MAX_CONCURRENT_DRAWINGS = 2
 
 
 class PdfRenderer:
-    """A `PageRenderer` within the limits of a pool."""
+    """`PageRenderer` in limited child processes."""
 
-    def __init__(self, pool: Pool, seconds: float) -> None:
+    def __init__(self, pool: ChildPool, seconds: float) -> None:
         self.pool = pool
         self._seconds = seconds
 
     def draw(self, file: Path, page: int, mark: PageMark) -> bytes:
-        """The page as a PNG of at most 2000 pixels a side. Skippable, with the cause, for what cannot be drawn."""
+        """Return the page as a PNG of at most 2000 pixels a side. Skippable, with the cause, on failure."""
         request = Draw(page, mark.text, mark.start, mark.end)
         task = Task(
             path=str(file),
@@ -53,79 +53,80 @@ class PdfRenderer:
             raise Retryable(reply.again)
         if reply.refusal:
             raise Skippable(reply.refusal)
-        return _checked(reply.picture)
+        return _check_picture(reply.picture)
 
 
-def _checked(picture: bytes) -> bytes:
-    """Check the size of the picture: a child that the file has taken over must not hand on a larger one."""
-    if picture[:16] != _PNG or max(struct.unpack_from(">II", picture, 16)) > images.LONGEST_SIDE + 1:
+def _check_picture(picture: bytes) -> bytes:
+    """Return the picture. Skippable if oversized: the file may have taken over the child."""
+    if picture[:16] != _PNG_HEADER or max(struct.unpack_from(">II", picture, 16)) > images.MAX_PAGE_SIDE + 1:
         raise Skippable("The page cannot be drawn.")
     return picture
 
 
 @lru_cache(maxsize=1)
 def page_drawer() -> PdfRenderer:
-    """The drawer of this process, within the limits of the settings."""
-    chosen = settings.load_settings()
-    pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, clock_factor=1))  # somebody waits
+    """Return the renderer of this process, within the limits of the settings."""
+    config = settings.load_settings()
+    pool = ChildPool(
+        MAX_CONCURRENT_DRAWINGS, Limits(config.page_seconds, config.parse_memory_bytes, clock_factor=1)
+    )  # somebody waits
     atexit.register(pool.close)
     os.register_at_fork(after_in_child=lambda: _forget_drawers(pool))
-    return PdfRenderer(pool, chosen.page_seconds)
+    return PdfRenderer(pool, config.page_seconds)
 
 
-def _forget_drawers(pool: Pool) -> None:
-    """The children belong to the process that started them."""
+def _forget_drawers(pool: ChildPool) -> None:
+    """Leave the children to the parent process, after a fork."""
     pool.forget()
     page_drawer.cache_clear()
 
 
 log = structlog.get_logger(__name__)
-_HERE_BYTES = 1024 * 1024
-"""Plain text up to this size is decoded in this process: no library reads it, and a child would cost more than it."""
+# Plain text up to this size is decoded in this process: no library reads it, and a child costs more.
+_INLINE_TEXT_BYTES = 1024 * 1024
+# Processor time of a file before it moves to the slow lane.
 _QUICK_SECONDS = 2.0
-"""Processor time after which a file keeps no place from files that take less."""
 
 
 class DocumentParser:
-    """Reads files in child processes, each within time and memory limits."""
+    """Parser of files in limited child processes."""
 
     def __init__(
         self,
-        pool: Pool,
+        pool: ChildPool,
         memory_bytes: int,
         seconds: float,
-        recognition: Recognition | None = None,
-        packed: Unpack | None = None,
+        recognition: TextRecognition | None = None,
+        unpack: Unpack | None = None,
         external: ExternalParser | None = None,
     ) -> None:
         self.pool = pool
         self._expanded_bytes = memory_bytes // 4
         self._seconds = seconds
         self._recognition = recognition
-        self._packed = packed
+        self._unpack_template = unpack
         self.external = external
 
     def with_external(self, external: ExternalParser) -> DocumentParser:
-        """Return a parser with the same processes, and an external one for pages and files that it cannot read."""
+        """Return a parser with the same processes, and an external one for pages and files unreadable here."""
         parser = copy.copy(self)
         parser.external = external
         return parser
 
-    def parse(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool] = always) -> Parsed:
-        """Return the file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read.
-
-        Interrupted if it still waits for a child once `goes_on` returns False.
+    def parse(self, raw: RawContent, ocr: OcrStrategy, keep_waiting: Callable[[], bool] = never_interrupt) -> Parsed:
+        """Return the file as Markdown. Skippable, with the cause and advice, for an unreadable file; Interrupted if
+        `goes_on` returns False during the wait for a child.
         """
         try:
-            reply = self._here(raw)
+            reply = self._read_plain_text(raw)
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
-        reply = verdicts.judge_reply(reply) if reply else self._in_child(raw, ocr, goes_on)
-        reply = self._read_elsewhere(raw, reply)
-        return _parsed(verdicts.settle_reply(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
+        reply = verdicts.judge_reply(reply) if reply else self._read_in_child(raw, ocr, keep_waiting)
+        reply = self._read_externally(raw, reply)
+        return _to_parsed(verdicts.settle_reply(reply, raw.name, ocr=ocr is OcrStrategy.STANDARD_OCR))
 
-    def _here(self, raw: RawContent) -> Reply | None:
-        """The text of a file that needs no library; None for the others."""
+    def _read_plain_text(self, raw: RawContent) -> Reply | None:
+        """Decode small plain text in this process; None for other files."""
         with raw.path.open("rb") as file:
             head = file.read(detect.HEAD)
             if not head:
@@ -134,23 +135,23 @@ class DocumentParser:
                 return None
             kind = detect.kind_of(head, raw.name, raw.media_type)
             if kind in (detect.PLAIN, detect.MARKDOWN):
-                data = head + file.read(_HERE_BYTES + 1)
-                if len(data) <= _HERE_BYTES:
+                data = head + file.read(_INLINE_TEXT_BYTES + 1)
+                if len(data) <= _INLINE_TEXT_BYTES:
                     return texts.read_verbatim(data, kind, raw.media_type)
         return None
 
     def warm(self, files: Iterable[tuple[str, str]]) -> None:
-        """Start a child ahead of files, by name and media type, unless all of them promise to be plain text."""
+        """Start a child ahead of files, by name and media type, unless all are plain text."""
         if any(detect.kind_by_name(*file) not in (detect.PLAIN, detect.MARKDOWN) for file in files):
-            self.pool.warm()
+            self.pool.start_child()
 
     def close(self) -> None:
-        """End the children that read no file."""
+        """Stop the idle children."""
         self.pool.close()
         if self._recognition is not None:
             self._recognition.pool.close()
 
-    def _in_child(self, raw: RawContent, ocr: OcrStrategy, goes_on: Callable[[], bool]) -> Reply:
+    def _read_in_child(self, raw: RawContent, ocr: OcrStrategy, keep_waiting: Callable[[], bool]) -> Reply:
         page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
         task = Task(
             path=str(raw.path.resolve()),
@@ -160,34 +161,34 @@ class DocumentParser:
             cpu_seconds=self._seconds,
             expanded_bytes=self._expanded_bytes,
             page=page,
-            unpack=self._unpack(raw),
+            unpack=self._make_unpack(raw),
             password=raw.password,
         )
-        reply = messages.read_following(self._answered(task, goes_on), task, self._answered, beside=self.pool.size)
+        reply = messages.read_following(self._run_task(task, keep_waiting), task, self._run_task, beside=self.pool.size)
         if self.external is not None and ocr is OcrStrategy.BASIC_PARSER and reply.pdf:
             unread = tuple(quality.page for quality in reply.qualities if quality.unread and quality.page)
             reply = msgspec.structs.replace(reply, pictured=unread)
         if task.ocr and reply.pictured and self._recognition is not None:
-            reply = self._recognition.completed(task, reply, self.external)
+            reply = self._recognition.recognise_pages(task, reply, self.external)
         return reply
 
-    def _read_elsewhere(self, raw: RawContent, reply: Reply) -> Reply:
-        """The reply, or what the external parser reads of a file without pages that cannot be read here."""
+    def _read_externally(self, raw: RawContent, reply: Reply) -> Reply:
+        """Read a file without pages with the external parser if it is unreadable here."""
         if self.external is None or not any(q.unread and q.page is None for q in reply.qualities):
             return reply
         text = self.external.read(raw.path.read_bytes(), raw.name, raw.media_type)
         return verdicts.judge_reply(msgspec.structs.replace(reply, text=text, pages=(), qualities=()))
 
-    def _unpack(self, raw: RawContent) -> Unpack | None:
-        """Files that are packed into this one go beside it, into a folder that the caller removes."""
-        if raw.page is not None or self._packed is None:
+    def _make_unpack(self, raw: RawContent) -> Unpack | None:
+        """Create the folder of the file's members; the caller removes it."""
+        if raw.page is not None or self._unpack_template is None:
             return None
         folder = raw.path.parent / f"{raw.path.name}-members"
         folder.mkdir(exist_ok=True)
-        return msgspec.structs.replace(self._packed, folder=str(folder.resolve()))
+        return msgspec.structs.replace(self._unpack_template, folder=str(folder.resolve()))
 
-    def _answered(self, task: Task, goes_on: Callable[[], bool] = always) -> Reply:
-        reply = self.pool.run(task, goes_on)
+    def _run_task(self, task: Task, keep_waiting: Callable[[], bool] = never_interrupt) -> Reply:
+        reply = self.pool.run(task, keep_waiting)
         if reply.again:
             raise Retryable(reply.again)
         if reply.refusal:
@@ -196,7 +197,7 @@ class DocumentParser:
         return reply
 
 
-def _parsed(reply: Reply) -> Parsed:
+def _to_parsed(reply: Reply) -> Parsed:
     members = tuple(
         Member(packed.path, Path(packed.place), packed.media_type, packed.size, packed.reason)
         for packed in reply.members
@@ -206,42 +207,43 @@ def _parsed(reply: Reply) -> Parsed:
 
 @lru_cache(maxsize=1)
 def document_parser() -> DocumentParser:
-    """The parser of this process, within the limits of the settings; one child at most for each core."""
-    chosen = settings.load_settings()
+    """Return the parser of this process, within the limits of the settings; at most one child per core."""
+    config = settings.load_settings()
     cores = os.cpu_count() or 1
-    pool = Pool(
+    pool = ChildPool(
         cores,
-        Limits(chosen.parse_seconds, chosen.parse_memory_bytes, file_bytes=chosen.max_file_bytes + _HERE_BYTES),
+        Limits(config.parse_seconds, config.parse_memory_bytes, file_bytes=config.max_file_bytes + _INLINE_TEXT_BYTES),
         quick_seconds=_QUICK_SECONDS,
     )
-    recognition = _recognition(chosen, cores)
-    packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
-    parser = DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
+    recognition = _make_recognition(config, cores)
+    unpack = Unpack("", config.archive_members, config.archive_bytes, config.max_file_bytes)
+    parser = DocumentParser(pool, config.parse_memory_bytes, config.parse_seconds, recognition, unpack)
     atexit.register(parser.close)
-    os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
+    os.register_at_fork(after_in_child=lambda: _abandon_pools(pool, recognition.pool))
     return parser
 
 
 def close_parser() -> None:
-    """End the children of this process's parser, if it has one: a forked process runs no `atexit` handlers."""
+    """Stop the children of this process's parser, if it has one."""
+    # A forked process runs no `atexit` handlers.
     if document_parser.cache_info().currsize:
         document_parser().close()
 
 
-def _recognition(chosen: settings.Settings, cores: int) -> Recognition:
-    """Children of their own for recognition: it takes more memory, and may start tesseract where that is installed."""
+def _make_recognition(config: settings.Settings, cores: int) -> TextRecognition:
+    """Make the text recognition with a separate pool: it takes more memory and may start tesseract."""
     program = shutil.which("tesseract") or ""
-    allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, program)
-    recognition = Recognition(
-        Pool(cores, allowed), program, tuple(chosen.ocr_languages), chosen.ocr_page_seconds, chosen.ocr_pages
+    limits = Limits(config.ocr_page_seconds, config.ocr_memory_bytes, program)
+    recognition = TextRecognition(
+        ChildPool(cores, limits), program, tuple(config.ocr_languages), config.ocr_page_seconds, config.ocr_pages
     )
-    if unread := recognition.unread():
+    if unread := recognition.unsupported_languages():
         log.warning("ocr.languages_not_read", languages=unread, why="without tesseract only Latin, Chinese, Japanese")
     return recognition
 
 
-def _after_fork(*pools: Pool) -> None:
-    """The children belong to the process that started them; the forked one starts its own."""
+def _abandon_pools(*pools: ChildPool) -> None:
+    """Leave the children to the parent process; the forked one starts new children."""
     for pool in pools:
         pool.forget()
     document_parser.cache_clear()

@@ -1,4 +1,4 @@
-"""Verdict on the text: the quality where no page was judged, and either a notice or the reason to refuse the file."""
+"""Verdict on a reply: quality of text without pages, and a notice or the reason to refuse the file."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from connectors.parsers.messages import Reply
 from retrieval.errors import Unreadable
 from retrieval.ports import PageQuality
 
-_NAMED = 10
-"""Pages that a notice names; the others are counted."""
-_RECOGNISE = "with the OCR strategy STANDARD_OCR (ocrConfig)"
+# Pages named in a notice; further ones are counted.
+_MAX_NAMED_PAGES = 10
+_WITH_OCR = "with the OCR strategy STANDARD_OCR (ocrConfig)"
 _ONLY_PICTURES = (
     "The PDF holds no text, only pictures or blank pages. If they are scans, retry it, or ingest it again, "
-    f"{_RECOGNISE}."
+    f"{_WITH_OCR}."
 )
-_BLANK = "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
+_BLANK_PAGES = "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
 _NOT_RECOGNISED = "No text was recognised: the file shows pictures or blank pages only. Upload a file with text in it."
 
 
 def judge_reply(reply: Reply) -> Reply:
-    """The reply with the quality of its text, unless that of each page is known."""
+    """Add the quality of the whole text, unless its pages are judged already."""
     if reply.qualities or reply.listing or not reply.text:
         return reply
     return msgspec.structs.replace(reply, qualities=(trust.judge_whole(reply.text),))
 
 
 def settle_reply(reply: Reply, name: str, *, ocr: bool) -> Reply:
-    """The reply with a notice of what is left out or strange. Unreadable, with the reason, if no text is left."""
+    """Add a notice of unread or doubtful parts. Unreadable, with the cause, if no text remains."""
     unread = [quality for quality in reply.qualities if quality.unread]
     if unread and unread[0].page is None:
         raise Unreadable(
@@ -42,9 +42,9 @@ def settle_reply(reply: Reply, name: str, *, ocr: bool) -> Reply:
             return msgspec.structs.replace(
                 reply, text=listing, title=detect.one_line(name), pages=(), qualities=(), listing=True
             )
-        raise Unreadable(_refusal(reply, unread, ocr=ocr), len(unread))
-    notices = [_notice(unread, ocr=ocr)] if unread else []
-    strange = [quality for quality in reply.qualities if quality.page is None and quality.quality < trust.LIMIT]
+        raise Unreadable(_refusal_message(reply, unread, ocr=ocr), len(unread))
+    notices = [_unread_notice(unread, ocr=ocr)] if unread else []
+    strange = [quality for quality in reply.qualities if quality.page is None and quality.quality < trust.MIN_QUALITY]
     notices += [f"To check: {' '.join(quality.reasons)}" for quality in strange]
     if not notices:
         return reply
@@ -52,20 +52,20 @@ def settle_reply(reply: Reply, name: str, *, ocr: bool) -> Reply:
     return msgspec.structs.replace(reply, properties={**reply.properties, "notice": " ".join([*former, *notices])})
 
 
-def _refusal(reply: Reply, unread: list[PageQuality], *, ocr: bool) -> str:
-    usual = (trust.PICTURE, trust.NOTHING_RECOGNISED)
+def _refusal_message(reply: Reply, unread: list[PageQuality], *, ocr: bool) -> str:
+    usual = (trust.PICTURES_ONLY, trust.NOTHING_RECOGNISED)
     reason = next((reason for quality in unread for reason in quality.reasons if reason not in usual), "")
     if any(quality.recognised for quality in reply.qualities):
         return reason or _NOT_RECOGNISED
     if reason:
-        advice = f" Retry it, or ingest it again, {_RECOGNISE}, which reads the pages as people see them."
+        advice = f" Retry it, or ingest it again, {_WITH_OCR}, which reads the pages as people see them."
         return f"The text of the PDF cannot be read. {reason}{'' if ocr else advice}"
-    return _BLANK if ocr else _ONLY_PICTURES
+    return _BLANK_PAGES if ocr else _ONLY_PICTURES
 
 
-def _notice(unread: list[PageQuality], *, ocr: bool) -> str:
-    numbers = ", ".join(str(quality.page) for quality in unread[:_NAMED])
-    further = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+def _unread_notice(unread: list[PageQuality], *, ocr: bool) -> str:
+    numbers = ", ".join(str(quality.page) for quality in unread[:_MAX_NAMED_PAGES])
+    further = f" and {len(unread) - _MAX_NAMED_PAGES:,} more" if len(unread) > _MAX_NAMED_PAGES else ""
     reasons = " ".join(dict.fromkeys(quality.reasons[0] for quality in unread))
-    advice = "" if ocr else f" Ingest the file again {_RECOGNISE} to read them."
+    advice = "" if ocr else f" Ingest the file again {_WITH_OCR} to read them."
     return f"Not read: pages ({len(unread):,}): {numbers}{further}. {reasons}{advice}"

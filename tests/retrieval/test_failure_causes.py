@@ -16,7 +16,7 @@ from retrieval.jobs import resync
     ("error", "cause"),
     [
         (verdicts._ONLY_PICTURES, "NO_TEXT"),
-        (verdicts._BLANK, "UNREADABLE"),
+        (verdicts._BLANK_PAGES, "UNREADABLE"),
         (verdicts._NOT_RECOGNISED, "UNREADABLE"),
         ("No text was recognised: the file shows pictures or blank pages only.", "UNREADABLE"),
         (str(detect.locked_file("The PDF")), "PASSWORD"),

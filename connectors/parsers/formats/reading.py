@@ -35,7 +35,7 @@ from connectors.parsers.formats import (
 )
 from connectors.parsers.formats.containers import ledger, unpack
 from connectors.parsers.messages import Recognise, Reply, Task
-from connectors.parsers.ocr_engines import Recognised
+from connectors.parsers.ocr_engines import RecognisedText
 from connectors.parsers.pdf import images
 from retrieval.errors import Skippable
 from retrieval.ports import PageQuality
@@ -67,12 +67,12 @@ def read_pictured(task: Task, wanted: Recognise) -> Reply:
     return Reply(text="" if quality.unread else text, qualities=(quality,))
 
 
-def _recognised(image: Image, wanted: Recognise) -> Recognised:
+def _recognised(image: Image, wanted: Recognise) -> RecognisedText:
     if wanted.program:
-        recognised = ocr_engines.with_tesseract(image, wanted.program, wanted.languages)
+        recognised = ocr_engines.recognise_with_tesseract(image, wanted.program, wanted.languages)
         if recognised.confidence >= SURE or recognised.is_final:
             return recognised
-    return ocr_engines.with_packaged(image)
+    return ocr_engines.recognise_with_packaged(image)
 
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
@@ -229,7 +229,7 @@ def _image(path: Path, *, ocr: bool) -> Reply:
             "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "
             "strategy STANDARD_OCR (ocrConfig)."
         )
-    count, media_type = images.count_frames(path), images.media_type(path)
+    count, media_type = images.count_frames(path), images.image_media_type(path)
     properties: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
     return Reply(properties=properties, pictured=tuple(range(1, count + 1)), count=count)
 
@@ -254,5 +254,5 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
     if size > expanded_bytes or len(members) > _MOST_MEMBERS:
         raise Skippable(
             f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; "
-            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {document.SPLIT}"
+            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {document.SPLIT_ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""Markdown of PDF pages by liteparse (https://github.com/run-llama/liteparse), which reads their geometry."""
+"""Markdown of PDF pages by liteparse (https://github.com/run-llama/liteparse), from their geometry."""
 
 from __future__ import annotations
 
@@ -12,49 +12,50 @@ from typing import TYPE_CHECKING
 
 from connectors.parsers.document import tidy_markdown
 from connectors.parsers.pdf import grid, sideways
-from connectors.parsers.pdf.grid import Text
-from connectors.parsers.pdf.sideways import Sideways
+from connectors.parsers.pdf.grid import PlacedText
+from connectors.parsers.pdf.sideways import SidewaysText
 
 if TYPE_CHECKING:
     from liteparse import LiteParse
     from liteparse.types import AnnotationRect, LayoutBlock, ParsedPage
 
 
-_UPRIGHT = 45
-"""Degrees."""
+# Maximum rotation of upright text in degrees.
+_MAX_UPRIGHT_DEGREES = 45
 
 
-_RELATION = re.compile(r"[=\u2264\u2265\u2248\u2260\u2261\u2211\u220f\u222b\u221a\u2202\u221d\u2208]")
-_OPERATOR, _LONG_WORD = re.compile(r"[+*/^<>\u00b1\u00d7\u00f7\u2212]"), re.compile(r"[^\W\d_]{3}")
+_RELATION_SIGN = re.compile(r"[=\u2264\u2265\u2248\u2260\u2261\u2211\u220f\u222b\u221a\u2202\u221d\u2208]")
+_OPERATOR_SIGN, _LONG_WORD = re.compile(r"[+*/^<>\u00b1\u00d7\u00f7\u2212]"), re.compile(r"[^\W\d_]{3}")
 _CODE_SIGN = re.compile(r"[{}<>=\[\]]|\w\(|;$|^\s*(?:#|//|\$ )", re.MULTILINE)
-_FEWEST_TEXTS = 3
-"""Texts that make a direction of reading."""
+# Minimum of texts for a reading direction.
+_MIN_DIRECTION_TEXTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PageMarkdown:
-    """Markdown of a page. `ways`: the number of directions that its text is read in."""
+    """Markdown of a page, and its number of reading directions."""
 
     text: str
-    ways: int = 1
+    direction_count: int = 1
 
 
-def of_pages(path: Path, first: int, last: int, turned: Mapping[int, Sequence[Sideways]]) -> dict[int, PageMarkdown]:
-    """The Markdown of each page from `first` to `last`, counted from 1. A page that cannot be read has none.
-
-    turned: the sideways texts of pages.
+def convert_pages(
+    path: Path, first: int, last: int, turned: Mapping[int, Sequence[SidewaysText]]
+) -> dict[int, PageMarkdown]:
+    """Return the Markdown of pages `first` to `last`, counted from 1, without unreadable pages. `turned`: sideways
+    texts by page.
     """
     from liteparse import ParseError
 
     try:
-        pages = _parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
+        pages = _load_parser(f"{first}-{last}").parse(path.read_bytes()).pages  # a path needs the ending `.pdf`
     except ParseError:
         return {}
-    return {page.page_num: _markdown(page, turned.get(page.page_num, ())) for page in pages}
+    return {page.page_num: _convert_page(page, turned.get(page.page_num, ())) for page in pages}
 
 
 @lru_cache(maxsize=1)
-def _parser(pages: str) -> LiteParse:
+def _load_parser(pages: str) -> LiteParse:
     from liteparse import LiteParse
 
     return LiteParse(
@@ -70,19 +71,19 @@ def _parser(pages: str) -> LiteParse:
     )
 
 
-def _markdown(page: ParsedPage, known: Sequence[Sideways]) -> PageMarkdown:
-    places = _sideways(page)
-    turned = (known or places) if places else []  # liteparse tears sideways words apart
+def _convert_page(page: ParsedPage, turned_texts: Sequence[SidewaysText]) -> PageMarkdown:
+    places = _sideways_texts(page)
+    turned = (turned_texts or places) if places else []  # liteparse tears sideways words apart
     blocks = page.blocks or ()
-    texts = _texts(page) if turned or any(block.kind == "table" for block in blocks) else set()
+    texts = _upright_texts(page) if turned or any(block.kind == "table" for block in blocks) else set()
     headers = sideways.find_headers(turned, texts) if turned else {}
     header_lines = {line for lines in headers.values() for line in lines}
     apart = sideways.turn_upright((item for item in turned if item not in header_lines), page.width, page.height)
-    ways = bool(headers) + sum(len(group) >= _FEWEST_TEXTS for group in (texts, *apart))
+    ways = bool(headers) + sum(len(group) >= _MIN_DIRECTION_TEXTS for group in (texts, *apart))
     parts = [*_upright_parts(blocks, texts, [item.text for item in (*places, *turned)], [*headers])]
     for group in apart:
         tables = sideways.sideways_tables(group)
-        parts += [("\n".join(_rows_markdown(table)), False) for table in tables if table]
+        parts += [("\n".join(_format_rows(table)), False) for table in tables if table]
     text, in_list = "", False
     for part, is_item in parts:
         text += ("" if not text else "\n" if in_list and is_item else "\n\n") + part
@@ -91,13 +92,13 @@ def _markdown(page: ParsedPage, known: Sequence[Sideways]) -> PageMarkdown:
 
 
 def _upright_parts(
-    blocks: Sequence[LayoutBlock], texts: set[Text], turned: Sequence[Text], headers: Sequence[Text]
+    blocks: Sequence[LayoutBlock], texts: set[PlacedText], turned: Sequence[PlacedText], headers: Sequence[PlacedText]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the text of each block, and whether it is an item of a list."""
-    regions: dict[int, set[Text]] = {}
+    """Yield the text of each block and True for a list item."""
+    regions: dict[int, set[PlacedText]] = {}
     texts, waiting = set(texts), set(headers)
     for number, block in enumerate(blocks):
-        if block.kind == "table" and (region := {text for text in texts if _holds(block, text)}):
+        if block.kind == "table" and (region := {text for text in texts if _contains(block, text)}):
             above = {header for header in waiting if _is_above(header, region)}
             waiting -= above
             regions[number] = grid.grow_table(region, texts - region)
@@ -106,75 +107,77 @@ def _upright_parts(
             texts -= beside
             regions[number] |= above | beside
     if waiting and (region := sideways.table_below(waiting, texts)):
-        first = next(number for number, block in enumerate(blocks) if any(_holds(block, text) for text in region))
+        first = next(number for number, block in enumerate(blocks) if any(_contains(block, text) for text in region))
         regions.setdefault(first, set()).update(region | waiting)
         texts -= region
     table_texts = set().union(*regions.values())
     for number, block in enumerate(blocks):
         if number in regions:
-            lines = _tables(block, regions[number], headers)
-        elif block.kind != "code" and any(_holds(block, text) for text in (*table_texts, *turned)):
+            lines = _format_tables(block, regions[number], headers)
+        elif block.kind != "code" and any(_contains(block, text) for text in (*table_texts, *turned)):
             lines = iter(
-                " ".join(text.text for text in line) for line in grid.lines_of(t for t in texts if _holds(block, t))
+                " ".join(text.text for text in line)
+                for line in grid.group_lines(t for t in texts if _contains(block, t))
             )
         else:
-            lines = _lines(block)
+            lines = _block_lines(block)
         if text := "\n".join(lines).strip("\n"):
             yield text, block.kind == "list_item"
 
 
-def _is_beside(text: Text, headers: Iterable[Text], region: Iterable[Text]) -> bool:
-    """Tell whether a text is in the line of vertical headers, over a column of the table."""
+def _is_beside(text: PlacedText, headers: Iterable[PlacedText], region: Iterable[PlacedText]) -> bool:
+    """Check that a text is level with vertical headers and above a column of the table."""
     in_line = any(abs(text.bottom - header.bottom) < header.height for header in headers)
     return in_line and any(text.left < word.right and word.left < text.right for word in region)
 
 
-def _is_above(header: Text, region: Iterable[Text]) -> bool:
+def _is_above(header: PlacedText, region: Iterable[PlacedText]) -> bool:
     return any(text.left < header.right and header.left < text.right and text.middle > header.top for text in region)
 
 
-def _texts(page: ParsedPage) -> set[Text]:
-    """The texts of a page that are read from the left."""
+def _upright_texts(page: ParsedPage) -> set[PlacedText]:
+    """Return the upright texts of a page."""
     return {
-        Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
+        PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip())
         for item in page.text_items
-        if item.text.strip() and not _UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT
+        if item.text.strip() and not _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
     }
 
 
-def _sideways(page: ParsedPage) -> list[Sideways]:
-    """The texts of a page that are read upwards or downwards."""
+def _sideways_texts(page: ParsedPage) -> list[SidewaysText]:
+    """Return the sideways texts of a page."""
     return [
-        Sideways(
-            Text(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip()), item.rotation > 180
+        SidewaysText(
+            PlacedText(item.x, item.x + item.width, item.y, item.y + item.height, item.text.strip()),
+            item.rotation > 180,
         )
         for item in page.text_items
-        if item.text.strip() and _UPRIGHT < item.rotation % 180 < 180 - _UPRIGHT
+        if item.text.strip() and _MAX_UPRIGHT_DEGREES < item.rotation % 180 < 180 - _MAX_UPRIGHT_DEGREES
     ]
 
 
-def _tables(block: LayoutBlock, texts: set[Text], headers: Sequence[Text]) -> Iterator[str]:
+def _format_tables(block: LayoutBlock, texts: set[PlacedText], headers: Sequence[PlacedText]) -> Iterator[str]:
     rows = [*([block.header] if block.header else []), *(block.rows or [])]
-    bands = _bands([[cell.bbox for cell in row if cell.bbox] for row in rows])
+    bands = _ruled_bands([[cell.bbox for cell in row if cell.bbox] for row in rows])
     bands = [band for band in bands if not any(band[0] < header.middle < band[1] for header in headers)]
     for table in grid.find_tables(texts, bands):
-        yield from _rows_markdown(table)
+        yield from _format_rows(table)
         yield ""
 
 
-def _rows_markdown(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    return _table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
+def _format_rows(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    return _format_table(table) if any(len(row) > 1 for row in table) else (" ".join(row) for row in table)
 
 
-def _holds(block: LayoutBlock, text: Text) -> bool:
+def _contains(block: LayoutBlock, text: PlacedText) -> bool:
     if not (box := block.bbox):
         return False
     x, y = (text.left + text.right) / 2 - box.x, text.middle - box.y
     return -1 <= x <= box.width + 1 and -1 <= y <= box.height + 1
 
 
-def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
-    """The heights of rows whose cells fill the table: rules part them."""
+def _ruled_bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
+    """Return the vertical ranges of rows without gaps between cells, as in ruled tables."""
     return [
         (row[0].y, row[0].y + row[0].height)
         for row in rows
@@ -182,7 +185,7 @@ def _bands(rows: Iterable[Sequence[AnnotationRect]]) -> list[grid.Range]:
     ]
 
 
-def _lines(block: LayoutBlock) -> Iterator[str]:
+def _block_lines(block: LayoutBlock) -> Iterator[str]:
     text = " ".join((block.text or "").split())
     if block.kind == "heading" and text and not _is_formula(text):
         yield f"{'#' * min(block.level or 1, 6)} {text}"
@@ -190,7 +193,9 @@ def _lines(block: LayoutBlock) -> Iterator[str]:
         marker = block.marker if block.ordered and block.marker else "-"
         yield f"{'  ' * (block.level or 0)}{marker} {text}"
     elif block.kind == "table":
-        yield from _table([[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row])
+        yield from _format_table(
+            [[cell.text for cell in row] for row in [block.header or [], *(block.rows or [])] if row]
+        )
     elif block.kind == "code" and not _is_code(block.lines or ()):
         yield from (" ".join(line.split()) for line in block.lines or ())
     elif block.kind == "code":
@@ -202,15 +207,15 @@ def _lines(block: LayoutBlock) -> Iterator[str]:
 
 
 def _is_formula(text: str) -> bool:
-    return bool(_RELATION.search(text)) or (bool(_OPERATOR.search(text)) and not _LONG_WORD.search(text))
+    return bool(_RELATION_SIGN.search(text)) or (bool(_OPERATOR_SIGN.search(text)) and not _LONG_WORD.search(text))
 
 
 def _is_code(lines: Sequence[str]) -> bool:
-    """Tell whether lines in letters of one width are code; values of forms are set in them, too."""
+    """Check for code in monospaced lines; forms use them too."""
     return len(lines) > 1 and bool(_CODE_SIGN.search("\n".join(lines)))
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in row] for row in rows]
     width = max(map(len, cells), default=0)
     for number, row in enumerate(cells):

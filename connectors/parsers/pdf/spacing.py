@@ -1,4 +1,4 @@
-"""Words of lines whose letters stand apart: spaces are where the gaps of the line itself are wide."""
+"""Words of letterspaced lines: spaces go to the wide gaps of each line."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from connectors.parsers.pdf.scripts import find_places, place_letters
+from connectors.parsers.pdf.scripts import find_offsets, index_letters
 
-_TOKEN = re.compile(r"[^\W\d_]+")
-_FEWEST, _SHORT, _TORN = 6, 2, 0.55
-"""Words of a line, letters of a short word, and the share of short words of a torn line."""
-_WIDER, _WIDER_BY = 1.5, 0.08
-"""How many times a gap between words is as wide as one between letters, and by how much of a letter's height."""
+_WORD_PATTERN = re.compile(r"[^\W\d_]+")
+# Minimum of words in a line, letters of a short word, and share of short words in a torn line.
+_MIN_LINE_WORDS, _MAX_SHORT_LENGTH, _TORN_SHARE = 6, 2, 0.55
+# Minimum ratio of word gaps to letter gaps, and minimum difference in heights of the letter.
+_MIN_GAP_RATIO, _MIN_GAP_DIFFERENCE = 1.5, 0.08
+# Scripts with few words of one or two letters: Latin, Greek, Cyrillic.
 _SPACED_SCRIPTS = re.compile("[a-zA-Z\u00c0-\u052f]")
-"""Scripts whose words are seldom of one or two letters: Latin, Greek, Cyrillic."""
 
 
 def is_torn(line: str) -> bool:
-    """Tell whether most words of a line have one or two letters, as of no language."""
-    words = _TOKEN.findall(line)
-    if len(words) < _FEWEST or not _SPACED_SCRIPTS.search(line):
+    """Check for a line of mostly one- and two-letter words."""
+    words = _WORD_PATTERN.findall(line)
+    if len(words) < _MIN_LINE_WORDS or not _SPACED_SCRIPTS.search(line):
         return False
-    return sum(len(word) <= _SHORT for word in words) > _TORN * len(words)
+    return sum(len(word) <= _MAX_SHORT_LENGTH for word in words) > _TORN_SHARE * len(words)
 
 
-def joined_lines(text: str, words: Any) -> str:
-    """Return the text of a pypdfium2 text page with the torn words of its lines joined."""
+def join_torn_lines(text: str, words: Any) -> str:
+    """Return the text of a pypdfium2 text page with joined words in torn lines."""
     if not any(map(is_torn, text.split("\n"))):
         return text
     lines = _read_lines(words)
@@ -35,7 +35,7 @@ def joined_lines(text: str, words: Any) -> str:
 
 
 def _read_lines(words: Any) -> dict[str, str]:
-    """Return the lines of a page by their letters."""
+    """Map the letters of each line of a page to its joined text."""
     import pypdfium2.raw as pdfium
 
     bounds = pdfium.FS_RECTF()
@@ -44,15 +44,15 @@ def _read_lines(words: Any) -> dict[str, str]:
     for index in range(words.count_chars()):
         sign = chr(pdfium.FPDFText_GetUnicode(words.raw, index))
         if sign in "\r\n":
-            lines |= _joined(letters)
+            lines |= _join_letters(letters)
             letters = []
         elif sign.strip():
             pdfium.FPDFText_GetLooseCharBox(words.raw, index, bounds)
             letters.append((sign, bounds.left, bounds.right, bounds.top - bounds.bottom))
-    return lines | _joined(letters)
+    return lines | _join_letters(letters)
 
 
-def _joined(letters: Sequence[tuple[str, float, float, float]]) -> dict[str, str]:
+def _join_letters(letters: Sequence[tuple[str, float, float, float]]) -> dict[str, str]:
     gaps = [(following[1] - letter[2]) / max(letter[3], 1.0) for letter, following in pairwise(letters)]
     widest = _word_gap(gaps)
     if not widest:
@@ -64,27 +64,27 @@ def _joined(letters: Sequence[tuple[str, float, float, float]]) -> dict[str, str
 
 
 def _word_gap(gaps: Sequence[float]) -> float:
-    """Return the narrowest gap between words, at the widest step between two gaps of the line; 0 if there is none."""
+    """Return the narrowest gap between words, above the widest step between gaps of a line; 0 without a step."""
     ordered = sorted(gaps)
     steps = [
         (wide - narrow, wide)
         for narrow, wide in pairwise(ordered)
-        if wide > _WIDER * max(narrow, 0.0) and wide - narrow > _WIDER_BY
+        if wide > _MIN_GAP_RATIO * max(narrow, 0.0) and wide - narrow > _MIN_GAP_DIFFERENCE
     ]
     return max(steps, default=(0.0, 0.0))[1]
 
 
 def join_torn_words(markdown: str, text: str) -> str:
-    """Return Markdown with the torn words of its lines as they stand in the text."""
+    """Replace torn lines of Markdown by the same lines of the text layer."""
     if not any(map(is_torn, markdown.split("\n"))):
         return markdown
     for line in text.split("\n"):
-        solid, places = place_letters(markdown)
-        letters, inner = place_letters(line)
-        if len(letters) < _FEWEST or is_torn(line):
+        solid, offsets = index_letters(markdown)
+        letters, inner = index_letters(line)
+        if len(letters) < _MIN_LINE_WORDS or is_torn(line):
             continue
-        for at in find_places(solid, letters)[:1]:
-            start, end = places[at], places[at + len(letters) - 1] + 1
+        for position in find_offsets(solid, letters)[:1]:
+            start, end = offsets[position], offsets[position + len(letters) - 1] + 1
             torn = markdown[start:end]
             if is_torn(torn) and "|" not in torn and "\n\n" not in torn:
                 markdown = f"{markdown[:start]}{line[inner[0] : inner[-1] + 1]}{markdown[end:]}"

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from connectors.parsers import confinement, messages, pool
-from connectors.parsers.confinement import Room
+from connectors.parsers.confinement import SandboxFolder
 from connectors.parsers.messages import Packed, Reply, Task, Unpack
-from connectors.parsers.pool import Child, Limits
+from connectors.parsers.pool import Limits, ParserChild
 from retrieval.errors import Retryable
 from retrieval.settings import PROJECT
 
@@ -115,23 +115,33 @@ ALLOWED = {"its file", "its folder", "its libraries"}
 
 
 @pytest.fixture
-def room() -> Iterator[Room]:
-    made = Room()
+def room() -> Iterator[SandboxFolder]:
+    made = SandboxFolder()
     yield made
     made.remove()
 
 
-def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> None:
+def test_a_child_reads_its_file_and_no_secret(room: SandboxFolder, tmp_path: Path) -> None:
     assert confinement.landlock_version(), "this kernel offers no Landlock, so that nothing is shown here"
     secret, beside, place = tmp_path / "secret.key", tmp_path / "other-tenant.pdf", str(room.path / ".s.PGSQL.5432")
     secret.write_text("1:c2VjcmV0")
     beside.write_text("of another tenant")
-    (room.given / "raw").write_text("its own")
+    (room.input_folder / "raw").write_text("its own")
     with socket.socket(socket.AF_UNIX) as database:
         database.bind(place)
         database.listen()
         done = subprocess.run(
-            [sys.executable, "-c", ATTEMPTS, room.given, room.made, secret, beside, place, str(os.getpid())],
+            [
+                sys.executable,
+                "-c",
+                ATTEMPTS,
+                room.input_folder,
+                room.output_folder,
+                secret,
+                beside,
+                place,
+                str(os.getpid()),
+            ],
             check=True,
             capture_output=True,
             text=True,
@@ -176,7 +186,7 @@ def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_se
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:canary")
-    child = Child(Limits(60, 512 * MB))
+    child = ParserChild(Limits(60, 512 * MB))
     try:
         child.start()
         own = Path(f"/proc/{child.pid}")
@@ -192,18 +202,18 @@ def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_se
         first.write_text("tide,high\n1,2\n")
         task = Task(str(first), "first.csv", "text/csv", ocr=False, cpu_seconds=60, expanded_bytes=MB)
         assert "tide" in child.run(task).text
-        assert not list(child._room.given.iterdir())
-        assert not list(child._room.made.iterdir())
+        assert not list(child._folder.input_folder.iterdir())
+        assert not list(child._folder.output_folder.iterdir())
     finally:
         child.end()
-    assert not child._room.path.exists()
+    assert not child._folder.path.exists()
 
 
-def documents_environment(child: Child) -> dict[str, str]:
-    return pool._ENVIRONMENT | {"TMPDIR": str(child._room.made)}
+def documents_environment(child: ParserChild) -> dict[str, str]:
+    return pool._CHILD_ENVIRONMENT | {"TMPDIR": str(child._folder.output_folder)}
 
 
-def test_what_a_child_says_of_its_members_is_not_believed(room: Room, tmp_path: Path) -> None:
+def test_what_a_child_says_of_its_members_is_not_believed(room: SandboxFolder, tmp_path: Path) -> None:
     """A child that a file has taken over may name any path; only what lies in its own folder is taken."""
     secret, folder = tmp_path / "secret.key", tmp_path / "members"
     secret.write_text("1:c2VjcmV0")
@@ -211,41 +221,41 @@ def test_what_a_child_says_of_its_members_is_not_believed(room: Room, tmp_path: 
     unpack = Unpack(str(folder), 10, MB, MB)
 
     def taken(place: str) -> Packed:
-        return room.take(Reply(members=(Packed("a.txt", place, "", 3),)), unpack).members[0]
+        return room.collect_output(Reply(members=(Packed("a.txt", place, "", 3),)), unpack).members[0]
 
-    (room.made / "0").write_text("own")
+    (room.output_folder / "0").write_text("own")
     assert Path(taken("/anywhere/else/0").place).read_text() == "own"
-    for place in (str(secret), "", "..", str(room.made / ".." / "given")):
+    for place in (str(secret), "", "..", str(room.output_folder / ".." / "given")):
         try:
             found = taken(place)
         except Retryable:
             continue
         assert found.place == ""
-    (room.made / "1").symlink_to(secret)
+    (room.output_folder / "1").symlink_to(secret)
     with pytest.raises(Retryable):
-        taken(str(room.made / "1"))
+        taken(str(room.output_folder / "1"))
     assert secret.read_text() == "1:c2VjcmV0"
 
 
-def test_the_file_itself_is_not_changed_by_being_brought(room: Room, tmp_path: Path) -> None:
+def test_the_file_itself_is_not_changed_by_being_brought(room: SandboxFolder, tmp_path: Path) -> None:
     raw = tmp_path / "raw"
     raw.write_bytes(b"the file")
     task = Task(str(raw), "a.pdf", "", ocr=False, cpu_seconds=1, expanded_bytes=1)
-    brought = room.bring(task)
-    assert Path(brought.path).parent == room.given
+    brought = room.link_input(task)
+    assert Path(brought.path).parent == room.input_folder
     assert messages.frame_message(brought)
     room.clear()
     assert raw.read_bytes() == b"the file"
-    assert not list(room.given.iterdir())
+    assert not list(room.input_folder.iterdir())
 
 
-def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
+def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: SandboxFolder) -> None:
     said: list[str] = []
     monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
     monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: said.append(event)))
-    pool._told_once.cache_clear()
-    assert confinement.restrict_files(room.given, room.made) == 0
-    pool._told_once(0)
-    pool._told_once(0)
-    pool._told_once.cache_clear()
+    pool._log_confinement.cache_clear()
+    assert confinement.restrict_files(room.input_folder, room.output_folder) == 0
+    pool._log_confinement(0)
+    pool._log_confinement(0)
+    pool._log_confinement.cache_clear()
     assert said == ["parser.files_not_confined"]

@@ -21,11 +21,11 @@ from reportlab.pdfgen.canvas import Canvas
 from connectors.parsers import ocr_engines
 from connectors.parsers import parser as documents
 from connectors.parsers.formats import reading
-from connectors.parsers.ocr import Recognition, merge_pages, require_languages
-from connectors.parsers.ocr_engines import Line
+from connectors.parsers.ocr import TextRecognition, merge_pages, require_languages
+from connectors.parsers.ocr_engines import RecognisedLine
 from connectors.parsers.parser import DocumentParser, document_parser
 from connectors.parsers.pdf import images
-from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.pool import ChildPool, Limits
 from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
@@ -161,10 +161,10 @@ def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
     program = tmp_path / "tesseract"
     program.write_text(PROGRAM.format(python=sys.executable, sure=95))
     program.chmod(0o755)
-    pools = [Pool(1, Limits(60, 512 * MB)), Pool(1, Limits(60, 1536 * MB, str(program)))]
+    pools = [ChildPool(1, Limits(60, 512 * MB)), ChildPool(1, Limits(60, 1536 * MB, str(program)))]
 
     def make(*languages: str, pages: int = 10) -> DocumentParser:
-        recognition = Recognition(pools[1], str(program), languages, 60, pages)
+        recognition = TextRecognition(pools[1], str(program), languages, 60, pages)
         return DocumentParser(pools[0], 512 * MB, 60, recognition)
 
     yield make
@@ -225,12 +225,14 @@ def test_too_many_pictured_pages_are_refused_before_any_is_recognised(
 # Reading order
 
 
-def lines(left: float, top: float, *texts: str) -> list[Line]:
-    return [Line(left, top + 30 * row, left + 280, top + 30 * row + 24, text) for row, text in enumerate(texts)]
+def lines(left: float, top: float, *texts: str) -> list[RecognisedLine]:
+    return [
+        RecognisedLine(left, top + 30 * row, left + 280, top + 30 * row + 24, text) for row, text in enumerate(texts)
+    ]
 
 
 def test_columns_of_running_text_are_read_one_after_the_other() -> None:
-    heading = Line(0, 0, 600, 30, "A heading across both columns")
+    heading = RecognisedLine(0, 0, 600, 30, "A heading across both columns")
     left = [f"left line number {row} of text" for row in range(5)]
     right = [f"right line number {row} of text" for row in range(5)]
     found = ocr_engines.layout_text([*lines(310, 60, *right), heading, *lines(0, 60, *left)])
@@ -259,8 +261,8 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
     wary = structlog.make_filtering_bound_logger(logging.WARNING)
     monkeypatch.setattr(documents, "log", structlog.wrap_logger(None, wrapper_class=wary))
     with structlog.testing.capture_logs() as logged:
-        russian = documents._recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
-        documents._recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
+        russian = documents._make_recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
+        documents._make_recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
     assert [(one["event"], one["languages"]) for one in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
     reader = DocumentParser(document_parser().pool, 512 * MB, 60, russian)
     with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
@@ -303,21 +305,21 @@ def scan(text: str) -> Image.Image:
 @pytest.mark.parametrize("script", LEASES)
 def test_a_scan_in_a_script_without_a_language_pack_is_refused_by_script_and_package(script: str) -> None:
     program = str(shutil.which("tesseract"))
-    if set(ocr_engines.LANGUAGES[script]).intersection(ocr_engines.installed_languages(program)):
-        recognised = ocr_engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+    if set(ocr_engines.SCRIPT_LANGUAGES[script]).intersection(ocr_engines.installed_languages(program)):
+        recognised = ocr_engines.recognise_with_tesseract(scan(LEASES[script]), program, ("eng",))
         assert recognised.confidence > reading.SURE
         assert recognised.text
         return
-    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{ocr_engines.LANGUAGES[script][0]}"):
-        ocr_engines.with_tesseract(scan(LEASES[script]), program, ("eng",))
+    with pytest.raises(Skippable, match=f"{script} script.*tesseract-ocr-{ocr_engines.SCRIPT_LANGUAGES[script][0]}"):
+        ocr_engines.recognise_with_tesseract(scan(LEASES[script]), program, ("eng",))
 
 
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="needs tesseract")
 def test_a_scanned_page_in_a_script_without_a_pack_is_left_out_of_its_document(save: Save) -> None:
-    missing = set(ocr_engines.LANGUAGES).intersection(LEASES) - {
+    missing = set(ocr_engines.SCRIPT_LANGUAGES).intersection(LEASES) - {
         script
         for script in LEASES
-        if set(ocr_engines.LANGUAGES[script]).intersection(
+        if set(ocr_engines.SCRIPT_LANGUAGES[script]).intersection(
             ocr_engines.installed_languages(str(shutil.which("tesseract")))
         )
     }

@@ -17,7 +17,7 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
 
 from connectors.parsers.parser import PdfRenderer, document_parser
 from connectors.parsers.pdf import images
-from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.pool import ChildPool, Limits
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
 from retrieval.settings import PROJECT
@@ -31,7 +31,7 @@ SENTENCE = "The tide turns twice a day in the harbour, and the pilots wait for s
 
 @pytest.fixture(scope="module")
 def drawer() -> Iterator[PdfRenderer]:
-    pool = Pool(1, Limits(20, 512 * MB))
+    pool = ChildPool(1, Limits(20, 512 * MB))
     yield PdfRenderer(pool, 20)
     pool.close()
 
@@ -77,8 +77,8 @@ def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: PdfRenderer, tm
     assert picture.size == (960, 1280)
     rows = shaded(picture)
     assert rows
-    assert min(rows) > (800 - 600 - 20) * images.SCALE
-    assert max(rows) < (800 - 600 + 10) * images.SCALE
+    assert min(rows) > (800 - 600 - 20) * images.PIXELS_PER_POINT
+    assert max(rows) < (800 - 600 + 10) * images.PIXELS_PER_POINT
 
 
 def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: PdfRenderer, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Pd
     assert picture.size == (1280, 960)
     turned = shaded(picture.rotate(90, expand=True))
     assert turned
-    assert min(turned) > (800 - 720 - 20) * images.SCALE
-    assert max(turned) < (800 - 720 + 10) * images.SCALE
+    assert min(turned) > (800 - 720 - 20) * images.PIXELS_PER_POINT
+    assert max(turned) < (800 - 720 + 10) * images.PIXELS_PER_POINT
 
 
 def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer: PdfRenderer, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_page_of_any_size_costs_little(drawer: PdfRenderer, tmp_path: Path) ->
     sheet.save()
     started = time.monotonic()
     picture = opened(drawer.draw(written(tmp_path, out.getvalue()), 1, PageMark()))
-    assert max(picture.size) <= images.LONGEST_SIDE
+    assert max(picture.size) <= images.MAX_PAGE_SIDE
     assert time.monotonic() - started < 15
 
 
@@ -159,7 +159,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         sheet.circle(1000, 1000, 10 + number, stroke=1, fill=1)
     sheet._code *= 66
     sheet.save()
-    pool = Pool(1, Limits(1, 512 * MB, clock_factor=10))
+    pool = ChildPool(1, Limits(1, 512 * MB, clock_factor=10))
     try:
         started = time.monotonic()
         with pytest.raises(Skippable, match=r"more than 1 s|within 10 s by the clock"):

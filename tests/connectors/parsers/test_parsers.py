@@ -23,7 +23,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors.parsers import detect
 from connectors.parsers.parser import DocumentParser, close_parser, document_parser
-from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.pool import ChildPool, Limits
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -51,10 +51,10 @@ def save(tmp_path: Path) -> Save:
 @pytest.fixture
 def limited() -> Iterator[Callable[[float, int], DocumentParser]]:
     """Parsers of one child with limits of the test's choice."""
-    pools: list[Pool] = []
+    pools: list[ChildPool] = []
 
     def make(seconds: float, memory_bytes: int) -> DocumentParser:
-        pools.append(Pool(1, Limits(seconds=seconds, memory_bytes=memory_bytes)))
+        pools.append(ChildPool(1, Limits(seconds=seconds, memory_bytes=memory_bytes)))
         return DocumentParser(pools[-1], memory_bytes, seconds)
 
     yield make
@@ -367,7 +367,7 @@ def test_a_file_that_takes_too_much_memory_is_refused(
 
 def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
     hasty = limited(1, 2048 * MB)
-    hasty.pool.warm()
+    hasty.pool.start_child()
     began = time.monotonic()
     message = refusal(save("slow.docx", word(PARAGRAPH * 1_000_000)), by=hasty)
     assert "more than 1 s" in message
@@ -376,8 +376,8 @@ def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[fl
 
 def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.Thread:
     """Have `act` done to the only child once it reads a file."""
-    parser.pool.warm()
-    (child,) = parser.pool._all
+    parser.pool.start_child()
+    (child,) = parser.pool._children
 
     def wait() -> None:
         while not child.files:
@@ -441,7 +441,7 @@ def test_a_child_that_died_between_two_files_is_replaced(
     one = limited(60, 512 * MB)
     raw = save("a.pdf", pdf("A spring tide."))
     one.parse(raw, OcrStrategy.BASIC_PARSER)
-    (child,) = one.pool._all
+    (child,) = one.pool._children
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert "spring tide" in one.parse(raw, OcrStrategy.BASIC_PARSER).text
@@ -475,7 +475,7 @@ def test_files_are_read_beside_each_other(save: Save) -> None:
 
 def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     """Three files take seconds each in a pool of one child; what comes after them is read before they are done."""
-    pool = Pool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=1.0)  # three seconds by the clock
+    pool = ChildPool(1, Limits(seconds=60, memory_bytes=2048 * MB), quick_seconds=1.0)  # three seconds by the clock
     parser = DocumentParser(pool, 2048 * MB, 60)
     ended: list[int] = []
     slow = save("slow.docx", word(PARAGRAPH * 1_000_000))
@@ -493,23 +493,23 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
         while pool._slow._value:  # until one of them counts as slow; on a busy machine that takes a while
             time.sleep(0.05)
         assert "spring tide" in parser.parse(normal, OcrStrategy.BASIC_PARSER).text
-        assert len(pool._all) <= 2
+        assert len(pool._children) <= 2
         assert len(ended) < 3
     finally:
         while any(thread.is_alive() for thread in threads):
-            for child in list(pool._all):
+            for child in list(pool._children):
                 child._process.kill()
             time.sleep(0.1)
     with pool._slow, pytest.raises(Interrupted):  # another slow file runs: this one would wait for it
         parser.parse(slow, OcrStrategy.BASIC_PARSER, lambda: False)
     pool.close()
-    assert not pool._all
+    assert not pool._children
 
 
 def test_a_process_that_closes_its_parser_leaves_neither_child_nor_folder() -> None:
     parser = document_parser()
-    parser.pool.warm()
-    child = next(iter(parser.pool._all))
+    parser.pool.start_child()
+    child = next(iter(parser.pool._children))
     close_parser()
     assert not child.alive()
     assert not child._room.path.exists()
@@ -517,8 +517,8 @@ def test_a_process_that_closes_its_parser_leaves_neither_child_nor_folder() -> N
 
 def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:
     one = limited(60, 512 * MB)
-    one.pool.warm()
-    (child,) = one.pool._all
+    one.pool.start_child()
+    (child,) = one.pool._children
     child._in.close()
     assert child._process.wait(timeout=30) == 0
 

@@ -14,7 +14,7 @@ from bench.parse import drawn, measures
 from connectors.parsers import detect, trust
 from connectors.parsers.parser import document_parser
 from connectors.parsers.pdf import markdown
-from connectors.parsers.pdf.layer import Layer, verified_page
+from connectors.parsers.pdf.layer import TextLayer, verified_page
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageQuality, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -63,7 +63,7 @@ def test_letters_that_lead_nowhere_are_refused_with_the_reason_and_read_by_recog
     assert "quarterly revenue of the harbour authority" in parsed.text
     (quality,) = parsed.qualities
     assert quality.recognised
-    assert quality.quality > trust.LIMIT
+    assert quality.quality > trust.MIN_QUALITY
 
 
 @pytest.mark.parametrize("maker", ["columns", "right_to_left"])
@@ -79,7 +79,7 @@ def test_ciphers_are_refused_and_odd_pages_are_not(tmp_path: Path) -> None:
         assert drawing.readable is False
     for path, _ in drawn.draw_odd_pages(tmp_path, Random(5)):
         parsed = read(path)
-        assert parsed.qualities[0].quality > trust.LIMIT, path.name
+        assert parsed.qualities[0].quality > trust.MIN_QUALITY, path.name
 
 
 def test_a_page_of_wrong_letters_among_good_ones_is_left_out_and_named(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_page_of_wrong_letters_among_good_ones_is_left_out_and_named(tmp_path:
     parsed = read(whole)
     assert parsed.text.count("quarterly revenue") == 2
     assert parsed.pages[1] == parsed.pages[2]
-    assert [q.quality > trust.LIMIT for q in parsed.qualities] == [True, False, True]
+    assert [q.quality > trust.MIN_QUALITY for q in parsed.qualities] == [True, False, True]
     assert parsed.qualities[1].reasons == (trust.WRONG_LETTERS,)
     assert str(parsed.properties["notice"]).startswith(f"Not read: pages (1): 2. {trust.WRONG_LETTERS}")
 
@@ -115,7 +115,7 @@ def test_the_letters_of_languages_are_expected_and_their_ciphers_are_not(code: s
     turned = str.maketrans("".join(alphabet), "".join(alphabet[7:] + alphabet[:7]))
     assert (trust.rate_plausibility(text) or 0) > 0.8
     if code != "mi":  # 14 letters, which in the other order are a language again
-        assert (trust.rate_plausibility(text.lower().translate(turned)) or 0) < trust.LIMIT
+        assert (trust.rate_plausibility(text.lower().translate(turned)) or 0) < trust.MIN_QUALITY
 
 
 def test_languages_are_named() -> None:
@@ -207,8 +207,8 @@ def test_columns_of_prose_in_frames_are_read_one_after_the_other(tmp_path: Path)
     assert read(sheet.save_page()).text.split() == " ".join([*columns[0], *columns[1]]).split()
 
 
-def layer(text: str, *added: str) -> Layer:
-    return Layer(text, added, PageQuality(1, 1.0), pictured=False)
+def layer(text: str, *added: str) -> TextLayer:
+    return TextLayer(text, added, PageQuality(1, 1.0), pictured=False)
 
 
 def test_a_line_that_was_lost_is_put_after_its_page() -> None:
@@ -250,7 +250,7 @@ def test_a_file_that_only_pdfium_opens_is_read_and_says_so(tmp_path: Path, monke
     from connectors.parsers.messages import Task
 
     page(tmp_path / "a.pdf", LANGUAGES["de"])
-    monkeypatch.setattr(markdown, "of_pages", lambda *_: {})
+    monkeypatch.setattr(markdown, "convert_pages", lambda *_: {})
     task = Task(str(tmp_path / "a.pdf"), "a.pdf", detect.PDF.media_type, ocr=False, cpu_seconds=9, expanded_bytes=0)
     reply = pdf.read_document(tmp_path / "a.pdf", task)
     assert "Hafenbehörde steigerte" in reply.text
