@@ -380,7 +380,7 @@ def while_busy(parser: DocumentParser, act: Callable[[int], None]) -> threading.
     (child,) = parser.pool._children
 
     def wait() -> None:
-        while not child.files:
+        while not child.file_count:
             time.sleep(0.005)
         act(child.pid)
 
@@ -490,7 +490,7 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
     for thread in threads:
         thread.start()
     try:
-        while pool._slow._value:  # until one of them counts as slow; on a busy machine that takes a while
+        while pool._slow_lane._value:  # until one of them counts as slow; on a busy machine that takes a while
             time.sleep(0.05)
         assert "spring tide" in parser.parse(normal, OcrStrategy.BASIC_PARSER).text
         assert len(pool._children) <= 2
@@ -500,7 +500,7 @@ def test_files_that_take_long_keep_no_place_from_others(save: Save) -> None:
             for child in list(pool._children):
                 child._process.kill()
             time.sleep(0.1)
-    with pool._slow, pytest.raises(Interrupted):  # another slow file runs: this one would wait for it
+    with pool._slow_lane, pytest.raises(Interrupted):  # another slow file runs: this one would wait for it
         parser.parse(slow, OcrStrategy.BASIC_PARSER, lambda: False)
     pool.close()
     assert not pool._children
@@ -511,8 +511,8 @@ def test_a_process_that_closes_its_parser_leaves_neither_child_nor_folder() -> N
     parser.pool.start_child()
     child = next(iter(parser.pool._children))
     close_parser()
-    assert not child.alive()
-    assert not child._room.path.exists()
+    assert not child.is_alive()
+    assert not child._folder.path.exists()
 
 
 def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:
