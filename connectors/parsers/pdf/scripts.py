@@ -42,7 +42,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class _LetterBox:
+class _LetterBounds:
     start: float
     end: float
     height: float
@@ -84,7 +84,7 @@ class _ScriptFinder:
 
         if self._is_blank(start) or abs(pdfium.FPDFText_GetCharAngle(self._page, start)) > _MAX_ANGLE:
             return None
-        first = self._letter_box(start)
+        first = self._letter_bounds(start)
         is_apart = not self._is_base_of(base, start, first)
         if is_apart:
             # PDFium sorts the texts of a line, so that those of a table may come between.
@@ -94,7 +94,7 @@ class _ScriptFinder:
                 return None
         end = self._last_index(start, first) + 1
         text = self._read_text(range(start, end))
-        is_raised = first.baseline > self._letter_box(base).baseline
+        is_raised = first.baseline > self._letter_bounds(base).baseline
         is_word = is_raised and not any(map(str.isdigit, text)) and sum(map(str.isalpha, text)) > _MAX_RAISED_LETTERS
         following = base + 1 if is_apart else end
         return (
@@ -103,12 +103,12 @@ class _ScriptFinder:
             else self._make_script(base, text, following, is_raised=is_raised)
         )
 
-    def _is_base_of(self, base: int, start: int, first: _LetterBox) -> bool:
+    def _is_base_of(self, base: int, start: int, first: _LetterBounds) -> bool:
         """Check for a larger letter to the left of a script, with at most another script between."""
         if self._is_blank(base):
             return False
-        full = self._letter_box(base)
-        beside = self._letter_box(start - 1) if start - 1 > base and self._heights[start - 1] > 0 else full
+        full = self._letter_bounds(base)
+        beside = self._letter_bounds(start - 1) if start - 1 > base and self._heights[start - 1] > 0 else full
         rise = (first.baseline - full.baseline) / full.height
         is_near = -_MAX_LETTER_GAP * full.height < first.start - beside.end < _MAX_LETTER_GAP * full.height
         is_off = _RAISED_RANGE[0] < rise < _RAISED_RANGE[1] or _LOWERED_RANGE[0] < rise < _LOWERED_RANGE[1]
@@ -126,12 +126,12 @@ class _ScriptFinder:
             _solid_text(suffix)[:_CONTEXT_LENGTH],
         )
 
-    def _last_index(self, start: int, first: _LetterBox) -> int:
+    def _last_index(self, start: int, first: _LetterBounds) -> int:
         last, previous = start, first
         for index in range(start + 1, min(start + _MAX_SCRIPT_LENGTH + 2, len(self._heights))):
             if self._heights[index] <= 0 or self._is_blank(index):
                 continue
-            letter = self._letter_box(index)
+            letter = self._letter_bounds(index)
             is_alike = abs(letter.height - first.height) < _MAX_DIFFERENCE * first.height
             gap = (letter.start - previous.end) / first.height
             is_level = abs(letter.baseline - first.baseline) < _MAX_DIFFERENCE * first.height
@@ -144,13 +144,13 @@ class _ScriptFinder:
             last, previous = index, letter
         return last
 
-    def _letter_box(self, index: int) -> _LetterBox:
+    def _letter_bounds(self, index: int) -> _LetterBounds:
         import pypdfium2.raw as pdfium
 
         bounds, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
         pdfium.FPDFText_GetLooseCharBox(self._page, index, bounds)
         pdfium.FPDFText_GetCharOrigin(self._page, index, x, y)
-        return _LetterBox(bounds.left, bounds.right, bounds.top - bounds.bottom, y.value)
+        return _LetterBounds(bounds.left, bounds.right, bounds.top - bounds.bottom, y.value)
 
     def _is_blank(self, index: int) -> bool:
         return not self._read_text((index,)).strip()

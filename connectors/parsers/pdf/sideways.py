@@ -42,7 +42,7 @@ class SidewaysText:
 
 
 @dataclass(frozen=True, slots=True)
-class _LetterBox:
+class _LetterBounds:
     sign: str
     # Along the line.
     start: float
@@ -64,11 +64,11 @@ def find_sideways(page: Any, words: Any) -> tuple[SidewaysText, ...]:
         return ()
     origin_x, _, _, top = page.get_cropbox()
     texts: list[SidewaysText] = []
-    letters: list[_LetterBox] = []
+    letters: list[_LetterBounds] = []
     direction = 0
     for index in range(count):
         turn = _letter_turn(angle(words.raw, index))
-        letter = _letter_box(words.raw, index, turn) if turn else None
+        letter = _letter_bounds(words.raw, index, turn) if turn else None
         if letter is None or not letter.sign.strip():
             continue
         if letters and (turn != direction or not _is_next_letter(letters[-1], letter)):
@@ -84,23 +84,23 @@ def _letter_turn(angle: float) -> int:
     return next((turn for turn in (1, -1) if abs(angle - math.pi - turn * math.pi / 2) < _SAME_ANGLE), 0)
 
 
-def _letter_box(page: Any, index: int, turn: int) -> _LetterBox:
+def _letter_bounds(page: Any, index: int, turn: int) -> _LetterBounds:
     import pypdfium2.raw as pdfium
 
     bounds, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
     pdfium.FPDFText_GetLooseCharBox(page, index, bounds)
     pdfium.FPDFText_GetCharOrigin(page, index, x, y)
     start, end = (bounds.bottom, bounds.top) if turn > 0 else (-bounds.top, -bounds.bottom)
-    return _LetterBox(chr(pdfium.FPDFText_GetUnicode(page, index)), start, end, x.value, bounds.left, bounds.right)
+    return _LetterBounds(chr(pdfium.FPDFText_GetUnicode(page, index)), start, end, x.value, bounds.left, bounds.right)
 
 
-def _is_next_letter(letter: _LetterBox, following: _LetterBox) -> bool:
+def _is_next_letter(letter: _LetterBounds, following: _LetterBounds) -> bool:
     size = letter.far - letter.near
     gap = following.start - letter.end
     return abs(following.level - letter.level) < _WORD_GAP * size and -_CELL_GAP * size < gap < _CELL_GAP * size
 
 
-def _join_letters(letters: Sequence[_LetterBox], turn: int, origin_x: float, top: float) -> list[SidewaysText]:
+def _join_letters(letters: Sequence[_LetterBounds], turn: int, origin_x: float, top: float) -> list[SidewaysText]:
     if not letters:
         return []
     text = letters[0].sign
