@@ -5,6 +5,10 @@ https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-
 https://docs.github.com/en/rest/git/trees#get-a-tree (recursive, truncated; 409 for an empty repository)
 https://docs.github.com/en/rest/repos/contents#get-repository-content (raw media type)
 https://docs.github.com/en/rest/issues/comments#list-issue-comments
+https://docs.github.com/en/rest/pulls/reviews https://docs.github.com/en/rest/pulls/comments
+https://docs.github.com/en/rest/search/search#search-issues-and-pull-requests (total_count)
+https://docs.github.com/en/rest/repos/repos#list-organization-repositories (pushed_at; 404 for a user)
+https://docs.github.com/en/rest/issues/issues#list-organization-issues-assigned-to-the-authenticated-user (filter=all)
 https://docs.github.com/en/enterprise-server@3.14/rest/enterprise-admin (/api/v3)
 https://docs.github.com/en/rest/repos/repos#get-a-repository (private, visibility)
 https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators (403 without push access)
@@ -40,6 +44,8 @@ class GitHub(Served):
         super().__init__()
         self.issues: dict[int, dict[str, Any]] = {}
         self.comments: dict[int, list[dict[str, Any]]] = {}
+        self.reviews: dict[int, list[dict[str, Any]]] = {}
+        self.review_comments: dict[int, list[dict[str, Any]]] = {}
         self.files: dict[str, str] = {}
         self.truncated = False
         self.visibility = "private"
@@ -73,7 +79,9 @@ class GitHub(Served):
         return f"https://github.com/{REPOSITORY}/issues/{key}"
 
     def put_comment(self, number: int, login: str, body: str) -> None:
-        self.comments.setdefault(number, []).append({"user": {"login": login}, "body": body})
+        self.comments.setdefault(number, []).append(
+            {"user": {"login": login}, "body": body, "created_at": "2026-05-14T10:32:00Z"}
+        )
         self.change_issue(number, comments=len(self.comments[number]))
 
     def show_to(self, key: str, *logins: str) -> None:
@@ -83,12 +91,12 @@ class GitHub(Served):
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         repository, _, rest = path.removeprefix("/api/v3").removeprefix("/repos/").partition(REPOSITORY)
         area, _, name = ("elsewhere", "", "") if repository else rest.strip("/").partition("/")
-        login = path.removeprefix("/api/v3").removeprefix("/users/")
-        if login in self.collaborators:
-            return handler.reply(200, {"login": login, "email": self.collaborators[login]})
         if area == "issues":
             return self._answer_issues(handler, path, query, name)
-        if area in {"", "collaborators"}:
+        if area == "pulls" or path.endswith("/search/issues"):
+            return self._answer_more(handler, path, query, name)
+        login = path.removeprefix("/api/v3").removeprefix("/users/")
+        if area in {"", "collaborators"} or login in self.collaborators:
             return self._answer_access(handler, path, query, area)
         if (area, name) == ("git", "trees/HEAD"):
             return self._tree(handler)
@@ -98,15 +106,27 @@ class GitHub(Served):
             return handler.reply(200, text.encode() if raw else {"path": unquote(name), "sha": _sha(text)})
         return handler.reply(404, {"message": "Not Found"})
 
+    def _answer_more(self, handler: Handler, path: str, query: dict[str, str], name: str) -> None:
+        if name:
+            number, _, kind = name.partition("/")
+            reviews = self.reviews if kind == "reviews" else self.review_comments
+            return self.list_page(handler, path, query, reviews.get(int(number), []))
+        assert query["q"] == f"repo:{REPOSITORY} is:issue"
+        issues = [issue for issue in self.issues.values() if "pull_request" not in issue]
+        return handler.reply(200, {"total_count": len(issues), "items": issues[:1]})
+
     def _answer_issues(self, handler: Handler, path: str, query: dict[str, str], name: str) -> None:
         if not name:
             return self._list(handler, path, query)
         if name.endswith("/comments"):
-            return self._page(handler, path, query, self.comments.get(int(name.partition("/")[0]), []))
+            return self.list_page(handler, path, query, self.comments.get(int(name.partition("/")[0]), []))
         issue = self.issues.get(int(name), {"message": "This issue was deleted"})
         return handler.reply(200 if "number" in issue else 410, issue)
 
     def _answer_access(self, handler: Handler, path: str, query: dict[str, str], area: str) -> None:
+        login = path.removeprefix("/api/v3").removeprefix("/users/")
+        if login in self.collaborators:
+            return handler.reply(200, {"login": login, "email": self.collaborators[login]})
         if not area:
             is_private = self.visibility != "public"
             return handler.reply(200, {"name": "handbook", "private": is_private, "visibility": self.visibility})
@@ -114,14 +134,14 @@ class GitHub(Served):
             return handler.reply(403, {"message": "Must have push access to view repository collaborators."})
         rights = {"admin": False, "push": False, "pull": True}
         users = [{"login": login, "permissions": rights} for login in self.collaborators]
-        return self._page(handler, path, query, users)
+        return self.list_page(handler, path, query, users)
 
     def _list(self, handler: Handler, path: str, query: dict[str, str]) -> None:
         issues = [issue for issue in self.issues.values() if issue["updated_at"] >= query.get("since", "")]
         issues.sort(key=lambda issue: issue[{"created": "created_at"}[query["sort"]]])
-        self._page(handler, path, query, issues)
+        self.list_page(handler, path, query, issues)
 
-    def _page(self, handler: Handler, path: str, query: dict[str, str], entries: list[Any]) -> None:
+    def list_page(self, handler: Handler, path: str, query: dict[str, str], entries: list[Any]) -> None:
         size, number = min(int(query.get("per_page", 30)), self.page), int(query.get("page", 1))
         headers = {}
         if number * size < len(entries):
@@ -146,6 +166,58 @@ def _sha(text: str) -> str:
 
 def _stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Organization(Served):
+    """Repositories by name, each as `GitHub` has one; `pushed`: when files changed; `is_user`: it is a person's."""
+
+    connector = "GITHUB"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.repositories: dict[str, GitHub] = {}
+        self.pushed: dict[str, datetime] = {}
+        self.is_user = False
+        self.config = {"url": "https://github.com/octo-org", "credentials": {"token": self.token()}}
+
+    def add(self, name: str) -> GitHub:
+        self.repositories[name] = GitHub()
+        self.pushed[name] = _START
+        return self.repositories[name]
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        _, kind, *rest = path.split("/")
+        if kind in {"orgs", "users"}:
+            if (kind == "orgs") == self.is_user:
+                return handler.reply(404, {"message": "Not Found"})
+            return self._answer_all(handler, path, query, rest[1])
+        repository = self.repositories.get(rest[1]) if kind == "repos" else None
+        if repository is None:
+            return handler.reply(404, {"message": "Not Found"})
+        repository.page, repository.base = self.page, self.base
+        return repository.answer(handler, method, path.replace(f"/{rest[1]}", "/handbook", 1), query, body)
+
+    def _answer_all(self, handler: Handler, path: str, query: dict[str, str], kind: str) -> None:
+        maker = GitHub()
+        maker.page, maker.base = self.page, self.base
+        if kind == "repos":
+            repositories = [{"name": name, "pushed_at": _stamp(self.pushed[name])} for name in self.repositories]
+            return maker.list_page(handler, path, query, repositories)
+        assert query["filter"] == "all"
+        issues = [
+            {**issue, "repository": {"name": name}}
+            for name, repository in self.repositories.items()
+            for issue in repository.issues.values()
+            if issue["updated_at"] >= query["since"]
+        ]
+        return maker.list_page(handler, path, query, issues)
+
+
+@contextmanager
+def serving_organization() -> Iterator[Organization]:
+    account = Organization()
+    with served(account):
+        yield account
 
 
 @contextmanager

@@ -134,7 +134,8 @@ class Parents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names by id, as the filter of templates that has the look-up's name. `list`: all of them, in `items` by `key`;
-    `get`: one that the list does not have, by its {id}, in the field `entry`; `value`: expression of a name."""
+    `get`: one that the list does not have, by its {id}, in the field `entry`; `gets`: that of an edition; `value`:
+    expression of a name."""
 
     value: str
     list: str = ""
@@ -142,6 +143,7 @@ class LookUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = "id"
     paging: Paging = Paging()
     get: str = ""
+    gets: Mapping[str, str] = {}
     entry: str = ""
 
 
@@ -193,8 +195,8 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     the entry without it; `link`: address that people open, if it is not the `id`.
 
     `parents`: the parents that have a list each, all of them or those whose field `changed` is later than the listing
-    before; `within`: the stream whose lists hold these items as well, in the field `each` of its entries, to which they
-    add theirs as `above`; `group`: entries that are one item. A field with `|` is an expression of templates, as is
+    before; `within`: the stream whose lists hold these items as well, in the field `each` of its entries, which they
+    have as `above`; `group`: entries that are one item. A field with `|` is an expression of templates, as is
     `item_name`."""
 
     name: str

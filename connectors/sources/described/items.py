@@ -66,19 +66,19 @@ class ItemMaker:
         entry, data = _first(stream, entries), None
         version = _version(stream, entry) + self.content.names.service.about.revision
         try:
-            if self.content.is_complete(stream.content, entry):
+            if stream.group or self.content.is_complete(stream.content, entry):
                 data = self.content.read_entries(stream, values, entries)
-            elif stream.recent and _is_recent(stream, entry, full=full):
+            elif _is_read_anew(stream, entry, full=full):
                 url = self.content.names.site.base + fill_address(stream.content.get, values)
                 data = self.content.read_answer(
                     stream, values, self.content.names.service.get(self.content.names.tokens, url)
                 )
         except Skippable as error:
             return replace(item, error=str(error))
-        if data is None or self.folder is None:
-            return replace(item, version=version if data is None or stream.version else digest(data.decode()))
-        if not stream.version or stream.recent:
+        if data is not None and (not stream.version or stream.recent):
             version = digest(data.decode())
+        if data is None or self.folder is None:
+            return replace(item, version=version)
         file = self.folder / digest(item.external_id)
         file.write_bytes(data)
         raw = RawContent(file, item.name, stream.content.media_type, len(data))
@@ -101,7 +101,10 @@ def _version(stream: Stream, entry: Any) -> str:
     return str(read_value(entry, stream.version)) if stream.version else digest(entry)
 
 
-def _is_recent(stream: Stream, entry: Any, *, full: bool) -> bool:
+def _is_read_anew(stream: Stream, entry: Any, *, full: bool) -> bool:
+    """Tell if only the text of an item shows its changes."""
+    if stream.content.text and not stream.version:
+        return True
     recent = stream.recent
     moment = templates.read_moment(read_value(entry, recent.time)) if recent else None
     if recent is None or moment is None:

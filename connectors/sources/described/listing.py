@@ -52,6 +52,7 @@ class Listing:
     chosen: Sequence[Stream]
     choice: Choice
     left_out: dict[str, int] = field(default_factory=dict)
+    fallbacks: set[str] = field(default_factory=set)
 
     @property
     def site(self) -> Site:
@@ -156,11 +157,12 @@ class Listing:
             stream = target.stream
             if since is None or not target.parent or target.mark not in position.parents:
                 yield target
-            elif stream.changes and stream.name not in selected:
+            elif stream.changes and stream.parents not in self.fallbacks:
+                if stream.name not in selected:
+                    values = {item.parent: item.values for item in targets if item.stream == stream}
+                    yield Target(target.number, stream, self.site.location, parents=values)
                 selected.add(stream.name)
-                values = {item.parent: item.values for item in targets if item.stream == stream}
-                yield Target(target.number, stream, self.site.location, parents=values)
-            elif not stream.changes:
+            else:
                 moment = templates.read_moment(target.changed_at) if stream.changed else None
                 if moment is None or moment >= since:
                     yield target
@@ -267,7 +269,7 @@ class Listing:
 
         query = {name: fill_known(text, location) for name, text in parents.query.items()}
         url = str(httpx.URL(self.site.base + fill_address(parents.list, location), params=query or None))
-        for entry in self._parent_entries(parents, url):
+        for entry in self._parent_entries(stream, parents, url):
             if not is_kept(entry, parents.keep, location):
                 if parents.left_out:
                     self.left_out[parents.left_out] = self.left_out.get(parents.left_out, 0) + 1
@@ -283,13 +285,14 @@ class Listing:
             if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
                 yield target
 
-    def _parent_entries(self, parents: Parents, url: str) -> list[Any]:
+    def _parent_entries(self, stream: Stream, parents: Parents, url: str) -> list[Any]:
         try:
             return self.names.list_entries(url, parents.items, parents.paging)
         except Refused as error:
             if not parents.otherwise or error.status not in self.names.service.about.missing:
                 raise
         location = self.site.location
+        self.fallbacks.add(stream.parents)
         address = url.replace(fill_address(parents.list, location), fill_address(parents.otherwise, location), 1)
         return self.names.list_entries(address, parents.items, parents.paging)
 
@@ -328,6 +331,7 @@ class Listing:
 
 def _children(entry: Any, path: str) -> list[Any]:
     children = read_field(entry, path)
+    children = [children] if isinstance(children, Mapping) else children
     return [child for child in children if isinstance(child, Mapping)] if isinstance(children, list) else []
 
 

@@ -39,7 +39,8 @@ class NameReader:
             return key
         try:
             name = self._list_names(about).get(key, "") if about.list else ""
-            return name or (self._request_name(about, key) if about.get else "") or key
+            get = about.gets.get(self.site.edition.name, about.get)
+            return name or (self._request_name(about, get, key) if get else "") or key
         except Skippable:
             return key
 
@@ -64,8 +65,8 @@ class NameReader:
         names: Mapping[str, str] = self.answers.keep(self.tokens.connection_id, f"names {url} {about.value}", load)
         return names
 
-    def _request_name(self, about: LookUp, key: str) -> str:
-        url = self.site.base + fill_address(about.get, {**self.site.location, "id": key})
+    def _request_name(self, about: LookUp, get: str, key: str) -> str:
+        url = self.site.base + fill_address(get, {**self.site.location, "id": key})
 
         def load() -> str:
             try:

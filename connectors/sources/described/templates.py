@@ -59,6 +59,8 @@ def format_date(value: Any, pattern: str = "%-d %B %Y") -> str:
 
 def read_moment(value: Any) -> datetime | None:
     """Return a time of ISO 8601 or Unix time, in seconds or milliseconds; None for another value."""
+    if not value:
+        return None
     try:
         number = float(value)
     except (TypeError, ValueError):
