@@ -6,194 +6,18 @@ The pages of the documentation that each follows are named by the class.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from tests.standins import jira, slack
+from tests.standins import confluence, jira, slack
 from tests.standins.account import serving as served
-from tests.standins.described_base import START, DescribedService
+from tests.standins.described_base import DescribedService
 
 if TYPE_CHECKING:
     from tests.standins.faults import Handler
-
-RETIRED = "com.atlassian.confluence.api.service.exceptions.GoneException: This deprecated endpoint has been removed."
-
-
-class Confluence(DescribedService):
-    """https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-page/ (body-format, spaceId, _links.webui),
-    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-blog-post/,
-    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space/ (keys),
-    https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content/ (CQL, which v2 has not; _links.next
-    relative to the base) and https://docs.atlassian.com/ConfluenceServer/rest/8.9.0/#api/content-search
-
-    Cloud answers 410 to `GET /rest/api/content/{id}`: https://developer.atlassian.com/cloud/confluence/changelog/#CHANGE-864
-    and https://github.com/atlassian-api/atlassian-python-api/issues/1560 (the words).
-
-    Of permissions: https://developer.atlassian.com/cloud/confluence/rest/v1/api-group-content-restrictions/,
-    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-space-permissions/ and
-    https://developer.atlassian.com/server/confluence/rest/v1010/api-group-space-permissions/
-
-    `readers`: users and groups that read the space, `members`: of groups, `restrictions`: users and groups by page,
-    `parents`: of pages; users by their addresses. `folders`: of `parents`, which only
-    https://developer.atlassian.com/cloud/confluence/rest/v2/api-group-ancestors/ lists, and whose restrictions no
-    answer has (https://jira.atlassian.com/browse/CONFCLOUD-82920). `posts`: of the blog.
-    """
-
-    connector, config_url = "CONFLUENCE", "https://acme.atlassian.net/wiki/spaces/HAND"
-    prefix = "/wiki"
-    names = ("user", "token")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.readers: tuple[list[str], list[str]] = ([], ["everyone"])
-        self.members: dict[str, list[str]] = {"everyone": []}
-        self.restrictions: dict[str, tuple[list[str], list[str]]] = {}
-        self.parents: dict[str, str] = {}
-        self.folders: set[str] = set()
-        self.posts: set[str] = set()
-        self.hidden_addresses: set[str] = set()
-
-    def show_to(self, key: str, *users: str) -> None:
-        self.restrictions[key] = (list(users), [])
-        self.members["everyone"] = [*self.members["everyone"], *users]
-
-    def locate(self, key: str) -> str:
-        post = "type=blogpost&" if key in self.posts else ""
-        return f"https://acme.atlassian.net/wiki/pages/viewpage.action?{post}pageId={key}"
-
-    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
-        place = path.removeprefix(self.prefix)
-        key = place.removeprefix("/rest/api/content/")
-        if not self.hosted and place.startswith("/api/v2/") and place.count("/") == 4:
-            return self._answer_v2(handler, place, query)
-        if key.startswith("/") or "/" in key:
-            return self._answer_access(handler, place, query)
-        if key == "search":
-            assert 'space = "HAND"' in query["cql"]
-            minutes = re.search(r'lastmodified >= now\("-(\d+)m"\)', query["cql"])
-            since = datetime.now(UTC) - timedelta(minutes=int(minutes[1])) if minutes else START
-            types = re.search(r"type (?:= |in \()([\w, ]+?)(?:\)| )", query["cql"])[1]
-            keys = [key for key, item in self.items.items() if item.updated >= since and self._type(key) in types]
-            part, following = self.cut(keys, int(query.get("start", 0)), int(query["limit"]))
-            address = f"/rest/api/content/search?{urlencode({**query, 'start': following})}"
-            links = {} if following is None else {"next": address}
-            return handler.reply(200, {"results": [self._describe(key) for key in part], "_links": links})
-        if not self.hosted:
-            return handler.reply(410, {"statusCode": 410, "message": RETIRED})
-        if key in self.items:
-            expanded = self._describe_limits(key) if "restrictions" in query.get("expand", "") else {}
-            return handler.reply(200, self._describe(key) | expanded)
-        return handler.reply(404, {"message": "No content found with id"})
-
-    def _answer_v2(self, handler: Handler, path: str, query: dict[str, str]) -> None:
-        area, _, key = path.removeprefix("/api/v2/").partition("/")
-        if key not in self.items or area != f"{self._type(key)}s":
-            return handler.reply(404, {"errors": [{"status": 404, "code": "NOT_FOUND", "title": "Not Found"}]})
-        about = self._describe(key)
-        body = about.pop("body") if query.get("body-format") == "export_view" else {}
-        webui = f"/spaces/{about.pop('space')['key']}/{'blog' if key in self.posts else 'pages'}/{key}/Title"
-        return handler.reply(200, {**about, "spaceId": "77", "body": body, "_links": {"webui": webui}})
-
-    def _answer_access(self, handler: Handler, path: str, query: dict[str, str]) -> None:
-        if path == "/rest/api/user":
-            return handler.reply(200, self._user(query["accountId"].removeprefix("id-")))
-        if path.startswith("/api/v2/spaces") or path == "/rest/api/space/HAND/permissions":
-            return self._answer_space(handler, path, query)
-        if path.endswith("/restriction/byOperation/read"):
-            limit = self._limit(path.split("/")[4])
-            return handler.reply(200, limit.get("restrictions", {}).get("read", {}))
-        if path.startswith("/api/v2/pages/"):
-            return self._answer_ancestors(handler, path)
-        group = path.removeprefix("/rest/api/group/").partition("/")[0]
-        part, following = self.cut(self.members.get(group, []), int(query.get("start", 0)), int(query["limit"]))
-        links = {} if following is None else {"next": f"{path}?{urlencode({**query, 'start': following})}"}
-        return handler.reply(200, {"results": [self._user(name) for name in part], "_links": links})
-
-    def _answer_space(self, handler: Handler, path: str, query: dict[str, str]) -> None:
-        if path == "/api/v2/spaces":
-            spaces = [{"id": "77", "key": "HAND"}] if query["keys"] == "HAND" else []
-            return handler.reply(200, {"results": spaces, "_links": {"base": "https://acme.atlassian.net/wiki"}})
-        users, groups = self.readers
-        kinds = [*(("user", name) for name in users), *(("group", name) for name in groups)]
-        permissions = [self._permission(kind, name, key) for kind, name in kinds for key in ("read", "export")]
-        if self.hosted:
-            return handler.reply(200, permissions)
-        part, following = self.cut(permissions, int(query.get("cursor", 0)), int(query["limit"]))
-        address = f"/wiki{path}?{urlencode({**query, 'cursor': following})}"
-        links = {} if following is None else {"next": address}
-        return handler.reply(200, {"results": part, "_links": links})
-
-    def _answer_ancestors(self, handler: Handler, path: str) -> None:
-        key = path.removeprefix("/api/v2/pages/").removesuffix("/ancestors")
-        above = [{"id": name, "type": "folder" if name in self.folders else "page"} for name in self._above(key)]
-        if key in self.posts:
-            return handler.reply(404, {"errors": [{"status": 404, "title": "Not Found"}]})
-        return handler.reply(200, {"results": above, "_links": {"base": "https://acme.atlassian.net/wiki"}})
-
-    def _permission(self, kind: str, name: str, key: str) -> dict[str, Any]:
-        if self.hosted:
-            subject = {"type": kind, **({"userKey": f"id-{name}"} if kind == "user" else {"name": name})}
-            return {"operation": {"targetType": "space", "operationKey": key}, "subject": subject, "spaceKey": "HAND"}
-        principal = {"type": kind, "id": f"id-{name}" if kind == "user" else name}
-        return {"id": "1", "principal": principal, "operation": {"key": key, "targetType": "space"}}
-
-    def _user(self, name: str) -> dict[str, Any]:
-        if self.hosted:
-            return {"type": "known", "username": name, "userKey": f"id-{name}", "displayName": name}
-        return {"type": "known", "accountId": f"id-{name}", "email": "" if name in self.hidden_addresses else name}
-
-    def _describe_limits(self, key: str) -> dict[str, Any]:
-        ancestors = [self._limit(name) for name in self._above(key) if name not in self.folders]
-        return {**self._limit(key), "ancestors": ancestors}
-
-    def _above(self, key: str) -> list[str]:
-        above, names = self.parents.get(key), list[str]()
-        while above:
-            names, above = [above, *names], self.parents.get(above)
-        return names
-
-    def _limit(self, key: str) -> dict[str, Any]:
-        users, groups = self.restrictions.get(key, ([], []))
-        limits = {
-            "user": {"results": [self._user(name) for name in users], "limit": 200},
-            "group": {"results": [{"type": "group", "name": name, "id": name} for name in groups], "limit": 200},
-        }
-        return {"id": key, "restrictions": {"read": {"operation": "read", "restrictions": limits}}}
-
-    def _describe(self, key: str) -> dict[str, Any]:
-        item = self.items[key]
-        number = int(item.updated.timestamp() * 1000)
-        about = {
-            "id": key,
-            "type": self._type(key),
-            "title": item.title,
-            "status": "current",
-            "space": {"id": 77, "key": "HAND"},
-        }
-        body = {"export_view": {"value": f"<p>{item.text}</p>"}}
-        return about | {"version": {"number": number, "when": _stamp(item.updated)}, "body": body}
-
-    def _type(self, key: str) -> str:
-        return "blogpost" if key in self.posts else "page"
-
-
-class ConfluenceGateway(Confluence):
-    """https://support.atlassian.com/atlassian-account/docs/manage-api-tokens-for-your-atlassian-account/ (tokens with
-    scopes): the same at api.atlassian.com, where the addresses of next pages are still those of the site."""
-
-    config_url = "https://acme.atlassian.net/wiki/spaces/HAND?cloudId=8d1c3a52-9b0e"
-    prefix = "/ex/confluence/8d1c3a52-9b0e/wiki"
-
-
-class ConfluenceDataCenter(Confluence):
-    hosted, config_url, names, prefix = True, "{base}/display/HAND", ("token",), ""
-
-    def locate(self, key: str) -> str:
-        return f"{self.base}/pages/viewpage.action?pageId={key}"
 
 
 class GitLab(DescribedService):
@@ -404,9 +228,10 @@ SERVICES = {
     "JIRA": jira.Jira,
     "JIRA_SITE": jira.JiraSite,
     "JIRA_DATA_CENTER": jira.JiraDataCenter,
-    "CONFLUENCE": Confluence,
-    "CONFLUENCE_GATEWAY": ConfluenceGateway,
-    "CONFLUENCE_DATA_CENTER": ConfluenceDataCenter,
+    "CONFLUENCE": confluence.Confluence,
+    "CONFLUENCE_SITE": confluence.ConfluenceSite,
+    "CONFLUENCE_GATEWAY": confluence.ConfluenceGateway,
+    "CONFLUENCE_DATA_CENTER": confluence.ConfluenceDataCenter,
     "GITLAB": GitLab,
     "ZENDESK": Zendesk,
     "DISCOURSE": Discourse,

@@ -20,7 +20,7 @@ from connectors.sources.described.content import MISSING, ContentReader, split_g
 from connectors.sources.described.description import Description, Stream, read_description
 from connectors.sources.described.endpoints import MAX_KNOWN_ITEMS, EndpointCheck
 from connectors.sources.described.fields import fill_address, has_field, is_kept, read_value
-from connectors.sources.described.items import ItemMaker
+from connectors.sources.described.items import ItemMaker, digest
 from connectors.sources.described.listing import Listing
 from connectors.sources.described.names import NameReader
 from connectors.sources.described.permissions import AccessReader, Answers, share_answers
@@ -165,6 +165,10 @@ class Described:
             site, stream, values = self._find(tokens, external_id)
             address = stream.relist or (stream.content.get if stream.group else stream.exists.get)
             answer = self.service.get(tokens, site.base + fill_address(address, values))
+            if stream.content.text and not stream.version and not stream.group:
+                answer = self.service.get(tokens, site.base + fill_address(stream.content.get, values))
+                data = ContentReader(self._names(tokens, site)).read_answer(stream, values, answer)
+                return digest(data.decode())
             if not stream.relist and not stream.group:
                 version = str(read_value(self.service.read_json(answer), stream.version)) if stream.version else ""
                 return version + self.about.revision

@@ -178,11 +178,10 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Items whose content is read by each run, since nothing in the list changes with it: those whose field `time` is
-    within these `days`, and `full_days` once a day."""
+    within these `days`."""
 
     time: str
     days: float
-    full_days: float
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -196,8 +195,8 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     `parents`: the parents that have a list each, all of them or those whose field `changed` is later than the listing
     before; `within`: the stream whose lists hold these items as well, in the field `each` of its entries, which they
-    have as `above`; `group`: entries that are one item. A field with `|` is an expression of templates, as is
-    `item_name`."""
+    have as `above`, and that are requested again with `reread`; `group`: entries that are one item. A field with `|` is
+    an expression of templates, as is `item_name`."""
 
     name: str
     id: str
@@ -212,6 +211,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     group: Group | None = None
     recent: Recent | None = None
     each: str = ""
+    reread: bool = False
     changed: str = ""
     changes: Changes | None = None
     count: Count | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 from connectors.sources.described import templates
 from connectors.sources.described.content import ContentReader
 from connectors.sources.described.description import Stream
-from connectors.sources.described.fields import fill_address, fill_text, read_value
+from connectors.sources.described.fields import fill_address, fill_text, read_field, read_value
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, SourceItem
 
@@ -28,9 +28,17 @@ class ItemMaker:
     content: ContentReader
     folder: Path | None = None
 
-    def make_item(
-        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], *, full: bool = False
-    ) -> SourceItem:
+    def request_entry(self, stream: Stream, values: Mapping[str, str], entry: Any) -> Any:
+        """Return the entry as the request for its content has it; None where it is no more."""
+        names = {**values, **{name: str(read_value(entry, path)) for name, path in stream.fields.items()}}
+        service = self.content.names.service
+        url = self.content.names.site.base + fill_address(stream.content.get, names)
+        answer = service.get(self.content.names.tokens, url, passing=service.about.missing)
+        if answer.status_code in service.about.missing:
+            return None
+        return read_field(service.read_json(answer), stream.content.entry) or None
+
+    def make_item(self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any]) -> SourceItem:
         """Return the item of an entry, or of a group's entries, with the content that the list has."""
         entry, location = _first(stream, entries), values
         name = self._name(stream, values, entry)
@@ -48,7 +56,7 @@ class ItemMaker:
         name = (html.unescape(name) if media_type == "text/html" else name)[:MAX_NAME_LENGTH] or path
         properties = {"url": fill_address(stream.link, values) or external_id, "path": path, **about}
         item = SourceItem(external_id, name, media_type, properties=properties, above=self._above(stream, location))
-        return self._add_content(stream, values, entries, item, full=full)
+        return self._add_content(stream, values, entries, item)
 
     def _name(self, stream: Stream, values: Mapping[str, str], entry: Any) -> str:
         if "{{" in stream.item_name:
@@ -60,7 +68,7 @@ class ItemMaker:
         return (stream.name, *([values[next(iter(parents.fields))]] if parents else []))
 
     def _add_content(
-        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], item: SourceItem, *, full: bool
+        self, stream: Stream, values: Mapping[str, str], entries: Sequence[Any], item: SourceItem
     ) -> SourceItem:
         """Return the item with its version, and its content where the list has it or nothing in the list changes."""
         entry, data = _first(stream, entries), None
@@ -68,7 +76,7 @@ class ItemMaker:
         try:
             if stream.group or self.content.is_complete(stream.content, entry):
                 data = self.content.read_entries(stream, values, entries)
-            elif _is_read_anew(stream, entry, full=full):
+            elif _is_read_anew(stream, entry):
                 url = self.content.names.site.base + fill_address(stream.content.get, values)
                 data = self.content.read_answer(
                     stream, values, self.content.names.service.get(self.content.names.tokens, url)
@@ -101,7 +109,7 @@ def _version(stream: Stream, entry: Any) -> str:
     return str(read_value(entry, stream.version)) if stream.version else digest(entry)
 
 
-def _is_read_anew(stream: Stream, entry: Any, *, full: bool) -> bool:
+def _is_read_anew(stream: Stream, entry: Any) -> bool:
     """Tell if only the text of an item shows its changes."""
     if stream.content.text and not stream.version:
         return True
@@ -109,4 +117,4 @@ def _is_read_anew(stream: Stream, entry: Any, *, full: bool) -> bool:
     moment = templates.read_moment(read_value(entry, recent.time)) if recent else None
     if recent is None or moment is None:
         return False
-    return moment > datetime.now(UTC) - timedelta(days=recent.full_days if full else recent.days)
+    return moment > datetime.now(UTC) - timedelta(days=recent.days)

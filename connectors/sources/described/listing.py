@@ -189,6 +189,8 @@ class Listing:
             items = []
             for part in self._parts(stream):
                 kept_entries = self._kept(part, target, entries)
+                if part.reread:
+                    kept_entries = self._reread(part, target, kept_entries)
                 if part.group:
                     groups = self._cut_groups(part, kept_entries, pending, url, skip, is_last=not following)
                     skip = ""
@@ -196,7 +198,7 @@ class Listing:
                     groups = split_groups(part, kept_entries)
                 values = [_values(target, group[0]) for group in groups]
                 items += [
-                    self.items.make_item(part, own_values, group, full=position.full)
+                    self.items.make_item(part, own_values, group)
                     for own_values, group in zip(values, groups, strict=True)
                 ]
             if stream.count:
@@ -216,6 +218,11 @@ class Listing:
             yield items, replace(position, next=pending.url or following, skip=pending.key)
             url = following
 
+    def _reread(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
+        ids = {read_value(entry, next(iter(stream.fields.values()))): entry for entry in entries}
+        current = [self.items.request_entry(stream, target.values, entry) for entry in ids.values()]
+        return [entry for entry in current if entry]
+
     def _patterns(
         self, target: Target, entries: Sequence[Any], changed_after: datetime | None, *, is_last: bool
     ) -> Iterator[str]:
@@ -224,7 +231,7 @@ class Listing:
         if is_last and changed_after is not None and (stream.is_whole or stream.changed):
             yield from (part.find_ids(target.values) for part in self._parts(stream))
         for part in self._parts(stream):
-            if part.each and changed_after is not None and not stream.is_whole:
+            if part.each and not part.reread and changed_after is not None and not stream.is_whole:
                 for entry in entries:
                     values = {name: str(read_value(entry, path)) for name, path in stream.fields.items()}
                     yield part.find_ids({**_values(target, entry), **values})

@@ -155,6 +155,8 @@ def test_a_retired_endpoint_deletes_nothing_and_names_the_reason(account, tmp_pa
     items, _ = listed(account)
     account.delete(keys[4])
     stream, (connector, tokens) = find_stream(account), opened(account)
+    if getattr(stream, name).get.partition("?")[0] == stream.list:
+        return  # the list would fail, too
     account.fault = faults.retire(getattr(stream, name).get, but=stream.list, code=code)
     kept, deleted = items[account.locate(keys[0])], items[account.locate(keys[4])]
 
