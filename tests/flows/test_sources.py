@@ -93,5 +93,5 @@ def test_a_deployment_takes_every_field_of_the_request_with_a_description(name):
     assert sent == set(fields)
     for parameter, field in schema.items():
         default = fields.get(re.sub("_(.)", lambda match: match[1].upper(), parameter), msgspec.NODEFAULT)
-        if field["default"] is not None:
+        if field["default"] not in (None, "", []):
             assert field["default"] == default, parameter
