@@ -1,4 +1,4 @@
-"""Kinds of files, by content, ending and media type; and the decoding of plain text."""
+"""Kinds of files by content, ending and media type, and decoding of plain text."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ if TYPE_CHECKING:
     import olefile
 
 
-GLANCE_BYTES = decoding.HEAD
-_SURROGATES = re.compile("[\ud800-\udfff]")
-_FENCE = re.compile(r"\s{0,3}(```|~~~)")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
+GLANCE_BYTES = decoding.HEAD_BYTES
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+_CODE_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+_HEADING_LINE = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
 
 
 def text_of(data: bytes, media_type: str = "", *, markup: bool = False) -> str:
-    """The text of a file, line endings as `\\n`. `markup`: it may name its own charset (HTML, XML).
-
-    Skippable if too much of it was replaced by U+FFFD.
+    r"""Decode a file's text with `\n` line endings. `markup`: it may declare a charset. Skippable if mostly
+    undecodable.
     """
     text = decoding.decode_text(data, decoding.read_charset(media_type), markup=markup).removeprefix("\ufeff")
     return decoding.require_readable(make_storable(text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def decode_start(head: bytes) -> str | None:
-    """The characters at the start of a file, or None if it is no text."""
-    if any(head.startswith(mark) for mark, _ in decoding.BOMS) or decoding.wide_codec(head):
+    """Return the characters at the start of a file; None for binary data."""
+    if any(head.startswith(mark) for mark, _ in decoding.BYTE_ORDER_MARKS) or decoding.wide_codec(head):
         return decoding.decode_text(head)
-    control = sum(byte in decoding.CONTROL for byte in head) / max(len(head), 1)
+    control = sum(byte in decoding.CONTROL_BYTES for byte in head) / max(len(head), 1)
     allowed = 0.2
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -50,40 +49,40 @@ def decode_start(head: bytes) -> str | None:
 
 
 def make_storable(text: str) -> str:
-    """Without zero characters and lone surrogates, which PostgreSQL's text refuses."""
+    """Remove NUL characters and lone surrogates, refused by PostgreSQL."""
     if "\0" in text:
         text = text.replace("\0", "")
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text)
+        return _LONE_SURROGATES.sub("\ufffd", text)
     return text
 
 
 def first_heading(markdown: str) -> str:
-    """The first `#` heading within the first 200 lines, outside of code, or ""."""
+    """Return the first `#` heading outside code within 200 lines, or ""."""
     fenced = False
     for line in markdown[:20_000].split("\n")[:200]:
-        if _FENCE.match(line):
+        if _CODE_FENCE.match(line):
             fenced = not fenced
-        match = None if fenced else _HEADING.match(line)
+        match = None if fenced else _HEADING_LINE.match(line)
         if match:
             return one_line(re.sub(r"[*_`]{1,3}|\\(?=\W)|\s#+\s*$", "", match[1]))
     return ""
 
 
 def one_line(text: str) -> str:
-    """White space collapsed, at most 300 characters."""
+    """Collapse white space and cut to 300 characters."""
     return " ".join(make_storable(text).split())[:300]
 
 
-HEAD = 4096
-"""Bytes that are looked at."""
+# Bytes read for detection.
+HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of file. `text`: made of characters, so that its encoding must be detected; `packed`: a ZIP of parts."""
+    """Kind of file. `text`: characters in some encoding; `packed`: a ZIP of parts."""
 
     label: str
     media_type: str
@@ -93,8 +92,8 @@ class Kind:
     readable: bool = True
 
 
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_ODF = "application/vnd.oasis.opendocument."
+_OFFICE_TYPE = "application/vnd.openxmlformats-officedocument."
+_ODF_TYPE = "application/vnd.oasis.opendocument."
 
 PLAIN = Kind("plain text", "text/plain", ("txt", "text", "log", "rst"), text=True)
 MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
@@ -131,18 +130,18 @@ PDF = Kind("PDF", "application/pdf", ("pdf",))
 RTF = Kind("RTF", "application/rtf", ("rtf",))
 EML = Kind("EML", "message/rfc822", ("eml", "emlx", "mht", "mhtml"))
 MBOX = Kind("MBOX", "application/mbox", ("mbox", "mbx"))
-DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx", "dotm"), packed=True)
+DOCX = Kind("DOCX", _OFFICE_TYPE + "wordprocessingml.document", ("docx", "docm", "dotx", "dotm"), packed=True)
 PPTX = Kind(
-    "PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"), packed=True
+    "PPTX", _OFFICE_TYPE + "presentationml.presentation", ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"), packed=True
 )
-XLSX = Kind("XLSX", _OFFICE + "spreadsheetml.sheet", ("xlsx", "xlsm", "xlsb", "xltx", "xltm", "xlam"), packed=True)
+XLSX = Kind("XLSX", _OFFICE_TYPE + "spreadsheetml.sheet", ("xlsx", "xlsm", "xlsb", "xltx", "xltm", "xlam"), packed=True)
 VSDX = Kind(
     "Visio drawing", "application/vnd.ms-visio.drawing", ("vsdx", "vsdm", "vstx", "vstm", "vssx", "vssm"), packed=True
 )
-ODT = Kind("ODT", _ODF + "text", ("odt", "ott", "oth", "odm"), packed=True)
-ODP = Kind("ODP", _ODF + "presentation", ("odp", "otp"), packed=True)
-ODS = Kind("ODS", _ODF + "spreadsheet", ("ods", "ots"), packed=True)
-ODG = Kind("ODG", _ODF + "graphics", ("odg", "otg"), packed=True)
+ODT = Kind("ODT", _ODF_TYPE + "text", ("odt", "ott", "oth", "odm"), packed=True)
+ODP = Kind("ODP", _ODF_TYPE + "presentation", ("odp", "otp"), packed=True)
+ODS = Kind("ODS", _ODF_TYPE + "spreadsheet", ("ods", "ots"), packed=True)
+ODG = Kind("ODG", _ODF_TYPE + "graphics", ("odg", "otg"), packed=True)
 EPUB = Kind("EPUB", "application/epub+zip", ("epub",), packed=True)
 DOC = Kind("DOC", "application/msword", ("doc",))
 PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
@@ -156,7 +155,7 @@ IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "w
 ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), readable=False)
 
-KINDS = (
+ALL_KINDS = (
     PDF,
     DOCX,
     DOC,
@@ -191,11 +190,11 @@ KINDS = (
     IMAGE,
     ZIP,
 )
-_BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
-_BY_MEDIA_TYPE = {kind.media_type: kind for kind in KINDS}
-TAKEN = ", ".join(kind.label for kind in KINDS if kind.readable)
+_KINDS_BY_ENDING = {ending: kind for kind in ALL_KINDS for ending in kind.endings}
+_KINDS_BY_MEDIA_TYPE = {kind.media_type: kind for kind in ALL_KINDS}
+ACCEPTED_LABELS = ", ".join(kind.label for kind in ALL_KINDS if kind.readable)
 
-_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+_MAGIC_NUMBERS: tuple[tuple[bytes, Kind], ...] = (
     (b"%PDF-", PDF),
     (b"{\\rtf", RTF),
     (b"PK\x03\x04", ZIP),
@@ -216,12 +215,12 @@ _SUBTITLES_START = re.compile(
     r"WEBVTT(?:\s|$)|\s*(?:\d+[ \t]*\r?\n)?[ \t]*(?:\d{1,3}:)?\d{1,2}:\d\d[.,]\d{1,3}[ \t]*-->|\[Script Info\]",
     re.IGNORECASE,
 )
+# Start of a CMS message (RFC 5652): its type, after one or two lengths.
 _SIGNED_START = re.compile(
     rb"\x30.{1,12}?\x06[\x09\x0b]\x2a\x86\x48\x86\xf7\x0d\x01(?:\x07[\x01-\x06]|\x09\x10\x01)"
     rb"|-----BEGIN (?:PKCS7|CMS)-----",
     re.DOTALL,
 )
-"""The first bytes of a CMS message (RFC 5652): its type, after a length or two."""
 _MAILBOX_START = re.compile(
     rb"From \S+ +(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [^\r\n]*\d{4}"
     rb"|[^\r\n]*\r?\n>?[A-Za-z][A-Za-z0-9-]*(?::| [^\r\n]*\r?\n[A-Za-z][A-Za-z0-9-]*:))"
@@ -234,9 +233,9 @@ _MAIL_START = re.compile(
 
 
 def kind_of(head: bytes, name: str, media_type: str) -> Kind:
-    """The kind by the first bytes; ZIP and COMPOUND are to be looked into. Skippable for binaries of no known kind."""
+    """Return the kind by the first bytes; ZIP and COMPOUND need a second look. Skippable for unknown binaries."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-    for magic, kind in _MAGIC:
+    for magic, kind in _MAGIC_NUMBERS:
         if head.startswith(magic) or (kind in (PDF, RTF) and start.startswith(magic)):
             return kind
     if _SIGNED_START.match(head):
@@ -248,7 +247,7 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return IMAGE
     named_kind = kind_by_name(name, media_type)
-    promised = _of_media_type(media_type)
+    promised = _kind_by_media_type(media_type)
     if re.search(rb"%PDF-\d", head[:1024]) and not (named_kind and named_kind.text):
         return PDF
     text = decode_start(head)
@@ -256,67 +255,67 @@ def kind_of(head: bytes, name: str, media_type: str) -> Kind:
     if text is None or foreign:
         raise unknown_kind(name, foreign)
     if promised is MARKDOWN or (named_kind and not named_kind.text and promised and promised.text):
-        named_kind = promised  # who names Markdown knows it, whatever the page's address ends in
-    return _of_text(head, text, named_kind)
+        named_kind = promised  # a declared media type of Markdown beats the ending of the page's address
+    return _kind_of_text(head, text, named_kind)
 
 
-def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
-    if kind := _by_content(head, text.lstrip("\ufeff \t\r\n"), wanted):
+def _kind_of_text(head: bytes, text: str, named_kind: Kind | None) -> Kind:
+    if kind := _kind_by_content(head, text.lstrip("\ufeff \t\r\n"), named_kind):
         return kind
-    if wanted is not None and not wanted.text:
+    if named_kind is not None and not named_kind.text:
         raise Skippable(
-            f"The file is named like {wanted.label} but holds no {wanted.label}: it is damaged or misnamed. "
+            f"The file is named like {named_kind.label} but holds no {named_kind.label}: it is damaged or misnamed. "
             "Save it again from the program that made it, or give it the ending of what it is."
         )
-    return wanted or PLAIN
+    return named_kind or PLAIN
 
 
-def _by_content(head: bytes, text: str, wanted: Kind | None) -> Kind | None:
-    """The kind that the first characters show, where the name promises none or less."""
-    is_unnamed, is_plain = wanted is None, wanted in (None, PLAIN)
+def _kind_by_content(head: bytes, text: str, named_kind: Kind | None) -> Kind | None:
+    """Return the kind shown by the first characters, unless the name is more specific."""
+    is_unnamed, is_plain = named_kind is None, named_kind in (None, PLAIN)
     checks = (
-        (MBOX, (is_plain or wanted is MBOX) and _MAILBOX_START.match(head)),
-        (EML, wanted is EML or (is_unnamed and _MAIL_START.match(head))),
+        (MBOX, (is_plain or named_kind is MBOX) and _MAILBOX_START.match(head)),
+        (EML, named_kind is EML or (is_unnamed and _MAIL_START.match(head))),
         (HTML, _HTML_START.match(text)),
         # Word and Excel of 2003 save XML under the endings of their binary formats.
-        (XML, (is_plain or (wanted is not None and not wanted.text)) and text.startswith("<?xml")),
+        (XML, (is_plain or (named_kind is not None and not named_kind.text)) and text.startswith("<?xml")),
         (SUBTITLES, is_plain and _SUBTITLES_START.match(text)),
-        (NOTEBOOK, (is_unnamed or wanted is JSON) and _NOTEBOOK_START.match(text) and '"cell_type"' in text),
+        (NOTEBOOK, (is_unnamed or named_kind is JSON) and _NOTEBOOK_START.match(text) and '"cell_type"' in text),
     )
     return next((kind for kind, is_shown in checks if is_shown), None)
 
 
 def kind_by_name(name: str, media_type: str) -> Kind | None:
-    """The kind that the name's ending or else the media type promises."""
+    """Return the kind by the ending of the name, or by the media type."""
     ending = PurePath(name).suffix.lower().removeprefix(".")
-    return _BY_ENDING.get(ending) or _of_media_type(media_type)
+    return _KINDS_BY_ENDING.get(ending) or _kind_by_media_type(media_type)
 
 
-def _of_media_type(media_type: str) -> Kind | None:
-    return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+def _kind_by_media_type(media_type: str) -> Kind | None:
+    return _KINDS_BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
 
 
 def unknown_kind(name: str, foreign: ForeignFormat | None = None) -> Skippable:
-    """The refusal of a kind that is not read. `foreign`: the format, where its bytes name one."""
+    """Return the refusal of an unsupported kind. `foreign`: the recognised format."""
     ending = PurePath(name).suffix.lower()
     remedy = f" {foreign.remedy}" if foreign and foreign.remedy else ""
-    if ending.removeprefix(".") in _BY_ENDING:
+    if ending.removeprefix(".") in _KINDS_BY_ENDING:
         label = f": {foreign.name}" if foreign else ""
         return Skippable(
             f"The file is named {ending}, but its content is of another kind{label}.{remedy} "
-            f"Kinds that are taken: {TAKEN}."
+            f"Kinds that are taken: {ACCEPTED_LABELS}."
         )
     hints = [ending if re.fullmatch(r"\.\w{1,8}", ending) else "", foreign.name if foreign else ""]
     label = ", ".join(filter(None, hints))
     subject = f"Files like this one ({label})" if label else "Files of this unknown kind"
-    return Skippable(f"{subject} cannot be read.{remedy} Kinds that are taken: {TAKEN}.")
+    return Skippable(f"{subject} cannot be read.{remedy} Kinds that are taken: {ACCEPTED_LABELS}.")
 
 
 NOT_OPENED: Final = "It is protected in a way that no password opens here. Upload it without the protection."
 
 
 def locked_file(subject: str, password: str = "") -> Skippable:
-    """Return the refusal of a file that is locked, or that the password given with the retry does not open."""
+    """Return the refusal of a locked file or wrong password."""
     if password:
         why = f"{subject} is protected by a password, and the one that was given does not open it."
         return Skippable(f"{why} Give another password, or upload the file without one.")
@@ -327,48 +326,48 @@ _WORD_97: Final = 0x00C1
 _RIGHTS_MANAGED: Final = re.compile(
     b"|".join(re.escape(name.encode("utf-16-le")) for name in ("DRMEncryptedTransform\0", "\tDRMContent\0"))
 )
-_PACKAGE: Final = "EncryptedPackage"
-_STREAMS: Final = {
+_ENCRYPTED_STREAM: Final = "EncryptedPackage"
+_KINDS_BY_STREAM: Final = {
     "WordDocument": DOC,
     "PowerPoint Document": PPT,
     "Workbook": XLS,
     "Book": XLS,
     "__properties_version1.0": MSG,
 }
-_FLAGS: Final = 11
-"""Of the document's head ([MS-DOC] 2.5.2): a byte whose lowest bit says that the text is encrypted."""
-_TOKEN: Final = slice(12, 16)
-"""Of the slides' head ([MS-PPT] 2.3.2): what tells an encrypted presentation from a plain one."""
+# Byte in the head of a DOC ([MS-DOC] 2.5.2); its lowest bit marks encryption.
+_DOC_FLAGS_OFFSET: Final = 11
+# Head of a PPT ([MS-PPT] 2.3.2): token of encrypted presentations.
+_PPT_TOKEN: Final = slice(12, 16)
 _LOCKED_SLIDES: Final = b"\xdf\xc4\xd1\xf3"
 
 
 def kind_of_compound(data: bytes, name: str) -> Kind:
-    """The kind by the names of the streams; Skippable if it is encrypted or of no kind we know."""
+    """Return the kind by stream names. Skippable if encrypted or unknown."""
     streams, storages, locked = _list_streams(data)
     if _RIGHTS_MANAGED.search(data):
         raise Skippable(NOT_OPENED)
     if locked:
         raise locked_file("The file")
-    for stream, kind in _STREAMS.items():
+    for stream, kind in _KINDS_BY_STREAM.items():
         if stream in streams:
             return kind
     raise unknown_kind(name, signatures.name_compound(streams | storages))
 
 
 def is_word_95(data: bytes) -> bool:
-    """A Word document of before 1997, by its magic number and version ([MS-DOC] 2.5.1)."""
+    """Check for a Word document before 1997, by magic number and version ([MS-DOC] 2.5.1)."""
     import olefile
 
     try:
         with olefile.OleFileIO(io.BytesIO(data)) as file:
-            magic, version = struct.unpack_from("<HH", _head(file, "WordDocument"))
+            magic, version = struct.unpack_from("<HH", _read_head(file, "WordDocument"))
     except (OSError, ValueError, IndexError):
         return False
     return magic in (0xA5DC, 0xA697, 0xA698, 0xA699) or 0 < version < _WORD_97
 
 
 def _list_streams(data: bytes) -> tuple[set[str], set[str], bool]:
-    """The file's own streams and storages, and if it is locked; of a damaged file, the streams that show."""
+    """Return the file's top-level streams, storages and lock; for a damaged file, the visible streams."""
     import olefile
 
     try:
@@ -376,20 +375,20 @@ def _list_streams(data: bytes) -> tuple[set[str], set[str], bool]:
             entries = file.listdir()
             streams = {entry[0] for entry in entries if len(entry) == 1}
             storages = {entry[0] for entry in entries if len(entry) > 1}
-            return streams, storages, _PACKAGE in streams or _locked(file, streams)
+            return streams, storages, _ENCRYPTED_STREAM in streams or _is_locked(file, streams)
     except (OSError, ValueError, IndexError):
-        ends = {_PACKAGE: b"", **dict.fromkeys(_STREAMS, b"\0\0")}
+        ends = {_ENCRYPTED_STREAM: b"", **dict.fromkeys(_KINDS_BY_STREAM, b"\0\0")}
         streams = {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
-        return streams, set(), _PACKAGE in streams
+        return streams, set(), _ENCRYPTED_STREAM in streams
 
 
-def _locked(file: olefile.OleFileIO, streams: set[str]) -> bool:
-    """Encrypted within its own format. A workbook's lock is for the library to find, which reads record by record."""
+def _is_locked(file: olefile.OleFileIO, streams: set[str]) -> bool:
+    """Check for encryption within the format, except in workbooks, checked by their reader."""
     if "WordDocument" in streams:
-        return bool(_head(file, "WordDocument")[_FLAGS] & 1)
-    return "Current User" in streams and _head(file, "Current User")[_TOKEN] == _LOCKED_SLIDES
+        return bool(_read_head(file, "WordDocument")[_DOC_FLAGS_OFFSET] & 1)
+    return "Current User" in streams and _read_head(file, "Current User")[_PPT_TOKEN] == _LOCKED_SLIDES
 
 
-def _head(file: olefile.OleFileIO, stream: str) -> bytes:
+def _read_head(file: olefile.OleFileIO, stream: str) -> bytes:
     with file.openstream(stream) as opened:
         return bytes(opened.read(16).ljust(16, b"\0"))

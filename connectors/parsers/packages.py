@@ -1,4 +1,4 @@
-"""Kinds of ZIP packages: read as documents, refused by name, or archives of files."""
+"""Kinds of ZIP packages: documents, refused formats, or archives of files."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from connectors.parsers import detect, xml
 from connectors.parsers.detect import Kind
 from retrieval.errors import Skippable
 
-_ODF: Final = "application/vnd.oasis.opendocument."
+_ODF_TYPE: Final = "application/vnd.oasis.opendocument."
 _KINDS_BY_MIMETYPE: Final = {
-    f"{_ODF}text-template": detect.ODT,
-    f"{_ODF}text-web": detect.ODT,
-    f"{_ODF}text-master": detect.ODT,
-    f"{_ODF}text-master-template": detect.ODT,
-    f"{_ODF}spreadsheet-template": detect.ODS,
-    f"{_ODF}presentation-template": detect.ODP,
-    f"{_ODF}graphics-template": detect.ODG,
+    f"{_ODF_TYPE}text-template": detect.ODT,
+    f"{_ODF_TYPE}text-web": detect.ODT,
+    f"{_ODF_TYPE}text-master": detect.ODT,
+    f"{_ODF_TYPE}text-master-template": detect.ODT,
+    f"{_ODF_TYPE}spreadsheet-template": detect.ODS,
+    f"{_ODF_TYPE}presentation-template": detect.ODP,
+    f"{_ODF_TYPE}graphics-template": detect.ODG,
     **{kind.media_type: kind for kind in (detect.ODT, detect.ODS, detect.ODP, detect.ODG, detect.EPUB)},
 }
 _OPC_FOLDERS: Final = {"word/": detect.DOCX, "ppt/": detect.PPTX, "xl/": detect.XLSX, "visio/": detect.VSDX}
@@ -29,12 +29,12 @@ _AS_PDF: Final = "Save it as PDF and upload that."
 _AS_IMAGE: Final = "Export it as PNG and upload that with the OCR strategy STANDARD_OCR."
 _AS_FILES: Final = "Unpack it and upload the documents in it."
 _REFUSALS_BY_MIMETYPE: Final = {
-    f"{_ODF}formula": ("OpenDocument formulas (ODF)", _AS_PDF),
-    f"{_ODF}formula-template": ("OpenDocument formulas (OTF)", _AS_PDF),
-    f"{_ODF}base": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
-    f"{_ODF}database": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
-    f"{_ODF}chart": ("OpenDocument charts (ODC)", _AS_PDF),
-    f"{_ODF}image": ("OpenDocument images (ODI)", _AS_IMAGE),
+    f"{_ODF_TYPE}formula": ("OpenDocument formulas (ODF)", _AS_PDF),
+    f"{_ODF_TYPE}formula-template": ("OpenDocument formulas (OTF)", _AS_PDF),
+    f"{_ODF_TYPE}base": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
+    f"{_ODF_TYPE}database": ("OpenDocument databases (ODB)", "Save its tables as ODS or CSV and upload those."),
+    f"{_ODF_TYPE}chart": ("OpenDocument charts (ODC)", _AS_PDF),
+    f"{_ODF_TYPE}image": ("OpenDocument images (ODI)", _AS_IMAGE),
     "application/vnd.sun.xml.writer": ("Texts of OpenOffice.org 1 (SXW)", "Save it as ODT and upload that."),
     "application/vnd.sun.xml.calc": ("Spreadsheets of OpenOffice.org 1 (SXC)", "Save it as ODS and upload that."),
     "application/vnd.sun.xml.impress": ("Presentations of OpenOffice.org 1 (SXI)", "Save it as ODP and upload that."),
@@ -71,43 +71,43 @@ _REFUSALS_BY_MEMBER: Final = tuple(
 _ARCHIVE_ENDINGS: Final = frozenset((".zip", ".zipx", ".bak", ".old", ".orig", ".tmp", ".part", ".bin", ".dat"))
 _ARCHIVE_MEDIA_TYPES: Final = frozenset(("application/zip", "application/x-zip-compressed", "application/x-zip"))
 _PROGRAM_ENDING: Final = re.compile(r"\.[a-z][a-z0-9]{1,9}")
-_MANIFEST: Final = "META-INF/manifest.xml"
+_MANIFEST_PATH: Final = "META-INF/manifest.xml"
 _MANIFEST_BYTES: Final = 2**20
 
 
 def kind_of_zip(archive: zipfile.ZipFile, name: str, media_type: str) -> Kind:
-    """The kind of a ZIP by its members. Skippable, with its name, for a package that is not read or is encrypted."""
+    """Return the kind of a ZIP by its members. Skippable for an unsupported or encrypted package."""
     members = archive.namelist()
-    if (mimetype := _mimetype(archive)) in _KINDS_BY_MIMETYPE:
+    if (mimetype := _declared_type(archive)) in _KINDS_BY_MIMETYPE:
         return _KINDS_BY_MIMETYPE[mimetype]
     if mimetype in _REFUSALS_BY_MIMETYPE:
-        raise refuse(*_REFUSALS_BY_MIMETYPE[mimetype])
+        raise refuse_format(*_REFUSALS_BY_MIMETYPE[mimetype])
     if "[Content_Types].xml" in members:
         for folder, kind in _OPC_FOLDERS.items():
             if any(member.startswith(folder) for member in members):
                 return kind
     if "META-INF/container.xml" in members:
         return detect.EPUB
-    if refusal := _foreign(members, name):
+    if refusal := _foreign_refusal(members, name):
         raise refusal
     if mimetype:
-        raise refuse(f"Files of the type {mimetype}", _AS_PDF)
+        raise refuse_format(f"Files of the type {mimetype}", _AS_PDF)
     _require_archive(members, name, media_type)
     return detect.ZIP
 
 
-def refuse(subject: str, remedy: str) -> Skippable:
-    """The refusal of a known format. `subject`: its name in the plural."""
+def refuse_format(subject: str, remedy: str) -> Skippable:
+    """Return the refusal of a known format. `subject`: its name in the plural."""
     return Skippable(f"{subject} are not read. {remedy}")
 
 
-def _foreign(members: Iterable[str], name: str) -> Skippable | None:
+def _foreign_refusal(members: Iterable[str], name: str) -> Skippable | None:
     members = list(members)
     if any(map(_IWORK_MEMBER.fullmatch, members)):
-        return refuse(f"{_iwork_app(members, name)} documents (Apple iWork)", _IWORK_REMEDY)
+        return refuse_format(f"{_iwork_app(members, name)} documents (Apple iWork)", _IWORK_REMEDY)
     for pattern, subject, remedy in _REFUSALS_BY_MEMBER:
         if any(map(pattern.fullmatch, members)):
-            return refuse(subject, remedy)
+            return refuse_format(subject, remedy)
     return None
 
 
@@ -120,7 +120,7 @@ def _iwork_app(members: Iterable[str], name: str) -> str:
 
 
 def _require_archive(members: Iterable[str], name: str, media_type: str) -> None:
-    """Refuse a ZIP whose name says that it is a file of some program, not an archive."""
+    """Refuse a ZIP named as the file of a program."""
     ending = PurePath(name).suffix.lower()
     promised = detect.kind_by_name(name, "")
     is_text = promised is not None and promised.text
@@ -131,11 +131,11 @@ def _require_archive(members: Iterable[str], name: str, media_type: str) -> None
         raise Skippable(next(iter(reasons.values()))) if reasons else detect.unknown_kind(name)
 
 
-def _mimetype(archive: zipfile.ZipFile) -> str:
-    """The type that an OpenDocument, EPUB or similar file declares, "" without one. Skippable if it is encrypted."""
+def _declared_type(archive: zipfile.ZipFile) -> str:
+    """Return the declared type of an OpenDocument, EPUB or similar file, or "". Skippable if encrypted."""
     members = {member.filename: member for member in archive.infolist()}
     declared = ""
-    if (manifest := members.get(_MANIFEST)) and manifest.file_size < _MANIFEST_BYTES:
+    if (manifest := members.get(_MANIFEST_PATH)) and manifest.file_size < _MANIFEST_BYTES:
         if b"encryption-data" in archive.read(manifest):
             raise Skippable(detect.NOT_OPENED)
         declared = _manifest_type(archive)
@@ -146,7 +146,7 @@ def _mimetype(archive: zipfile.ZipFile) -> str:
 
 
 def _manifest_type(archive: zipfile.ZipFile) -> str:
-    data = re.sub(rb"<!DOCTYPE[^>]*>", b"", archive.read(_MANIFEST), count=1)
+    data = re.sub(rb"<!DOCTYPE[^>]*>", b"", archive.read(_MANIFEST_PATH), count=1)
     try:
         entries = list(xml.parse_xml(data))
     except xml.BROKEN:
@@ -156,7 +156,7 @@ def _manifest_type(archive: zipfile.ZipFile) -> str:
     return next((entry.get("media-type", "") for entry in attributes if entry.get("full-path") == "/"), "")
 
 
-_UNPACKED: Final = re.compile(r"(?P<root>(?:.+/)?[^/]+)/(?:\[Content_Types\]\.xml|META-INF/manifest\.xml)")
+_UNPACKED_FOLDER: Final = re.compile(r"(?P<root>(?:.+/)?[^/]+)/(?:\[Content_Types\]\.xml|META-INF/manifest\.xml)")
 _IWORK_FOLDER: Final = re.compile(rf"(?P<root>(?:.+/)?[^/]+)/(?:{_IWORK_MEMBER.pattern})")
 _PACK_AGAIN: Final = (
     "It is the unpacked content of one document. Pack the content again with the ending of its kind, or save it again "
@@ -165,12 +165,12 @@ _PACK_AGAIN: Final = (
 
 
 def packages_in_folders(members: Iterable[str]) -> dict[str, str]:
-    """Folders of an archive that are documents of one program, each with the reason why it is not read."""
+    """Map folders with the unpacked content of one document to the reason for refusal."""
     reasons: dict[str, str] = {}
     for member in members:
         if match := _IWORK_FOLDER.fullmatch(member):
             app = _iwork_app([member], match["root"])
-            reasons[match["root"]] = str(refuse(f"{app} documents (Apple iWork)", _IWORK_REMEDY))
-        elif match := _UNPACKED.fullmatch(member):
+            reasons[match["root"]] = str(refuse_format(f"{app} documents (Apple iWork)", _IWORK_REMEDY))
+        elif match := _UNPACKED_FOLDER.fullmatch(member):
             reasons[match["root"]] = _PACK_AGAIN
     return reasons

@@ -128,7 +128,7 @@ class DocumentParser:
     def _read_plain_text(self, raw: RawContent) -> Reply | None:
         """Decode small plain text in this process; None for other files."""
         with raw.path.open("rb") as file:
-            head = file.read(detect.HEAD)
+            head = file.read(detect.HEAD_BYTES)
             if not head:
                 raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
             if raw.page is not None:

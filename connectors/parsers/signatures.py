@@ -1,4 +1,4 @@
-"""Names of formats that are not read, by their first bytes, and what to upload instead."""
+"""Unsupported formats by their first bytes, with advice for the user."""
 
 from __future__ import annotations
 
@@ -12,95 +12,95 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """A format that is not read. `remedy`: a sentence, or ""."""
+    """Unsupported format. `remedy`: a sentence or ""."""
 
     name: str
     remedy: str = ""
 
 
-_PDF: Final = "Save it as PDF and upload that."
-_OFFICE: Final = "Save it as DOCX, XLSX or PDF and upload that."
-_TABLES: Final = "Export its tables as CSV or XLSX and upload those."
-_PICTURE: Final = "Export it as PNG or PDF and upload that with the OCR strategy STANDARD_OCR."
-_RECORDING: Final = "Upload a transcript of it, as text or subtitles (VTT, SRT)."
-_PACKED: Final = "Unpack it and upload its files, in a ZIP archive for example."
-_UTF8: Final = "Convert it to UTF-8 and upload that."
+_PDF_ADVICE: Final = "Save it as PDF and upload that."
+_OFFICE_ADVICE: Final = "Save it as DOCX, XLSX or PDF and upload that."
+_TABLE_ADVICE: Final = "Export its tables as CSV or XLSX and upload those."
+_PICTURE_ADVICE: Final = "Export it as PNG or PDF and upload that with the OCR strategy STANDARD_OCR."
+_RECORDING_ADVICE: Final = "Upload a transcript of it, as text or subtitles (VTT, SRT)."
+_ARCHIVE_ADVICE: Final = "Unpack it and upload its files, in a ZIP archive for example."
+_UTF8_ADVICE: Final = "Convert it to UTF-8 and upload that."
 # What puremagic does not know, or by too short a signature.
-_BINARY: Final = tuple(
+_BINARY_FORMATS: Final = tuple(
     (re.compile(pattern, re.DOTALL), ForeignFormat(name, remedy))
     for pattern, name, remedy in (
-        (rb"PAR1", "Parquet table", _TABLES),
-        (rb"ORC[\x00-\x1f\x80-\xff]", "ORC table", _TABLES),
-        (rb"Obj\x01", "Avro data", _TABLES),
-        (rb"\x89HDF\r\n", "HDF5 data", _TABLES),
-        (rb"CDF[\x01\x02\x05]", "NetCDF data", _TABLES),
-        (rb"\x93NUMPY", "NumPy array", _TABLES),
+        (rb"PAR1", "Parquet table", _TABLE_ADVICE),
+        (rb"ORC[\x00-\x1f\x80-\xff]", "ORC table", _TABLE_ADVICE),
+        (rb"Obj\x01", "Avro data", _TABLE_ADVICE),
+        (rb"\x89HDF\r\n", "HDF5 data", _TABLE_ADVICE),
+        (rb"CDF[\x01\x02\x05]", "NetCDF data", _TABLE_ADVICE),
+        (rb"\x93NUMPY", "NumPy array", _TABLE_ADVICE),
         (rb"\x00asm", "WebAssembly program", ""),
-        (rb"\x00\x00\x27\x0a\x00{20}", "ESRI shapefile", _TABLES),
-        (rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]", "MP3 recording", _RECORDING),
-        (rb".{32768}[\x00-\xff]CD001", "ISO 9660 disk image", _PACKED),
-        (rb"\x01\x00\x00\x00.{36} EMF", "Windows metafile (EMF)", _PICTURE),
-        (rb"\xd7\xcd\xc6\x9a|[\x01\x02]\x00\x09\x00\x00[\x01\x03]", "Windows metafile (WMF)", _PICTURE),
+        (rb"\x00\x00\x27\x0a\x00{20}", "ESRI shapefile", _TABLE_ADVICE),
+        (rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]", "MP3 recording", _RECORDING_ADVICE),
+        (rb".{32768}[\x00-\xff]CD001", "ISO 9660 disk image", _ARCHIVE_ADVICE),
+        (rb"\x01\x00\x00\x00.{36} EMF", "Windows metafile (EMF)", _PICTURE_ADVICE),
+        (rb"\xd7\xcd\xc6\x9a|[\x01\x02]\x00\x09\x00\x00[\x01\x03]", "Windows metafile (WMF)", _PICTURE_ADVICE),
         (rb"[\x00-\xff]{2}\x0d\x0a[\x00-\x03]\x00\x00\x00", "compiled Python program", ""),
-        (rb"\x80[\x02-\x05][\x63\x5d\x7d\x95\x8c\x28]", "Python pickle", _TABLES),
+        (rb"\x80[\x02-\x05][\x63\x5d\x7d\x95\x8c\x28]", "Python pickle", _TABLE_ADVICE),
         (rb"\xde\x12\x04\x95|\x95\x04\x12\xde", "message catalog (gettext)", "Upload its source (PO) as text."),
         (rb"\xac\xed\x00\x05", "serialized Java object", ""),
     )
 )
-_TEXTUAL: Final = tuple(
+_TEXT_FORMATS: Final = tuple(
     (re.compile(pattern), ForeignFormat(name, remedy))
     for pattern, name, remedy in (
-        (rb"\x04?%!PS", "PostScript document", _PDF),
-        (rb"\x1b%-12345X|\x1bE\x1b&", "print job (PCL)", _PDF),
-        (rb"(?:\s*999\r?\n.*\r?\n)*\s*0\r?\nSECTION\r?\n|AutoCAD Binary DXF", "DXF drawing", _PDF),
+        (rb"\x04?%!PS", "PostScript document", _PDF_ADVICE),
+        (rb"\x1b%-12345X|\x1bE\x1b&", "print job (PCL)", _PDF_ADVICE),
+        (rb"(?:\s*999\r?\n.*\r?\n)*\s*0\r?\nSECTION\r?\n|AutoCAD Binary DXF", "DXF drawing", _PDF_ADVICE),
         (rb"ISO-10303-21;", "STEP model", "Upload its drawing as PDF."),
         (rb"solid [^\n]*\n\s*facet normal", "STL model", "Upload its drawing as PDF."),
-        (rb"/\* XPM \*/|P[1-6]\s+\d+\s+\d+\s", "bitmap picture", _PICTURE),
+        (rb"/\* XPM \*/|P[1-6]\s+\d+\s+\d+\s", "bitmap picture", _PICTURE_ADVICE),
         (rb"-----BEGIN [A-Z0-9 ]*(?:CERTIFICATE|KEY|CRL|PARAMETERS)[A-Z0-9 ]*-----", "key or certificate (PEM)", ""),
-        (rb"\(This file must be converted with BinHex", "BinHex archive", _PACKED),
+        (rb"\(This file must be converted with BinHex", "BinHex archive", _ARCHIVE_ADVICE),
         (rb"(?::[0-9A-Fa-f]{10,}\r?\n){3}|(?:S[0-9][0-9A-Fa-f]{8,}\r?\n){3}", "memory image", ""),
         (rb"begin(?:-base64)? [0-7]{3,4} \S", "encoded file (uuencode)", "Decode it and upload the file in it."),
     )
 )
 _WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _MIN_CONFIDENCE: Final = 0.4
-_REMEDIES: Final = (
-    (re.compile(r"(?i)audio|video|sound|music|movie|midi"), _RECORDING),
+_REMEDIES_BY_NAME: Final = (
+    (re.compile(r"(?i)audio|video|sound|music|movie|midi"), _RECORDING_ADVICE),
     (re.compile(r"(?i)font"), "Fonts hold no text."),
-    (re.compile(r"PostScript"), _PDF),
-    (re.compile(r"(?i)image|icon|picture|photo|bitmap|drawing|AutoCAD"), _PICTURE),
-    (re.compile(r"(?i)archive|compress|cabinet|zip|disk|package"), _PACKED),
-    (re.compile(r"(?i)database|\bAccess\b|SQL"), _TABLES),
+    (re.compile(r"PostScript"), _PDF_ADVICE),
+    (re.compile(r"(?i)image|icon|picture|photo|bitmap|drawing|AutoCAD"), _PICTURE_ADVICE),
+    (re.compile(r"(?i)archive|compress|cabinet|zip|disk|package"), _ARCHIVE_ADVICE),
+    (re.compile(r"(?i)database|\bAccess\b|SQL"), _TABLE_ADVICE),
     (re.compile(r"(?i)Outlook|\bPST\b"), "Export its mails as MSG, EML or MBOX and upload those."),
-    (re.compile(r"(?i)Word|Works|Lotus|document|spreadsheet|presentation|book|help|note|DjVu"), _OFFICE),
+    (re.compile(r"(?i)Word|Works|Lotus|document|spreadsheet|presentation|book|help|note|DjVu"), _OFFICE_ADVICE),
 )
 
 
 def name_binary(head: bytes, name: str) -> ForeignFormat | None:
-    """The format of bytes that are no text; None for an unknown one."""
-    return _of_tables(head) or _of_puremagic(head, name, is_text=False)
+    """Return the format of binary data; None if unknown."""
+    return _match_tables(head) or _match_puremagic(head, name, is_text=False)
 
 
 def name_doubtful(head: bytes, name: str) -> ForeignFormat | None:
-    """The format of bytes that could be decoded as a text; None where nothing says that they are none."""
-    for pattern, text_format in _TEXTUAL:
+    """Return the format of bytes decodable as text; None for plain text."""
+    for pattern, text_format in _TEXT_FORMATS:
         if pattern.match(head):
             return text_format
     if _is_plain(head) or any(head.startswith(mark) for mark in _WIDE_MARKS):
         return None
     if _is_ebcdic(head):
-        return ForeignFormat("EBCDIC text", _UTF8)
-    return _of_tables(head) or _of_puremagic(head, name, is_text=True)
+        return ForeignFormat("EBCDIC text", _UTF8_ADVICE)
+    return _match_tables(head) or _match_puremagic(head, name, is_text=True)
 
 
-def _of_tables(head: bytes) -> ForeignFormat | None:
-    for pattern, binary_format in _BINARY:
+def _match_tables(head: bytes) -> ForeignFormat | None:
+    for pattern, binary_format in _BINARY_FORMATS:
         if pattern.match(head):
             return binary_format
-    return ForeignFormat("dBase table (DBF)", _TABLES) if _is_dbase(head) else None
+    return ForeignFormat("dBase table (DBF)", _TABLE_ADVICE) if _is_dbase(head) else None
 
 
-def _of_puremagic(head: bytes, name: str, *, is_text: bool) -> ForeignFormat | None:
+def _match_puremagic(head: bytes, name: str, *, is_text: bool) -> ForeignFormat | None:
     import puremagic
 
     ending = PurePath(name).suffix.lower()
@@ -116,13 +116,13 @@ def _of_puremagic(head: bytes, name: str, *, is_text: bool) -> ForeignFormat | N
             continue
         if (is_sure or (candidate.extension == ending and len(signature) >= 2)) and candidate.name:
             text = f"{candidate.name} {candidate.mime_type}"
-            remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), "")
+            remedy = next((remedy for pattern, remedy in _REMEDIES_BY_NAME if pattern.search(text)), "")
             return ForeignFormat(" ".join(candidate.name.split()), remedy)
     return None
 
 
 def _is_plain(head: bytes) -> bool:
-    """UTF-8 without controls: a text, whatever it begins with."""
+    """Check for UTF-8 without control characters."""
     return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]", head) and _is_utf8(head)
 
 
@@ -138,25 +138,25 @@ _COMPOUND_STREAMS: Final = tuple(
     (re.compile(pattern), ForeignFormat(name, remedy))
     for pattern, name, remedy in (
         (r"VisioDocument", "Visio drawing (VSD)", "Save it as VSDX or PDF and upload that."),
-        (r"Quill", "Publisher document (PUB)", _PDF),
+        (r"Quill", "Publisher document (PUB)", _PDF_ADVICE),
         (r"Props(?:9|12|14)|   [12]\d{2}", "Microsoft Project plan (MPP)", "Save it as PDF or XLSX and upload that."),
         (
             r"\x05HwpSummaryInformation|BodyText|HwpDoc",
             "Hancom document (HWP)",
             "Save it as DOCX or PDF and upload that.",
         ),
-        (r"MatOST|MM|WksSSWorkBook", "Microsoft Works document", _OFFICE),
-        (r"StarWriterDocument|StarCalcDocument|StarDrawDocument\d?", "StarOffice document", _OFFICE),
+        (r"MatOST|MM|WksSSWorkBook", "Microsoft Works document", _OFFICE_ADVICE),
+        (r"StarWriterDocument|StarCalcDocument|StarDrawDocument\d?", "StarOffice document", _OFFICE_ADVICE),
         (r"SwDocContentMgr.*|Contents/CMgr.*", "SolidWorks model", "Upload its drawing as PDF."),
         (r"!_?StringData|\u4840.*", "Windows installer (MSI)", ""),
         (r"Catalog", "thumbnails of Windows (Thumbs.db)", ""),
-        (r"EquationNative|Equation Native", "formula (Equation Editor)", _PDF),
+        (r"EquationNative|Equation Native", "formula (Equation Editor)", _PDF_ADVICE),
     )
 )
 
 
 def name_compound(names: Iterable[str]) -> ForeignFormat | None:
-    """The format of a compound file by its streams and storages; None for an unknown one."""
+    """Return the format of a compound file by its streams and storages; None if unknown."""
     names = list(names)
     return next((compound for pattern, compound in _COMPOUND_STREAMS if any(map(pattern.fullmatch, names))), None)
 
@@ -171,7 +171,7 @@ _EBCDIC_SHARE: Final = 0.85
 
 
 def _is_ebcdic(head: bytes) -> bool:
-    """Bytes of letters, digits and spaces as mainframes write them: their space is `@`, and 0x20 is none."""
+    """Check for EBCDIC letters, digits and spaces: 0x40 is the space, 0x20 is unused."""
     spaces = head.count(0x40)
     if len(head) < 16 or spaces * 40 < len(head) or head.count(0x20) * 4 > spaces:
         return False
@@ -183,7 +183,7 @@ _DBASE_VERSIONS: Final = frozenset(b"\x02\x03\x04\x05\x30\x31\x32\x43\x63\x7b\x8
 
 
 def _is_dbase(head: bytes) -> bool:
-    """The head of a table: version, date of the last change, and fields of 32 bytes up to a carriage return."""
+    """Check for a dBase header: version, date, and fields of 32 bytes up to a carriage return."""
     if len(head) < 65 or head[0] not in _DBASE_VERSIONS or not (0 < head[2] <= 12 and 0 < head[3] <= 31):
         return False
     size = int.from_bytes(head[8:10], "little")

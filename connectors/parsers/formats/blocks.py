@@ -1,4 +1,4 @@
-"""Markdown blocks: tables, lists, and the order in which boxes on a page are read."""
+"""Markdown blocks: tables, lists, and the reading order of boxes on a page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from xml.etree.ElementTree import Element
 
 
 def table_cell(text: str) -> str:
-    """A text as a cell of a Markdown table."""
+    """Escape a text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def render_table(header: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Render a Markdown table."""
     first, *body_lines = (f"| {' | '.join(row)} |" for row in (header, *body))
     return "\n".join([first, f"|{' --- |' * len(header)}", *body_lines])
 
@@ -23,23 +23,23 @@ _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
+# Larger numbers are written in digits.
 _MOST = 30_000
-"""A number beyond it is written in digits."""
 
 
+# Piece of Markdown, and True for a list item.
 Block = tuple[str, bool]
-"""A piece of Markdown, and whether it is an item of a list."""
 
 
 def list_item(label: str, depth: int, words: str) -> Block:
-    """A paragraph with its number or bullet. Numbers of which Markdown has no lists, such as 2.1 or (a), are words."""
+    """Return a paragraph with its number or bullet. Numbers unknown to Markdown, such as 2.1 or (a), become words."""
     if label == "-" or re.fullmatch(r"\d+[.)]", label):
         return f"{'  ' * depth}{label} {words}", True
     return f"{label} {words}".strip(), False
 
 
 def join_blocks(blocks: Iterable[Block]) -> list[str]:
-    """The blocks, those of a list in one, which begins at the margin."""
+    """Yield the blocks, with adjacent list items joined and dedented."""
     texts: list[str] = []
     indent = -1
     for text, is_item in blocks:
@@ -57,12 +57,12 @@ def join_blocks(blocks: Iterable[Block]) -> list[str]:
 
 
 def attribute_value(node: Element | None) -> str:
-    """The attribute `val` of an element, "" where there is none."""
+    """Return the attribute `val` of an element, or ""."""
     return "" if node is None else node.get(f"{_W}val", "")
 
 
 def whole_number(text: str | None, usual: int = 0) -> int:
-    """A whole number of an attribute; `usual` where there is none."""
+    """Return the integer value of an attribute, or `usual`."""
     return int(text) if text and text.removeprefix("-").isdecimal() else usual
 
 
@@ -75,7 +75,7 @@ def roman_numeral(number: int) -> str:
 
 
 def letter_numeral(number: int) -> str:
-    """a to z, then aa to zz, as word processors count."""
+    """Return a to z, then aa to zz, as in word processors."""
     return chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
 
 
@@ -90,12 +90,12 @@ FORMS: dict[str, Callable[[int], str]] = {
 
 
 def write_number(number: int, form: str) -> str:
-    """A number in one of the `FORMS`; in digits in any other."""
+    """Write a number in one of the `FORMS`, in digits for any other form."""
     return FORMS.get(form, str)(number) if 0 < number < _MOST else str(number)
 
 
 class Numbering:
-    """Counts the paragraphs of each list."""
+    """Counters of list paragraphs."""
 
     def __init__(self, root: Element | None) -> None:
         lists = [] if root is None else list(root.iter(f"{_W}num"))
@@ -117,7 +117,7 @@ class Numbering:
         return 0
 
     def label(self, number: str, depth: int) -> str:
-        """The number of the next paragraph of a list, "-" for a bullet, "" for nothing."""
+        """Return the next number of a list, "-" for a bullet, or ""."""
         key, levels, starts = self._list(number)
         if depth not in levels:
             return ""
@@ -180,17 +180,17 @@ Bounds = tuple[int, int, int, int]
 """Left, top, right and bottom."""
 Boxed = tuple[str, Bounds]
 NOWHERE: Bounds = (0, 0, 0, 0)
+# Maximum overlap of separate boxes, as a share of the smaller one.
 _OVERLAP = 0.1
-"""Share of the smaller one by which two boxes may overlap and still stand beside each other."""
 
 
 def order_boxes(items: Sequence[Boxed]) -> list[str]:
-    """The texts in reading order."""
+    """Return the texts in reading order."""
     return [text for text, _ in _ordered(list(items))]
 
 
 def box_around(boxes: Sequence[Bounds]) -> Bounds:
-    """The box around boxes."""
+    """Return the bounding box of boxes."""
     placed = [box for box in boxes if box != NOWHERE]
     if not placed:
         return NOWHERE
@@ -217,7 +217,7 @@ def _ordered(items: list[Boxed]) -> list[Boxed]:
 
 
 def _groups(items: Sequence[Boxed], axis: int) -> list[list[Boxed]]:
-    """Split the items at gaps from edge to edge: into columns (axis 0) or bands (axis 1)."""
+    """Split items at full-width gaps into columns (axis 0) or bands (axis 1)."""
     groups: list[list[Boxed]] = []
     end = 0.0
     for item in sorted(items, key=lambda item: (item[1][axis], item[1][1 - axis])):

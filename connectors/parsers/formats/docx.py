@@ -1,4 +1,4 @@
-"""Word documents as Markdown: .docx, and .doc by way of it."""
+"""Word documents as Markdown: .docx, and .doc converted to .docx."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORD_95 = (
 
 
 def read_doc(kind: Kind, path: Path, task: Task) -> Document:
-    """The document as Markdown. Skippable if it is damaged, or of a Word of before 1997."""
+    """Convert a .doc to Markdown. Skippable if damaged or older than Word 97."""
     if detect.is_word_95(path.read_bytes()):
         raise Skippable(_WORD_95)
     import doc2docx
@@ -73,12 +73,12 @@ _CODE = re.compile(r"[0-9A-Fa-f]{1,4}")
 _HEADING = re.compile(r"heading ([1-9])")
 _DEEPEST_HEADING = 6
 _NARROW_TWIPS = 230
+# Maximum of columns skipped at the start of a row.
 _WIDEST = 100
-"""Columns that a row may leave out at its beginning."""
 
 
 def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
-    """The document as Markdown. Skippable if it is damaged."""
+    """Convert a .docx to Markdown. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             package = Package(archive)
@@ -100,7 +100,7 @@ def read_docx(kind: Kind, path: Path, _task: Task) -> Document:
 
 @dataclass
 class _Paragraph:
-    """The words of a paragraph, and the text boxes, charts and formulas that hang on it."""
+    """Words of a paragraph, with its text boxes, charts and formulas."""
 
     words: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class _Paragraph:
 
 
 class _Writer:
-    """Writes the text of one document; list numbers are counted as it goes."""
+    """Writer of one document; counts list numbers in order."""
 
     def __init__(self, package: Package, name: str) -> None:
         folder = name.rpartition("/")[0]
@@ -133,7 +133,7 @@ class _Writer:
             yield from dict.fromkeys(text for part in parts for text in self._beside(part[1], part[0]))
 
     def _beside(self, kind: str, name: str) -> Iterator[str]:
-        """Headers and footers, notes or comments; the words of a header that is a page number alone are left out."""
+        """Yield headers and footers with letters, notes or comments."""
         part = self._package.root(name)
         if part is None:
             return
@@ -149,7 +149,7 @@ class _Writer:
         self._relations = outer
 
     def _blocks(self, node: Element) -> Iterator[Block]:
-        """Blocks below a node in their order, and whether each is an item of a list."""
+        """Yield blocks below a node in order, and True for list items."""
         for part in node:
             if part.tag == f"{_W}p":
                 yield from self._paragraph(part)
@@ -172,7 +172,7 @@ class _Writer:
         yield from ((text, False) for text in (*parts.formulas, *parts.beside))
 
     def _form(self, node: Element) -> tuple[int, str, int]:
-        """The level of a heading or 0, and the list and its level that the paragraph is in."""
+        """Return the heading level or 0, the list and the list level of a paragraph."""
         properties_node = node.find(f"{_W}pPr")
         style = "" if properties_node is None else attribute_value(properties_node.find(f"{_W}pStyle"))
         level, number, depth = self._of_style(style)
@@ -255,7 +255,7 @@ class _Writer:
             into.beside += paragraph_texts(node.iter(f"{A}p"))
 
     def _table(self, node: Element) -> Iterator[Block]:
-        """The table; of one that is no more than a frame around something, that."""
+        """Yield a table, or the content of a single-cell frame."""
         if len(cells := [cell for row in _rows(node) for cell in _cells(row)]) == 1:
             yield from self._blocks(cells[0])
             return
@@ -264,7 +264,7 @@ class _Writer:
             yield text, False
 
     def _grid(self, node: Element) -> tuple[list[list[Cell]], dict[int, list[str]]]:
-        """Return the cells of each row, and the tables within them by the numbers of their rows."""
+        """Return the cells of each row, and nested tables by row number."""
         rows: list[list[Cell]] = []
         nested: dict[int, list[str]] = {}
         above: dict[int, tuple[int, int]] = {}
@@ -292,7 +292,7 @@ class _Writer:
         return rows, nested
 
     def _cell(self, node: Element, apart: Sequence[Element] = ()) -> str:
-        """The text of a cell in one line; of a table within it, the cells one after another, without tables apart."""
+        """Return the text of a cell in one line, including nested tables except those in `apart`."""
         texts = []
         for part in node:
             if part in apart:
@@ -315,13 +315,13 @@ def _sign(part: Element) -> str:
 
 
 def _is_unseen(paragraph: Element) -> bool:
-    """Tell whether a paragraph without words takes no line and no list number: it is deleted or hidden."""
+    """Check for a deleted or hidden paragraph, without a line and list number."""
     mark = paragraph.find(f"{_W}pPr/{_W}rPr")
     return mark is not None and (mark.find(f"{_W}del") is not None or is_on(mark.find(f"{_W}vanish")))
 
 
 def _chosen(form: Element | None) -> str:
-    """The choice of a drop-down list or checkbox of a form, which no text beside it repeats."""
+    """Return the choice of a drop-down list or checkbox in a form."""
     if form is None:
         return ""
     if (choices := form.find(f"{_W}ddList")) is not None:
@@ -337,17 +337,17 @@ def _chosen(form: Element | None) -> str:
 
 
 def _heading(outline: str) -> int:
-    """The level of a heading; 0 for outline level 9, which is that of the body."""
+    """Return the heading level; 0 for outline level 9, the body text."""
     return min(int(outline) + 1, _DEEPEST_HEADING) if outline.isdecimal() and int(outline) < 9 else 0
 
 
 def _is_grid(table: Element) -> bool:
-    """Tell whether a table has several rows of several cells."""
+    """Check for several rows of several cells."""
     return sum(sum(1 for _ in _cells(row)) > 1 for row in _rows(table)) > 1
 
 
 def _narrow(table: Element) -> list[int]:
-    """The columns of the grid that are too narrow for a letter."""
+    """Return the columns too narrow for a letter."""
     columns = table.findall(f"{_W}tblGrid/{_W}gridCol")
     return [at for at, column in enumerate(columns) if 0 < whole_number(column.get(f"{_W}w")) < _NARROW_TWIPS]
 
@@ -370,7 +370,7 @@ def _cells(row: Element) -> Iterator[Element]:
 
 
 def _outermost(node: Element, tag: str) -> Iterator[Element]:
-    """Elements of a kind, without those within them, and of two versions of a drawing the first."""
+    """Yield the outermost elements of a kind, and the first version of an alternative drawing."""
     for part in node:
         if part.tag == tag:
             yield part

@@ -1,4 +1,4 @@
-"""Runs of Word documents: their position and strike-through, the numbers of notes, and the signs of symbol fonts."""
+"""Runs of Word documents: position and strike-through, numbers of notes, and signs of symbol fonts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NOTE_FORMS = {"footnote": "decimal", "endnote": "lowerRoman"}
 
 
 class RunForms:
-    """Forms of runs, with those of their character styles."""
+    """Forms of runs with character styles."""
 
     def __init__(self, styles: Mapping[str, Element]) -> None:
         self._styles = styles
@@ -79,7 +79,7 @@ class NoteNumbers:
             self._counts[kind] = whole_number(attribute_value(settings.find(f"{properties}/{_W}numStart")), 1) - 1
 
     def mark(self, reference: Element) -> str:
-        """Return the mark of a note, "" for one whose mark follows as text."""
+        """Return the mark of a note; "" if its mark follows as text."""
         if reference.get(f"{_W}customMarkFollows") in ("1", "true", "on"):
             return ""
         kind = NOTE_MARKS[reference.tag]
@@ -100,5 +100,5 @@ def _changed(form: Form, properties: Element) -> Form:
 
 
 def is_on(switch: Element | None) -> bool:
-    """Tell whether a property that is a switch is on."""
+    """Check a switch property."""
     return switch is not None and attribute_value(switch) not in ("0", "false", "off")

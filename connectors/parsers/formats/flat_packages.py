@@ -1,4 +1,4 @@
-"""Office documents in one XML file, packed as the ZIP packages that their readers open."""
+"""Office documents in a single XML file, converted to ZIP packages for their readers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Parts = dict[str, bytes]
 
 @contextmanager
 def packed_copy(path: Path) -> Iterator[Path | None]:
-    """A ZIP package with the content of a flat document, deleted afterwards; None for any other XML."""
+    """Yield a temporary ZIP package of a flat document; None for other XML."""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     parts = _read_parts(path) if any(mark in head for mark in _MARKS) else None
@@ -58,7 +58,7 @@ def _read_parts(path: Path) -> Parts | None:
 
 
 def _split_package(root: Any) -> Parts:
-    """Flat OPC, as Word 2007 and later save it."""
+    """Split Flat OPC of Word 2007 and later."""
     parts: Parts = {}
     for part in root.iter(f"{_PACKAGE}part"):
         name = part.get(f"{_PACKAGE}name", "").lstrip("/")
@@ -78,7 +78,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _split_open_document(root: Any) -> Parts:
-    """Flat OpenDocument; documents within it get folders, pictures their names only."""
+    """Split Flat OpenDocument: embedded documents get folders, pictures names only."""
     parts: Parts = {}
     for number, inner in enumerate(root.iterfind(f".//{_DRAW}object/{_OFFICE}document"), 1):
         holder = inner.getparent()
@@ -96,7 +96,7 @@ def _split_open_document(root: Any) -> Parts:
 
 
 def _split_word_2003(root: Any) -> Parts:
-    """Word 2003 XML, under the names of Word 2007, its notes, lists and headers in parts of their own."""
+    """Convert Word 2003 XML to Word 2007 with separate parts for notes, lists and headers."""
     _rename(root)
     pictures = list(root.iter(f"{_W}binData"))
     for picture in pictures:
@@ -165,7 +165,7 @@ def _rename(root: Any) -> None:
 
 
 def _take_annotations(root: Any) -> list[Any]:
-    """Accept the changes of the text; returns the comments."""
+    """Accept tracked changes and return the comments."""
     comments = []
     for annotation in list(root.iter(f"{_ANNOTATIONS}annotation")):
         kind = annotation.get(f"{_W}type", "") or annotation.get(f"{_WORD_2003}type", "")
@@ -193,7 +193,7 @@ def _link_targets(root: Any) -> bytes:
 
 
 def _moved(notes: list[Any], name: str) -> Parts:
-    """A part with these notes, whose places in the text keep a reference."""
+    """Return a part with these notes, replaced by references in the text."""
     if not notes:
         return {}
     holder = etree.Element(f"{_W}{name}")

@@ -1,4 +1,4 @@
-"""Mails as Markdown, and calendars and cards, which mails carry."""
+"""Mails, calendars and cards as Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document
 from connectors.parsers.formats import html_text
 from connectors.parsers.formats.containers import ledger, mail, mail_decoding, outlook
-from connectors.parsers.formats.containers.mail import Mail, Role
+from connectors.parsers.formats.containers.mail import Mail, PartRole
 from connectors.parsers.messages import Task
 
 _FOLD = re.compile(r"\n[ \t]")
@@ -33,7 +33,7 @@ _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?$")
 
 
 def read_calendar(text: str) -> str:
-    """Return Markdown: a heading for each event or card, a line for each of its fields."""
+    """Return Markdown: a heading for each event or card, a line for each field."""
     lines: list[str] = []
     zone = False
     for name, parameters, value in _fields(detect.make_storable(text).replace("\r\n", "\n")):
@@ -51,7 +51,7 @@ def read_calendar(text: str) -> str:
 
 
 def _fields(text: str) -> Iterator[tuple[str, str, str]]:
-    """Names, parameters and values of the lines, unfolded and decoded."""
+    """Yield names, parameters and values of the unfolded lines."""
     unfolded = _FOLD.sub("", text)
     if "QUOTED-PRINTABLE" in unfolded.upper():
         unfolded = unfolded.replace("=\n", "")
@@ -78,16 +78,16 @@ def _shown(parameters: str, value: str) -> str:
 
 
 _SHOWN = {"subject": "Subject", "from": "From", "to": "To", "cc": "CC", "date": "Date"}
+# Maximum letters of a text about programs without HTML.
 _EXCUSE = 300
-"""Letters of a text that may be no more than a word on programs that show no HTML."""
 _LONGER = 4
 
 
 def read_mail(kind: Kind, path: Path, task: Task) -> Document:
-    """An e-mail, of Outlook's own format too. Messages attached to it are members of their own where those are kept."""
+    """Convert an e-mail or Outlook message to Markdown, without attached messages kept as members."""
     try:
         opened = outlook.open_message(path) if kind is detect.MSG else mail.open_wrappers(path.read_bytes())
-    except ledger.BROKEN as error:
+    except ledger.DAMAGE_ERRORS as error:
         raise document.damaged_file(kind) from error
     headers = _headers(opened.message)
     return Document(
@@ -112,7 +112,7 @@ def _message(opened: Mail, message: Message, *, whole: bool, depth: int) -> str:
 
 def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int) -> Iterator[str]:
     kind, payload = part.get_content_type(), part.get_payload()
-    if depth > mail.DEEPEST or part in opened.errors:
+    if depth > mail.MAX_MAIL_DEPTH or part in opened.errors:
         return
     if kind == "message/rfc822" and depth:
         if whole and isinstance(payload, list) and payload and isinstance(payload[0], Message):
@@ -124,14 +124,14 @@ def _bodies(opened: Mail, part: Message, *, whole: bool, within: str, depth: int
             for inner_message in inner
         ]
         yield from _chosen(inner, texts) if kind == "multipart/alternative" else texts
-    elif mail.role_of_part(part, within, depth) is Role.TEXT:
+    elif mail.role_of_part(part, within, depth) is PartRole.TEXT:
         text = mail.text_of(part)
         is_flowed = str(part.get_param("format", "")).lower() == "flowed"
         yield _unwrapped(text, str(part.get_param("delsp", ""))) if is_flowed else _rendered(kind, text)
 
 
 def _unwrapped(text: str, deleted: str) -> str:
-    """The paragraphs of a text that was wrapped by RFC 3676: a space at the end of a line joins it to the next."""
+    """Join lines of format=flowed text (RFC 3676) into paragraphs."""
     lines: list[tuple[str, str]] = []
     is_open = False
     for line in text.split("\n"):
@@ -155,7 +155,7 @@ def _rendered(kind: str, text: str) -> str:
 
 
 def _chosen(parts: list[Message], texts: list[str]) -> list[str]:
-    """Return the plain version of the text, unless others hold far more, and the invitations."""
+    """Return the plain text unless another version holds far more, and the invitations."""
     invitations = [text for part, text in zip(parts, texts, strict=True) if part.get_content_type() == "text/calendar"]
     versions = [
         version for version in zip(parts, texts, strict=True) if version[0].get_content_type() != "text/calendar"

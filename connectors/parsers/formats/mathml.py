@@ -1,4 +1,4 @@
-"""Formulas of web pages (MathML) in one line."""
+"""MathML formulas of web pages in one line."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def _scripts(parts: Sequence[str]) -> str:
     return f"{grouped(parts[0])}{subscript(parts[1])}{superscript(parts[2])}"
 
 
+# By element: number of parts and writer.
 _WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
     "msup": (2, lambda parts: f"{grouped(parts[0])}{superscript(parts[1])}"),
     "msub": (2, lambda parts: f"{grouped(parts[0])}{subscript(parts[1])}"),
@@ -50,4 +51,3 @@ _WRITERS: dict[str, tuple[int, Callable[[Sequence[str]], str]]] = {
     "mtable": (0, "; ".join),
     "mfenced": (0, lambda parts: f"({', '.join(parts)})"),
 }
-"""By element, the parts that it needs and how they are written."""

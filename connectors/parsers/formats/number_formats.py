@@ -1,4 +1,4 @@
-"""Numbers as a spreadsheet program shows them, by their number format codes (ECMA-376 part 1, 18.8.30)."""
+"""Numbers as displayed by spreadsheet programs, by number format codes (ECMA-376 part 1, 18.8.30)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 Show = Callable[[float], str]
 Token = tuple[str, str]
 
+# Codes of formats identified by number only. Dates with locale-dependent order are in ISO 8601.
 BUILT_IN: Final = {
     1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", **dict.fromkeys((5, 6), "$#,##0;-$#,##0"),
     **dict.fromkeys((7, 8), "$#,##0.00;-$#,##0.00"), 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
@@ -26,7 +27,6 @@ BUILT_IN: Final = {
     43: "#,##0.00;-#,##0.00;-", 44: "$#,##0.00;-$#,##0.00;-", 45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0",
     48: "##0.0E+0", 49: "@",
 }  # fmt: skip
-"""Codes of the formats that files name by number alone. Days whose order depends on the program are in ISO 8601."""
 _TOKEN: Final = re.compile(
     r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.)|[_*].|\[\$(?P<currency>[^\]-]*)(?:-(?P<language>[0-9A-F]*))?[^\]]*\]'
     r"|\[(?P<elapsed>h+|m+|s+)\]|\[(?P<condition>(?:<=|>=|<>|[<>=])-?[\d.]+)\]|\[[^\]]*\]|(?P<general>General)|(?P<noon>AM/PM|A/P)"
@@ -41,12 +41,12 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 _DAY: Final = 86_400
 _STARTS: Final = {1900: datetime(1899, 12, 30), 1904: datetime(1904, 1, 1)}  # noqa: DTZ001 - no place, no zone
+# Larger numbers exceed the precision of spreadsheets.
 _EXACT: Final = 1e15
-"""Larger numbers have more digits than a spreadsheet keeps."""
 
 
 class Format(NamedTuple):
-    """Shows the numbers and the texts of cells of one number format."""
+    """Formatter of the numbers and texts of one number format."""
 
     number: Show
     text: Callable[[str], str]
@@ -60,7 +60,7 @@ class _Section(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def of_code(code: str, epoch: int = 1900) -> Format:
-    """The format of this code; days are counted from the epoch 1900 or 1904."""
+    """Return the format of a code, with the epoch 1900 or 1904."""
     if code in ("", "General", "GENERAL"):
         return Format(format_general, _unchanged)
     parts = [""]
@@ -75,7 +75,7 @@ def of_code(code: str, epoch: int = 1900) -> Format:
 
 
 def format_general(value: float) -> str:
-    """A number that has no format: in up to eleven characters, whole numbers with all their digits."""
+    """Format a number without a format: up to eleven characters, whole numbers in full."""
     size = abs(value)
     if size < _EXACT and value == int(value):
         return str(int(value))
@@ -145,7 +145,7 @@ def _condition(text: str) -> Callable[[float], bool]:
 
 
 def _within(tokens: Sequence[Token], value: float) -> str:
-    """Return literals, with the number in place of `General` or `@`."""
+    """Return literals with the number in place of `General` or `@`."""
     return "".join(
         format_general(value) if kind == "general" or text == "@" else text
         for kind, text in tokens
@@ -195,19 +195,19 @@ def _decimal(tokens: Sequence[Token]) -> Show:
 
 
 def _plain(lead: str, tail: str, width: str, decimals: int, factor: float, value: float) -> str:
-    """The number of a format whose digits stand together, which most are: in a fifth of the time."""
+    """Format a number with contiguous digits, five times as fast as the general case."""
     size = abs(value) * factor
     digits = f"{math.nextafter(size, math.inf) if size < _EXACT else size:{width}.{decimals}f}"
     return f"-{lead}{digits}{tail}" if value < 0 else f"{lead}{digits}{tail}"
 
 
 def _rounded(size: float, decimals: int) -> str:
-    """Rounded half up, as its decimal digits say: the float of 2.675 is a little below."""
+    """Round half up in decimal: the float of 2.675 is slightly less."""
     return f"{math.nextafter(size, math.inf) if size < _EXACT else size:.{decimals}f}"
 
 
 def _mantissa(size: float, width: int, decimals: int) -> tuple[float, int]:
-    """The mantissa of at most `width` whole digits, and an exponent that is a multiple of `width`."""
+    """Return a mantissa of at most `width` whole digits, and an exponent divisible by `width`."""
     exponent = math.floor(math.log10(size)) // width * width if size else 0
     if float(_rounded(size / 10.0**exponent, decimals)) >= 10**width:
         exponent += width
@@ -217,7 +217,7 @@ def _mantissa(size: float, width: int, decimals: int) -> tuple[float, int]:
 def _fill_whole(
     texts: dict[int, str], tokens: Sequence[Token], places: Sequence[int], digits: str, *, grouped: bool
 ) -> None:
-    """Give each digit of a whole number its place, from the right; the first place takes all that are left."""
+    """Distribute the digits of a whole number over the positions from the right; the first takes the remainder."""
     for number, at in enumerate(reversed(places)):
         padding = "0" if tokens[at][1] == "0" else ""
         remaining = digits[: len(digits) - number] if number < len(digits) else padding
@@ -304,7 +304,7 @@ def _moment(tokens: Sequence[Token], language: str, epoch: int, value: float) ->
 
 
 def _name(sign: str, width: int, moment: datetime, language: str) -> str:
-    """The name of the month or day, in the language that the format names by its number at Microsoft, or English."""
+    """Return the name of a month or day in the format's language (Microsoft's number), or English."""
     import babel
     from babel.dates import get_day_names, get_month_names
 

@@ -1,4 +1,4 @@
-"""Parts of Office Open XML: packages and their relations, charts, formulas."""
+"""Parts of Office Open XML: packages with relations, charts, formulas."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from connectors.parsers.formats import number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.inline_forms import Form, write_forms
 
+# Returns the cell texts of a reference such as `Sales!$B$2:$B$9`.
 LookUp = Callable[[str], list[str]]
-"""Texts of the cells that a reference such as `Sales!$B$2:$B$9` names."""
 MOST_POINTS = 100_000
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 
 def unknown_values(_reference: str) -> list[str]:
-    """The cells of a workbook that is not there."""
+    """Return no cells, for charts without a workbook."""
     return []
 
 
 def chart_markdown(chart: Element, look_up: LookUp = unknown_values) -> str:
-    """The title of a chart and a table of its values as shown; `look_up` serves charts that keep no copy of these."""
+    """Return title and values of a chart as displayed. `look_up`: for charts without cached values."""
     lines = [f"Chart: {_title(chart.find(f'{_C}chart/{_C}title'), look_up)}".removesuffix(": ")]
     lines += [f"Axis: {words}" for axis in _axes(chart) if (words := _title(axis, look_up))]
     tables: dict[tuple[str, ...], list[list[str]]] = {}
@@ -63,7 +63,7 @@ def _first(series: Element, *names: str) -> Element | None:
 
 
 def _points(part: Element | None, look_up: LookUp) -> list[str]:
-    """The texts of a reference or a list: from the copy that the chart keeps, or else from the cells."""
+    """Return the texts of a reference or list from the chart's cache, else from the cells."""
     if part is None:
         return []
     levels = [_cached(level, "") for level in part.iter(f"{_C}lvl")]
@@ -181,16 +181,16 @@ R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+# Namespaces of ISO's strict variant, with the same elements.
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
-"""Namespaces of ISO's strict variant, by which the same elements are called."""
 
 
+# Type (last word) and target of each relation of a part, by id.
 Relations = dict[str, tuple[str, str]]
-"""The last word of the type and the target of each relation of a part, by their ids."""
 
 
 class Package:
-    """The parts of an Office file. Parts that are broken or missing are read as if they were not there."""
+    """Parts of an Office file; damaged parts read as missing."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -198,7 +198,7 @@ class Package:
         self._relations: dict[str, Relations] = {}
 
     def require(self, name: str) -> Element:
-        """The root of a part; raises one of `xml.BROKEN` if it cannot be read."""
+        """Return the root of a part. Raises one of `xml.BROKEN` if unreadable."""
         return xml.parse_xml(_STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", self._archive.read(name)))
 
     def root(self, name: str) -> Element | None:
@@ -208,7 +208,7 @@ class Package:
             return None
 
     def relations(self, name: str) -> Relations:
-        """Return the targets of a part's relations; {} if it has none."""
+        """Return the relations of a part; {} without any."""
         if name in self._relations:
             return self._relations[name]
         folder, base = posixpath.split(name)
@@ -220,7 +220,7 @@ class Package:
         return self._relations[name]
 
     def drawn(self, node: Element, relations: Relations, look_up: LookUp = unknown_values) -> Iterator[str]:
-        """Markdown of the charts and diagrams that a drawing refers to."""
+        """Return Markdown of the charts and diagrams in a drawing."""
         for part in node.iter():
             if part.tag not in (_CHART, _DIAGRAM):
                 continue
@@ -234,13 +234,13 @@ class Package:
 
 
 def paragraph_texts(nodes: Iterable[Element]) -> list[str]:
-    """The words of paragraphs of DrawingML, without blank ones."""
+    """Yield the words of DrawingML paragraphs without blank ones."""
     texts = (" ".join(paragraph_text(node).split()) for node in nodes)
     return [text for text in texts if text]
 
 
 def paragraph_text(paragraph: Element) -> str:
-    """The words of a paragraph of DrawingML."""
+    """Return the words of a DrawingML paragraph."""
     signs = {f"{A}br": "\n", f"{A}tab": " "}
     starts = {f"{A}r", f"{A}fld", *signs}
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""OpenDocument texts and presentations as people see them: numbered lists, merged cells, charts, notes, comments."""
+"""OpenDocument texts and presentations as displayed: numbered lists, merged cells, charts, notes, comments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FORMS: dict[str, Callable[[int], str]] = {
 
 
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
-    """The document as Markdown; each slide of a presentation is a page. Skippable if it is damaged."""
+    """Convert a document to Markdown; each slide is a page. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             reader = _Reader(archive, styled=kind is detect.ODT)
@@ -140,7 +140,7 @@ class _Reader:
         return [text for text, _ in self._blocks(node)]
 
     def _blocks(self, node: Iterable[Element], depth: int = 0, *, in_cell: bool = False) -> Iterator[Block]:
-        """Yield paragraphs, lists and tables below a node, in order. A table in a cell is read cell after cell."""
+        """Yield paragraphs, lists and tables below a node in order. Nested tables are read cell by cell."""
         for part in node:
             if part.tag in _PARAGRAPHS:
                 yield from self._paragraph(part, depth)
@@ -202,7 +202,7 @@ class _Reader:
                     yield from self._items(part, name, level + 1)
 
     def _label(self, name: str, level: int, start: str = "") -> str:
-        """The number of the next item of a list, "-" for a bullet, "" if the style does not say."""
+        """Return the next number of a list item, "-" for a bullet, or ""."""
         levels = self._lists.get(name, {})
         about = levels.get(level)
         if about is None:
@@ -228,7 +228,7 @@ class _Reader:
         return f"{about.get(f'{_STYLE}num-prefix', '')}{numbers}{about.get(f'{_STYLE}num-suffix', '')}".strip()
 
     def _rows(self, table: Element) -> list[list[grids.Cell]]:
-        """Yield the rows of this table, not those of tables in its cells."""
+        """Yield the rows of a table without nested tables."""
         rows: list[list[grids.Cell]] = []
         for part in table:
             if part.tag == f"{_TABLE}table-row":
@@ -246,7 +246,7 @@ class _Reader:
         return [cell] * _number(node, "number-columns-repeated")
 
     def _chart(self, node: Element) -> Iterator[Block]:
-        """The title and the values of a chart, which is a document in a folder of its own."""
+        """Return title and values of a chart, stored as a document in a subfolder."""
         name = f"{node.get(_LINK, '').removeprefix('./').rstrip('/')}/content.xml"
         try:
             root = xml.read_root(self._archive, name)

@@ -1,4 +1,4 @@
-"""Presentations of before 2007 (PPT, [MS-PPT]) slide by slide, their shapes in the order in which people read them."""
+"""Presentations before 2007 (PPT, [MS-PPT]) slide by slide, with shapes in reading order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.document import Document, damaged_file, strip_invisible
 from connectors.parsers.formats import blocks, grids
 from connectors.parsers.formats.blocks import Bounds
-from connectors.parsers.formats.containers.ledger import BROKEN
+from connectors.parsers.formats.containers.ledger import DAMAGE_ERRORS
 from connectors.parsers.messages import Task
 
 _SLIDE_ATOM, _PERSIST, _DRAWING, _LIST = 1007, 1011, 1036, 4080
@@ -27,26 +27,26 @@ _PLACEHOLDER, _OUTLINE_REF, _HEADER, _CHARACTERS, _BYTES, _FOOTERS, _STRING, _ST
     4001,
 )
 _GROUP, _SHAPE, _FRAME, _WITHIN, _OPTIONS, _MORE_OPTIONS = 0xF003, 0xF004, 0xF010, 0xF00F, 0xF00B, 0xF122
+# Property of a group of shapes that forms a table.
 _TABLE = 0x039F
-"""The property of a group of shapes that is a table."""
+# Placeholder types: titles, and dates, numbers and pictures of slides.
 _TITLES, _FURNITURE = frozenset({13, 15, 17}), frozenset({7, 8, 9, 10, 11})
-"""Kinds of placeholders: titles, and dates, numbers and pictures of slides."""
+# Text types: titles, and texts with bulleted paragraphs.
 _TITLE_TEXTS, _LISTED = frozenset({0, 6}), frozenset({1, 7, 8})
-"""Kinds of texts: titles, and those whose paragraphs have bullets."""
 _TABS_BEFORE, _TABS = 0x8000, 0x100000
+# Fields of a paragraph style in order ([MS-PPT] 2.9.20): flag bits and size.
 _STYLE_FIELDS = (
     (0xF, 2), (0x80, 2), (0x10, 2), (0x40, 2), (0x20, 4), (0x800, 2), (0x1000, 2), (0x2000, 2), (0x4000, 2), (0x100, 2),
     (0x400, 2), (_TABS_BEFORE, 2), (0x10000, 2), (0xE0000, 2), (0x200000, 2),
 )  # fmt: skip
-"""Fields of the style of a paragraph in their order ([MS-PPT] 2.9.20): which bits tell of each, and its size."""
 _DEEPEST = 30
+# Year of an unset date.
 _EPOCH = 1601
-"""The year of a date that is not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A record of the file: its kind, its instance and its content."""
+    """Record of the file: type, instance and content."""
 
     kind: int
     instance: int
@@ -77,7 +77,7 @@ def _records(data: bytes) -> Iterator[_Record]:
 
 
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
-    """The slides as Markdown, a page each. Skippable if the file is damaged."""
+    """Convert slides to Markdown, one page each. Skippable if damaged."""
     import olefile
 
     try:
@@ -85,7 +85,7 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
             with file.openstream("Current User") as user, file.openstream("PowerPoint Document") as stream:
                 slides = list(_Deck(stream.read(), struct.unpack_from("<I", user.read(), 16)[0]).slides())
             about = file.get_metadata()
-    except (*BROKEN, StopIteration) as error:
+    except (*DAMAGE_ERRORS, StopIteration) as error:
         raise damaged_file(kind) from error
     text, pages = "", []
     for slide in slides:
@@ -112,7 +112,7 @@ def _decoded(value: bytes | None, code_page: int | None) -> str:
 
 
 class _Deck:
-    """The records of a presentation by their numbers; each save may have written some of them anew."""
+    """Records of a presentation by number, each in its last saved version."""
 
     def __init__(self, data: bytes, edit: int) -> None:
         self._data = data
@@ -155,7 +155,7 @@ class _Deck:
             yield strip_invisible("\n\n".join(blocks))
 
     def _listed(self, instance: int) -> Iterator[tuple[int, int, list[tuple[int, str]]]]:
-        """The number, the id and the texts of each slide, or of the notes, in their order."""
+        """Yield number, id and texts of each slide or notes page in order."""
         entry: tuple[int, int, list[tuple[int, str]]] | None = None
         for record in self._lists[instance].inner() if instance in self._lists else ():
             if record.kind == _PERSIST:
@@ -169,7 +169,7 @@ class _Deck:
 
 
 def _add(texts: list[tuple[int, str]], record: _Record) -> None:
-    """Append a text record: the kind of the next text, or its letters."""
+    """Append a text record: the type of the next text, or its letters."""
     if record.kind == _HEADER:
         texts.append((struct.unpack_from("<I", record.data)[0], ""))
     elif record.kind in (_CHARACTERS, _BYTES) and texts:
@@ -182,7 +182,7 @@ def _utf16(data: bytes) -> str:
 
 
 def _blocks(slide: _Record, outline: list[tuple[int, str]], *, titled: bool = True) -> list[str]:
-    """The title and the other texts of a slide in reading order."""
+    """Return the title and the other texts of a slide in reading order."""
     drawing = slide.first(_DRAWING)
     root = None if drawing is None else next(drawing.all(_GROUP), None)
     titles: list[str] = []
@@ -200,7 +200,7 @@ def _blocks(slide: _Record, outline: list[tuple[int, str]], *, titled: bool = Tr
 
 
 def _group(group: _Record, outline: list[tuple[int, str]], depth: int = 0) -> list[blocks.Boxed]:
-    """Return the text of a group, as a table if it is marked as one, and its position."""
+    """Return the text of a group, or its table, and its position."""
     parts = list(group.inner())
     shapes = [part for part in parts if part.kind == _SHAPE]
     if not shapes or depth > _DEEPEST:
@@ -225,7 +225,7 @@ def _is_table(frame: _Record) -> bool:
 
 
 def _table(cells: list[blocks.Boxed]) -> str:
-    """Cells by the lines on which they begin."""
+    """Arrange cells in rows by their upper edges."""
     cells = [
         (text, (start, top, right, bottom))
         for text, (start, top, right, bottom) in cells
@@ -241,7 +241,7 @@ def _table(cells: list[blocks.Boxed]) -> str:
 
 
 def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:
-    """Return per letter whether its paragraph has a bullet (None: as the kind of text has), and its level."""
+    """Yield for each letter its paragraph's bullet (None: the default of the text type) and level."""
     at, read = 0, 0
     while at + 10 <= len(style) and read <= letters:
         count, level, mask = struct.unpack_from("<IHI", style, at)
@@ -256,7 +256,7 @@ def _bullets(style: bytes, letters: int) -> Iterator[tuple[bool | None, int]]:
 
 
 def _text(shape: _Record, outline: list[tuple[int, str]]) -> tuple[int, str]:
-    """The kind and the letters of a shape's text, which may stand in the outline of the presentation instead."""
+    """Return type and letters of a shape's text, from the shape or the presentation's outline."""
     placeholder = next(shape.all(_PLACEHOLDER), None)
     kind = placeholder.data[4] if placeholder else 0
     if kind in _FURNITURE:

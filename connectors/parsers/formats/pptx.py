@@ -1,4 +1,4 @@
-"""Presentations (PPTX) slide by slide, their shapes in the order in which people read them."""
+"""Presentations (PPTX) slide by slide, with shapes in reading order."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _MAIN = "ppt/presentation.xml"
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = frozenset({"sldNum", "dt", "hdr", "sldImg"})
+# Placeholders with bulleted paragraphs by default.
 _LISTED = frozenset({"body", "obj", ""})
-"""Placeholders whose paragraphs have bullets unless they or their layout say otherwise."""
 _NUMBERS = {
     "arabic": "decimal",
     "alphaLc": "lowerLetter",
@@ -35,7 +35,7 @@ _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
 
 
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
-    """The slides as Markdown, a page each. Skippable if the file is damaged."""
+    """Convert slides to Markdown, one page each. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             package = Package(archive)
@@ -54,7 +54,7 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
 
 
 def _shown(package: Package) -> list[str]:
-    """The slides' parts in the order of the presentation; all that there are if it does not say."""
+    """Return the slide parts in presentation order, or all if undefined."""
     targets = package.relations(_MAIN)
     main = package.require(_MAIN)
     slides = [targets.get(slide.get(f"{R}id", ""), ("", ""))[1] for slide in main.iter(f"{_P}sldId")]
@@ -64,7 +64,7 @@ def _shown(package: Package) -> list[str]:
 
 @dataclass
 class _Shared:
-    """Parts that slides share: the shapes of layouts and masters, and footers, which are written once."""
+    """Parts shared by slides: shapes of layouts and masters, and footers, written once."""
 
     package: Package
     models: dict[str, dict[tuple[str, str], Element]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def _comments(root: Element) -> list[str]:
 
 
 class _Slide:
-    """Reads the shapes of one slide."""
+    """Reader of the shapes of one slide."""
 
     def __init__(self, shared: _Shared, relations: Relations) -> None:
         self._shared, self._relations = shared, relations
@@ -232,7 +232,7 @@ def _numbered(kind: str, number: int) -> str:
 
 
 def _place(shape: Element) -> tuple[str, str]:
-    """The kind and number of a placeholder; ("-", "") for any other shape."""
+    """Return type and number of a placeholder; ("-", "") for other shapes."""
     placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return ("-", "") if placeholder is None else (placeholder.get("type", ""), placeholder.get("idx", ""))
 

@@ -1,4 +1,4 @@
-"""Files that a password protects: the copy that a password opens, which the readers take in place of the file."""
+"""Password-protected files: decrypted copies for the readers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from retrieval.errors import Skippable
 
 @contextmanager
 def open_copy(path: Path, kind: Kind, password: str) -> Iterator[Path]:
-    """A copy without protection, which is deleted at the end; the file itself if it has none.
-
-    Skippable if the password does not open it. Members of archives are opened where they are read.
-    """
+    """Yield a temporary decrypted copy, or an unprotected file unchanged. Skippable for a wrong password."""
+    # Members of archives are opened during their reading.
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "raw"
         if kind is detect.PDF:

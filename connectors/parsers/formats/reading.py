@@ -1,4 +1,4 @@
-"""Reading one file of any kind, inside of a parser child: its kind, its text, and the files that are packed into it."""
+"""Reading of one file in a parser child: kind, text, and packed files."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+# Below this confidence of tesseract, from an unknown script or hard picture, the packaged engine reads too.
 SURE = 0.6
-"""Below this tesseract does not know the script, or the picture is hard: then the packaged engine reads it."""
 
 
 def read_pictured(task: Task, wanted: Recognise) -> Reply:
-    """The text of the page or picture and its verdict; "" if there is none, or none to be trusted."""
+    """Return text and quality of a page or picture; "" without reliable text."""
     dots = ocr_engines.TESSERACT_DOTS if wanted.program else ocr_engines.PACKAGED_DOTS
     path = Path(task.path)
     image = images.render_page(path, wanted.page, dots) if wanted.pdf else images.read_frame(path, wanted.page)
@@ -77,8 +77,8 @@ def _recognised(image: Image, wanted: Recognise) -> RecognisedText:
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
+# Containers without text.
 _LISTED = (detect.ZIP, detect.SIGNED, detect.MBOX)
-"""Containers without a text of their own."""
 _READERS: dict[Kind, Reader] = {
     detect.DOCX: docx.read_docx,
     detect.DOC: docx.read_doc,
@@ -106,7 +106,7 @@ _READERS: dict[Kind, Reader] = {
 
 
 def read_document(task: Task) -> Reply:
-    """The file's text as Markdown. Skippable for a file that cannot be read."""
+    """Convert the file to Markdown. Skippable if unreadable."""
     if not task.password or task.page is not None:
         return _read_document(task)
     path = Path(task.path)
@@ -118,7 +118,7 @@ def read_document(task: Task) -> Reply:
 
 def _kind_of(path: Path, task: Task) -> Kind:
     with path.open("rb") as file:
-        return detect.kind_of(file.read(detect.HEAD), task.name, task.media_type)
+        return detect.kind_of(file.read(detect.HEAD_BYTES), task.name, task.media_type)
 
 
 def _read_document(task: Task) -> Reply:
@@ -178,7 +178,7 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply:
 
 
 def _members(kind: Kind, path: Path, task: Task) -> Reply:
-    """A container whose own text is the list of what it holds."""
+    """Return a reply with the list of members as text."""
     if task.unpack is None:
         raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
     parts = unpack.unpack_parts(kind, path, task.name, task.unpack, task.password)
@@ -191,7 +191,7 @@ def _members(kind: Kind, path: Path, task: Task) -> Reply:
 
 
 def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
-    """The reply with the files that are packed into this one; once for a long PDF."""
+    """Add the packed files to the reply; once for a long PDF."""
     if task.unpack is None or task.first:
         return reply
     parts = unpack.unpack_parts(kind, path, task.name, task.unpack)
@@ -201,7 +201,7 @@ def _with_members(kind: Kind, path: Path, task: Task, reply: Reply) -> Reply:
 
 
 def _winmail(path: Path, task: Task) -> Reply:
-    """Outlook's winmail.dat, read as the mail that it is."""
+    """Read Outlook's winmail.dat as a mail."""
     data = path.read_bytes()
     raw_path = Path(tempfile.mkdtemp()) / "raw"
     message = Message()
@@ -223,7 +223,7 @@ def _calendar(kind: Kind, path: Path) -> Reply:
 
 
 def _image(path: Path, *, ocr: bool) -> Reply:
-    """Return the properties of an image whose text is still to be recognised. Skippable without OCR."""
+    """Return the properties of an image for OCR. Skippable without OCR."""
     if not ocr:
         raise Skippable(
             "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "

@@ -1,4 +1,4 @@
-"""Rich Text Format as Markdown: headings, lists as they are numbered, tables, notes, and letters of all code pages."""
+"""Rich Text Format as Markdown: headings, numbered lists, tables, notes, and letters of all code pages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TOKEN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
 )
 
+# By character set of fonts.
 _CODE_PAGES = {
     128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
     177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 77: "mac_roman",
 }  # fmt: skip
-"""Of the character sets of fonts."""
 _SYMBOLS = 2
 _SIGNS = {
     "tab": " ", "line": "\n", "emdash": "\u2014", "endash": "\u2013", "bullet": "\u2022", "lquote": "\u2018",
@@ -42,10 +42,10 @@ _IGNORED = frozenset((
 _BESIDE = {"footnote": "Footnote", "annotation": "Comment"} | dict.fromkeys(
     ("header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"), ""
 )
+# Groups read despite their mark as optional (`\*`).
 _SHOWN = frozenset(("shpinst", "shptxt", "result", "annotation", "listtext", "pntext", "fldrslt"))
-"""Groups that are read although they are marked as new, which programs that do not know them pass over."""
+# Control words with a value of the state.
 _VALUES = {"f": "font", "uc": "fallback", "s": "style", "ilvl": "depth"}
-"""Control words that set a value of the state."""
 _SWITCHES = {"intbl": "in_table", "deleted": "deleted", "v": "hidden"}
 _SCRIPTS = {"super": 1, "sub": -1, "nosupersub": 0}
 _RAISES = {"up": 1, "dn": -1}
@@ -57,7 +57,7 @@ _HEADING = re.compile(r"heading ([1-6])\b", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _State:
-    """State of a group; `name` is the word that it begins with."""
+    """State of a group. `name`: its first control word."""
 
     skipped: bool = False
     name: str = ""
@@ -81,7 +81,7 @@ class _Row:
 
 
 def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
-    """The document as Markdown."""
+    """Convert a document to Markdown."""
     reader = _Reader(path.read_bytes())
     return Document(
         strip_invisible(reader.text()), title=reader.about.get("title", ""), author=reader.about.get("author", "")
@@ -89,12 +89,12 @@ def read_document(_kind: Kind, path: Path, _task: Task) -> Document:
 
 
 def rtf_to_markdown(data: bytes) -> str:
-    """The text of RTF that another file holds."""
+    """Convert RTF from another file to Markdown."""
     return strip_invisible(_Reader(data).text())
 
 
 class _Reader:
-    """Reads an RTF token by token."""
+    """Token-by-token reader of RTF."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -20,7 +20,13 @@ from connectors.parsers.document import Document, strip_invisible
 from connectors.parsers.formats import excel_xml, number_formats
 from connectors.parsers.formats.blocks import render_table, table_cell
 from connectors.parsers.formats.opendocument import style_forms
-from connectors.parsers.formats.sheet_tables import Row, Sheet, cell_reference, of_records, sheets_to_markdown
+from connectors.parsers.formats.sheet_tables import (
+    Sheet,
+    SheetRow,
+    cell_reference,
+    records_to_markdown,
+    sheets_to_markdown,
+)
 from connectors.parsers.inline_forms import Form, write_forms
 from connectors.parsers.messages import Task
 
@@ -67,9 +73,9 @@ def _by_pattern(content: str) -> list[Sheet]:
     return sheets
 
 
-def _cells(text: str) -> Row | None:
+def _cells(text: str) -> SheetRow | None:
     """The cells of a row; None if there is more to one than a line of text."""
-    row: Row = {}
+    row: SheetRow = {}
     column, cells = 1, _CELLS.findall(text)
     if len(cells) != text.count("<table:") or sum(bool(words) for _, words in cells) != text.count("<text:"):
         return None
@@ -106,7 +112,7 @@ def _by_parser(archive: zipfile.ZipFile, content: bytes) -> list[Sheet]:
     return sheets
 
 
-def _put(sheet: Sheet, row: Row, number: int, times: int) -> int:
+def _put(sheet: Sheet, row: SheetRow, number: int, times: int) -> int:
     """Add a row as many times as it is repeated; returns the number of the next one."""
     for at in range(number, min(number + times, _ROWS + 1)) if row else ():
         sheet.rows[at] = dict(row) if times > 1 else row
@@ -115,7 +121,7 @@ def _put(sheet: Sheet, row: Row, number: int, times: int) -> int:
 
 def _read_row(element: Any, sheet: Sheet, number: int, forms: Mapping[str, Form]) -> int:
     """Read the cells of a row; returns the number of the next one."""
-    row: Row = {}
+    row: SheetRow = {}
     column = 1
     for node in element:
         times = int(node.get(_TIMES, 1))
@@ -231,7 +237,7 @@ def _delimited(text: str, kind: Kind) -> str:
     separator = _SEPARATOR.match(text)
     text = text[separator.end() :] if separator else text
     delimiter = (separator and separator[1]) or ("\t" if kind is detect.TSV else _delimiter(text))
-    return of_records([[table_cell(field) for field in record] for record in _records(text, delimiter)])
+    return records_to_markdown([[table_cell(field) for field in record] for record in _records(text, delimiter)])
 
 
 def _records(text: str, delimiter: str) -> list[list[str]]:

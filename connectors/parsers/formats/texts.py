@@ -1,4 +1,4 @@
-"""Texts that are stored as they are, so that offsets into them stay exact; JSON in lines."""
+"""Verbatim texts, for exact offsets; JSON in lines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from connectors.parsers.detect import Kind
 from connectors.parsers.messages import Reply
 from retrieval.errors import Skippable
 
+# Inline pictures in Markdown: many times as long as the text, without words.
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=%]*")
-"""Pictures within a Markdown: no words, and many times as long as the text."""
 
 
 def read_verbatim(data: bytes, kind: Kind, media_type: str = "") -> Reply:
-    """Unchanged but for the encoding, line endings, zero characters and pictures that are written out in letters.
-
-    Skippable if there is only white space.
+    """Return the text with normalised encoding and line endings, without NUL characters and inline pictures. Skippable
+    if blank.
     """
     text = detect.text_of(data, media_type)
     if kind is detect.MARKDOWN:
@@ -31,12 +30,12 @@ def read_verbatim(data: bytes, kind: Kind, media_type: str = "") -> Reply:
 
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+# Texts with longer lines are indented.
 _LINE_CHARACTERS: Final = 1_000
-"""A text with a longer line is indented."""
 
 
 def read_json(path: Path, media_type: str) -> Reply:
-    """The file's text. What is not JSON to the letter is kept as it is. Skippable for a file without a word."""
+    """Return the text of a JSON file, unchanged if invalid. Skippable without a word."""
     data = path.read_bytes()
     text = detect.text_of(data, media_type)
     if not any(map(str.isalnum, text)):
@@ -56,7 +55,7 @@ def _is_json(text: str) -> bool:
 
 
 def _indented(text: str) -> str:
-    """Yield the tokens with each member and element on a line of its own."""
+    """Yield tokens with each member and element on a separate line."""
     parts: list[str] = []
     depth, empty = 0, False
     for match in _TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""Visio drawings (VSDX) as Markdown: the texts of each page's shapes, what connectors join, shape data, comments."""
+"""Visio drawings (VSDX) as Markdown: texts of shapes by page, connections, shape data, comments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED_BY_VISIO = re.compile(r"Sheet\.\d+|Dynamic connector.*")
 
 
 def read_document(kind: Kind, path: Path, _task: Task) -> Document:
-    """The pages as Markdown, foreground pages first. Skippable if the file is damaged."""
+    """Convert pages to Markdown, foreground pages first. Skippable if damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             package = Package(archive)
@@ -45,7 +45,7 @@ def read_document(kind: Kind, path: Path, _task: Task) -> Document:
 
 
 def _list_pages(package: Package) -> list[tuple[str, str]]:
-    """Names and parts of the pages; those that no list names without a name."""
+    """Return names and parts of the pages; unlisted pages have no name."""
     root, relations = package.root(_PAGES), package.relations(_PAGES)
     entries = [] if root is None else sorted(root.iter(f"{_V}Page"), key=lambda page: page.get("Background") == "1")
     pages = [(_named(entry), _target(entry, relations)) for entry in entries]
@@ -62,7 +62,7 @@ def _target(entry: Element, relations: dict[str, tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Master:
-    """Model of the shapes that are its copies. `shapes`: by their id."""
+    """Master of copied shapes. `shapes`: by id."""
 
     name: str
     first: Element | None
@@ -88,7 +88,7 @@ def _comments(package: Package) -> list[str]:
 
 
 class _Page:
-    """Reads the shapes of one page."""
+    """Reader of the shapes of one page."""
 
     def __init__(self, root: Element, masters: dict[str, _Master]) -> None:
         self._root, self._masters = root, masters
@@ -110,7 +110,7 @@ class _Page:
     def _read(
         self, shapes: Element | tuple[()], master: _Master | None, origin: tuple[float, float], depth: int
     ) -> None:
-        """Collect the texts and places of shapes. `origin`: the lower left corner of their group, in inches."""
+        """Collect texts and positions of shapes. `origin`: lower left corner of their group, in inches."""
         for shape in shapes:
             if shape.get("Del") == "1" or depth > _MAX_DEPTH:
                 continue

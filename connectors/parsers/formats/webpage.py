@@ -1,4 +1,4 @@
-"""Reader of one web page inside of a parser child: the selected elements, or else its main text."""
+"""Reader of a web page in a parser child: the selected elements, or the main text."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _ANSWERS = "button, [role=button], input[type=button], input[type=submit]"
 _BLOCKS = frozenset({"ul", "ol", "dl", "div", "section", "table", "tbody", "tr", "td", "p", "center", "map"})
 _PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "table", "article", "main"})
 _MENU_LINKS = 4
+# Minimum share of link text in a menu.
 _MENU_SHARE = 0.6
-"""Share of link text from which a block with some links is a menu."""
 _SCRIPTS = 'script[src], script[type="module"], body script:not([type])'
 _ANY_SCRIPT = 'script:not([type*="json" i])'
 _UNSEEN = "script, style, noscript, template"
+# Maximum letters of an application shell, such as `Loading …`, before its scripts run.
 _SHELL_LETTERS = 60
-"""Letters that an application shell shows at most, such as `Loading …`, before its scripts have run."""
 _EMPTY = "The page holds no text."
 _SCRIPTED = (
     "The page holds no text but scripts that fill it in a browser (an application shell). BUILTIN does not run"
     " scripts: ingest it with a webScraperConfig whose provider does, such as FIRECRAWL."
 )
+# Minimum share of the page's text without menus for its articles, or trafilatura's result, as main text.
 _ARTICLE_SHARE = 1 / 3
-"""Share of a page's text without menus from which its articles, or what trafilatura finds, are its main text."""
 
 
 def read_page(task: Task, page: Page) -> Reply:
-    """The page as Markdown. Skippable if nothing is left of it."""
+    """Convert a page to Markdown. Skippable if nothing remains."""
     data = Path(task.path).read_bytes()
     if len(data) > html.MAX_PAGE_BYTES:
         raise Skippable(
@@ -70,7 +70,7 @@ def read_page(task: Task, page: Page) -> Reply:
 
 
 def _drop_scripts(parsed: LexborHTMLParser) -> bool:
-    """Drop scripts and their placeholders. Return whether next to nothing remains: an application shell."""
+    """Remove scripts and their placeholders. Return True for an almost empty application shell."""
     scripted, any_script = (parsed.css_first(selector) is not None for selector in (_SCRIPTS, _ANY_SCRIPT))
     _drop(parsed, _UNSEEN)
     body = parsed.body
@@ -96,10 +96,8 @@ def _text(parsed: LexborHTMLParser, page: Page, *, shell: bool) -> str:
 
 
 def _main_text(parsed: LexborHTMLParser) -> str:
-    """The part that the page marks as its main one, else its articles, else what is no menu.
-
-    The share of text in links decides, never the length: a page of one sentence has a longer menu than text.
-    """
+    """Return the marked main part, else the articles, else everything except menus."""
+    # The share of link text decides, not the length: on a page of one sentence the menu is longer.
     _drop_consent(parsed)
     _drop(parsed, _SILENT)
     whole = parsed.html or ""
@@ -123,7 +121,7 @@ def _main_text(parsed: LexborHTMLParser) -> str:
 
 
 def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[LexborNode]:
-    """The articles of a main part that is mostly links, else the part itself."""
+    """Return the articles of a main part of mostly links, else the part."""
     letters, unlinked_letters = sum(map(_letters, marked)), sum(map(_own_letters, marked))
     articles = [node for node in html.select_elements(parsed, ["main article, [role=main] article"]) if _letters(node)]
     if unlinked_letters > (1 - _MENU_SHARE) * letters or not articles:
@@ -132,14 +130,14 @@ def _unlinked(parsed: LexborHTMLParser, marked: list[LexborNode]) -> list[Lexbor
 
 
 def _drop_consent(parsed: LexborHTMLParser) -> None:
-    """Drop consent dialogs: they have a button, and the page's main part is elsewhere."""
+    """Remove consent dialogs: blocks with a button outside the page's main part."""
     for node in html.select_elements(parsed, [_CONSENT]):
         if node.css_first(_ANSWERS) is not None and node.css_first(f"{_MAIN}, article, h1") is None:
             node.decompose()
 
 
 def _drop_menus(body: LexborNode) -> None:
-    """Drop blocks that consist of links, the innermost first."""
+    """Remove blocks of links, innermost first."""
     letters, linked, links, prose = Counter[int](), Counter[int](), Counter[int](), set[int]()
     for node in reversed(list(body.traverse(include_text=True))):
         key, parent = node.mem_id, node.parent
@@ -174,7 +172,7 @@ def _letters(node: LexborNode) -> int:
 
 
 def _own_letters(node: LexborNode) -> int:
-    """Letters and digits outside of links."""
+    """Count letters and digits outside links."""
     return _letters(node) - sum(map(_letters, node.css("a")))
 
 
@@ -188,7 +186,7 @@ def _found(page: str) -> str:
 
 
 def _markdown(nodes: list[LexborNode]) -> str:
-    """Links keep their words only: addresses in a text help no search."""
+    """Convert to Markdown without link addresses, useless in search."""
     for node in nodes:
         node.unwrap_tags(["a"])
     return "\n\n".join(filter(None, map(html_text.html_markdown, nodes)))

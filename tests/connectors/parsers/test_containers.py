@@ -191,13 +191,13 @@ def test_a_small_picture_within_the_text_is_named_in_the_notice_and_a_large_atta
 
 def test_the_account_refuses_to_close_with_a_part_unaccounted_for(tmp_path):
     account = Ledger(Unpack(str(tmp_path), 10, 1000, 1000))
-    account.take(
+    account.add_parts(
         [Part("a.txt", content=lambda: [b"a"]), Part("b", error="It is broken."), Part("c", notice="pictures")]
     )
-    assert (account.found, len(account.members), account.notice()) == (3, 2, "Not read: pictures (1): c.")
-    account.found += 1
+    assert (account.part_count, len(account.members), account.notice()) == (3, 2, "Not read: pictures (1): c.")
+    account.part_count += 1
     with pytest.raises(RuntimeError, match="4 parts found"):
-        account.take([])
+        account.add_parts([])
 
 
 def test_a_container_that_breaks_off_keeps_what_was_found_and_reports_the_rest(tmp_path):
@@ -206,5 +206,5 @@ def test_a_container_that_breaks_off_keeps_what_was_found_and_reports_the_rest(t
         raise ValueError("damaged")
 
     account = Ledger(Unpack(str(tmp_path), 10, 1000, 1000))
-    account.take(parts())
+    account.add_parts(parts())
     assert [bool(member.reason) for member in account.members] == [False, True]

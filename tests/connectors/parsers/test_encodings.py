@@ -68,7 +68,7 @@ def test_a_sentence_without_a_mark_is_decoded(language: str) -> None:
         for text in (first, second, f"{first} {second} " * 20):
             data = text.encode(encoding)
             assert detect.text_of(data) == text, encoding
-            assert detect.kind_of(data[: detect.HEAD], "a.txt", "") is detect.PLAIN, encoding
+            assert detect.kind_of(data[: detect.HEAD_BYTES], "a.txt", "") is detect.PLAIN, encoding
 
 
 @pytest.mark.parametrize("word", ["Müller", "café", "señor", "smørrebrød", "5 € und 3 °C", "Zürich–Köln", "½ l"])

@@ -541,5 +541,5 @@ def test_a_child_can_neither_dial_nor_start_programs() -> None:
 
 
 def test_every_kind_has_a_name_and_an_ending() -> None:
-    assert len({kind.label for kind in detect.KINDS}) == len(detect.KINDS)
-    assert all(kind.endings for kind in detect.KINDS)
+    assert len({kind.label for kind in detect.ALL_KINDS}) == len(detect.ALL_KINDS)
+    assert all(kind.endings for kind in detect.ALL_KINDS)

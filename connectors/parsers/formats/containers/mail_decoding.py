@@ -1,4 +1,4 @@
-"""Characters of mails: bodies, headers and names of files, by charsets that programs declare wrongly."""
+"""Characters of mails: bodies, headers and file names, despite wrongly declared charsets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from email.message import Message
 from connectors.charsets import decoding
 from connectors.parsers import detect
 
-_ENCODED = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)*")
+_ENCODED_WORDS = re.compile(r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=(?:\s+=\?[^?\s]{1,60}\?[bBqQ]\?[^?]*\?=)*")
 
 
 def decode_text(part: Message) -> str:
-    """The characters of a text, by the charset that it declares if that is valid, else the likeliest."""
+    """Return the characters of a text part by its declared charset if valid, else the likeliest."""
     raw = part.get_payload(decode=True)
     data, charset = raw if isinstance(raw, bytes) else b"", part.get_content_charset() or ""
     characters = decode_charset(data, charset, markup=part.get_content_subtype() == "html")
@@ -23,15 +23,15 @@ def decode_text(part: Message) -> str:
 
 
 def decode_field(value: str) -> str:
-    """A header's words in one line, as a reader sees them. `value`: as `Message.raw_items` gives it."""
+    """Return a header value in one line, from `Message.raw_items`."""
     words = str(value)
     if not words.isascii():
         words = decoding.decode_text(words.encode("utf-8", "surrogateescape"))
-    return " ".join(detect.make_storable(_ENCODED.sub(lambda found: decode_words(found[0]), words)).split())
+    return " ".join(detect.make_storable(_ENCODED_WORDS.sub(lambda match: decode_words(match[0]), words)).split())
 
 
 def decode_words(words: str) -> str:
-    """Encoded words as characters; what is none stays as it is."""
+    """Decode RFC 2047 words; other text stays unchanged."""
     try:
         return "".join(
             part if isinstance(part, str) else decode_charset(part, charset or "")
@@ -42,11 +42,11 @@ def decode_words(words: str) -> str:
 
 
 def decode_charset(data: bytes, charset: str, *, markup: bool = False) -> str:
-    """Bytes of a body, a header or a name by a charset that mail programs use too narrowly, or wrongly."""
+    """Decode a body, header or name, correcting charsets declared too narrowly or wrongly."""
     label = charset.lower().strip("\"' ")
     if label == "utf-7":
         return data.decode("utf-7", "replace")
-    for family, codecs in _ESCAPED.items():
+    for family, codecs in _ESCAPE_CODECS.items():
         if label.startswith(family) and (b"\x1b" in data or b"~{" in data):
             for codec in codecs:
                 with suppress(UnicodeError):
@@ -54,16 +54,16 @@ def decode_charset(data: bytes, charset: str, *, markup: bool = False) -> str:
     return decoding.decode_text(data, charset, markup=markup)
 
 
-_ESCAPED = {
+# Charsets with escape sequences, and the codecs of their variants.
+_ESCAPE_CODECS = {
     "iso-2022-jp": ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_3"),
     "iso-2022-kr": ("iso2022_kr",),
     "hz": ("hz",),
 }
-"""Charsets that switch by escapes, with the codecs of their variants."""
 
 
 def header_of(message: Message, name: str) -> str:
-    """A header as a reader sees it, raw bytes decoded; "" without it."""
+    """Return a decoded header; "" if missing."""
     return decode_field(_raw_header(message, name))
 
 
@@ -72,7 +72,7 @@ def _raw_header(message: Message, name: str) -> str:
 
 
 def name_of(part: Message) -> str:
-    """The file name of a part, "" if it has none."""
+    """Return the file name of a part, or ""."""
     for header, parameter in (("content-disposition", "filename"), ("content-type", "name")):
         holder = Message()
         raw = _raw_header(part, header)

@@ -1,4 +1,4 @@
-"""Files within Office documents: embedded, attached or inserted objects and pictures, old formats and new."""
+"""Files in Office documents of old and new formats: embedded, attached or inserted objects and pictures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from connectors.parsers import detect, xml
 from connectors.parsers.detect import Kind
 from connectors.parsers.formats.containers import ledger
-from connectors.parsers.formats.containers.ledger import BROKEN, DAMAGED, LOCKED, Part
+from connectors.parsers.formats.containers.ledger import DAMAGE_ERRORS, DAMAGED_PART, LOCKED_PART, Part
 
 if TYPE_CHECKING:
     import olefile
@@ -29,8 +29,8 @@ _NATIVE = "\x01Ole10Native"
 _FORMULA = "Equation Native"
 _WHOLE = {"WordDocument": "doc", "Workbook": "xls", "Book": "xls", "PowerPoint Document": "ppt"}
 _OUTLOOK = "__properties_version1.0"
+# Streams with the bare file.
 _BARE = ("Package", "CONTENTS", "Contents", "EmbeddedOdf")
-"""Streams that are the file, as it is."""
 _OTHER = "It is an object of a program whose files are not read. Upload it as a file of a kind that is taken."
 _OLD = (
     "It is embedded in a document of an older Office format, from which it cannot be taken. "
@@ -41,7 +41,7 @@ FORMULAS = "formulas"
 
 
 def compound_parts(name: str, data: bytes) -> Iterator[Part]:
-    """The one file that an embedded object holds; `name`: what the document calls the object."""
+    """Return the file in an embedded object. `name`: the object's name in the document."""
     if not data.startswith(COMPOUND):
         yield Part(f"{name}{_ending(data)}", content=lambda: [data])
         return
@@ -57,7 +57,7 @@ def compound_parts(name: str, data: bytes) -> Iterator[Part]:
 
 
 def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
-    """The objects in storages of a document of an older Office format."""
+    """Return the objects in storages of an older Office document."""
     storages = dict.fromkeys(
         "/".join(entry[:depth])
         for entry in file.listdir(streams=True, storages=False)
@@ -69,7 +69,7 @@ def stored_object(file: olefile.OleFileIO) -> Iterator[Part]:
 
 
 def _holds_object(entry: list[str], depth: int) -> bool:
-    """[MS-DOC] 2.1.7 keeps objects in ObjectPool, [MS-XLS] 2.1.5 in storages that begin with MBD."""
+    """Check for ObjectPool ([MS-DOC] 2.1.7) and storages starting with MBD ([MS-XLS] 2.1.5)."""
     parent = entry[: depth - 1]
     in_pool = parent == ["ObjectPool"]
     return in_pool or (not parent and entry[0].startswith("MBD"))
@@ -89,7 +89,7 @@ def files_within(file: olefile.OleFileIO, storage: str, name: str) -> Part:
 
 
 def read_package(data: bytes, name: str) -> Part:
-    """A file of any kind with its name, as the packager of Windows writes it."""
+    """Return a file in Windows Packager format with its name."""
     try:
         at = 2
         label, at = _string(data, at)
@@ -100,10 +100,10 @@ def read_package(data: bytes, name: str) -> Part:
         (size,) = struct.unpack_from("<I", data, at)
         content = data[at + 4 : at + 4 + size]
     except (struct.error, ValueError):
-        return Part(name, error=DAMAGED)
+        return Part(name, error=DAMAGED_PART)
     called = label or path.replace("\\", "/").rpartition("/")[2] or name
     if len(content) < size:
-        return Part(called, error=DAMAGED)
+        return Part(called, error=DAMAGED_PART)
     return Part(called, content=lambda: [content])
 
 
@@ -130,7 +130,7 @@ _EMBEDDED_OLE = 2
 
 
 def older_parts(kind: Kind, path: Path) -> Iterator[Part]:
-    """The embedded files, each as a part."""
+    """Yield the embedded files as parts."""
     if kind is detect.RTF:
         yield from _of_rtf(path.read_bytes())
         return
@@ -160,8 +160,8 @@ def _of_slides(data: bytes) -> Iterator[Part]:
             if flags >> 4 == _PACKED:
                 content = zlib.decompressobj().decompress(content[4:], _MOST_BYTES)
             yield from compound_parts(name, content)
-        except BROKEN:
-            yield Part(name, error=DAMAGED)
+        except DAMAGE_ERRORS:
+            yield Part(name, error=DAMAGED_PART)
 
 
 def _of_rtf(data: bytes) -> Iterator[Part]:
@@ -169,8 +169,8 @@ def _of_rtf(data: bytes) -> Iterator[Part]:
         name = f"object {number}"
         try:
             yield from _rtf_object(bytes.fromhex("".join(match[1].decode("ascii").split())), name)
-        except BROKEN:
-            yield Part(name, error=DAMAGED)
+        except DAMAGE_ERRORS:
+            yield Part(name, error=DAMAGED_PART)
 
 
 def _rtf_object(data: bytes, name: str) -> Iterator[Part]:
@@ -212,7 +212,7 @@ _MISSING = "The book lists it and does not hold it. Save the book again from the
 
 
 def office_parts(kind: Kind, path: Path) -> Iterator[Part]:
-    """The files that the document holds beside its own text, and what of that text cannot be read."""
+    """Yield the files of a document besides its text, and its unreadable text parts."""
     with zipfile.ZipFile(path) as archive:
         if kind in OOXML:
             yield from _ooxml(archive)
@@ -225,18 +225,18 @@ def office_parts(kind: Kind, path: Path) -> Iterator[Part]:
 
 
 def _damaged(archive: zipfile.ZipFile) -> Iterator[Part]:
-    """Parts with words of the document that cannot be unpacked."""
+    """Yield text parts with damaged compression."""
     for entry in archive.infolist():
         if not entry.filename.lower().endswith(_WORDS):
             continue
         if entry.flag_bits & 1:
-            yield Part(entry.filename, error=LOCKED)
+            yield Part(entry.filename, error=LOCKED_PART)
             continue
         try:
             for _ in ledger.member_content(archive, entry)():
                 pass
-        except BROKEN:
-            yield Part(entry.filename, error=DAMAGED)
+        except DAMAGE_ERRORS:
+            yield Part(entry.filename, error=DAMAGED_PART)
 
 
 def _pictures(archive: zipfile.ZipFile) -> Iterator[Part]:
@@ -264,10 +264,10 @@ def _ooxml(archive: zipfile.ZipFile) -> Iterator[Part]:
 
 
 def _targets(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The parts that the relations of a part name as embedded in it."""
+    """Return the embedded targets in the relations of a part."""
     try:
         relations = xml.read_root(archive, name)
-    except xml.BROKEN + BROKEN:
+    except xml.BROKEN + DAMAGE_ERRORS:
         return  # reported as damaged
     folder = posixpath.dirname(posixpath.dirname(name))
     for relation in relations:
@@ -281,15 +281,15 @@ def _object(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Part]:
     try:
         data = b"".join(ledger.member_content(archive, entry)())
         yield from compound_parts(name.removesuffix(".bin"), data)
-    except BROKEN:
-        yield Part(name, error=DAMAGED)
+    except DAMAGE_ERRORS:
+        yield Part(name, error=DAMAGED_PART)
 
 
 def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
     entries = {entry.filename: entry for entry in archive.infolist()}
     try:
         manifest = xml.read_root(archive, "META-INF/manifest.xml")
-    except xml.BROKEN + BROKEN:
+    except xml.BROKEN + DAMAGE_ERRORS:
         yield from (Part(name, error=_UNLISTED) for name in entries if re.fullmatch(r"Object \d+/content\.xml", name))
         return
     for line in manifest:
@@ -306,7 +306,7 @@ def _open_document(archive: zipfile.ZipFile) -> Iterator[Part]:
 
 
 def _apart(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
-    """A document in a folder of another one, as a file of its own."""
+    """Return an embedded document in a subfolder as a separate file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         package.writestr("mimetype", kind, zipfile.ZIP_STORED)
@@ -317,13 +317,13 @@ def _apart(archive: zipfile.ZipFile, folder: str, kind: str) -> list[bytes]:
 
 
 def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
-    """Chapters that are missing or protected, and files of other kinds that the book lists."""
+    """Yield missing or protected chapters, and listed files of other kinds."""
     names = set(archive.namelist())
     protected = _protected(archive) if "META-INF/encryption.xml" in names else set()
     for name in sorted(name for name in names if name.endswith(".opf")):
         try:
             package = xml.read_root(archive, name)
-        except xml.BROKEN + BROKEN:
+        except xml.BROKEN + DAMAGE_ERRORS:
             continue  # reported as damaged
         folder = posixpath.dirname(name)
         for item in package.iter():
@@ -347,7 +347,7 @@ def _book(archive: zipfile.ZipFile) -> Iterator[Part]:
 def _protected(archive: zipfile.ZipFile) -> set[str]:
     try:
         encryption: Element = xml.read_root(archive, "META-INF/encryption.xml")
-    except xml.BROKEN + BROKEN:
+    except xml.BROKEN + DAMAGE_ERRORS:
         return set()
     return {unquote(node.get("URI", "")) for node in encryption.iter() if node.tag.endswith("}CipherReference")}
 

@@ -1,4 +1,4 @@
-"""The attachments of an Outlook message (MSG), as files ([MS-OXMSG]); a message among them as an e-mail."""
+"""Attachments of an Outlook message (MSG) as files ([MS-OXMSG]); attached messages as e-mails."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import olefile
 
 _ATTACHMENT = "__attach_version1.0_"
+# Storage of an embedded message or object.
 _WITHIN = "__substg1.0_3701000D"
-"""The storage of a message or another object within a message."""
 _DATA = "__substg1.0_37010102"
 _PROPERTIES = "__properties_version1.0"
 _SENT = 0x00390040
+# Code pages of the message's 8-bit texts, and of its HTML.
 _CHARSET, _PAGE_CHARSET = 0x3FFD0003, 0x3FDE0003
-"""The code pages of the message's narrow texts, and of its HTML."""
 _DEEPEST = 8
 _TOO_DEEP = f"It lies more than {_DEEPEST} messages deep. Save the inner message by itself and upload that."
 _REFERENCE = "The message holds only a link to it, no content. Upload the file itself."
@@ -34,7 +34,7 @@ _SIGNED = "multipart/signed"
 
 
 def find_parts(path: Path) -> Iterator[Part]:
-    """The files that are attached to the message; a storage each (2.2.2)."""
+    """Yield the attached files of a message, one storage each (2.2.2)."""
     import olefile
 
     with olefile.OleFileIO(str(path)) as file:
@@ -43,7 +43,7 @@ def find_parts(path: Path) -> Iterator[Part]:
 
 
 def open_message(path: Path) -> Mail:
-    """The message as an e-mail."""
+    """Convert the message to an e-mail."""
     import olefile
 
     with olefile.OleFileIO(str(path)) as file:
@@ -52,7 +52,7 @@ def open_message(path: Path) -> Mail:
 
 
 def _attachments(file: olefile.OleFileIO, within: str) -> list[str]:
-    """Return the storages of the attachments of the message in the storage `within`, in order."""
+    """Return the storages of the attachments in the storage `within`, in order."""
     depth = len(within.split("/")) if within else 0
     paths = ("/".join(entry[: depth + 1]) for entry in file.listdir() if len(entry) > depth + 1)
     return sorted({path for path in paths if path.startswith(f"{within}/{_ATTACHMENT}" if within else _ATTACHMENT)})
@@ -72,7 +72,7 @@ def _parts(file: olefile.OleFileIO, storage: str) -> Iterator[Part]:
 
 
 def _file(file: olefile.OleFileIO, storage: str) -> Part:
-    """An attachment that is no message: a file, an object of another program, or a link to a file."""
+    """Return an attached file, foreign object or link."""
     name, kind = _name(file, storage), _text(file, storage, "370E")
     if file.exists(f"{storage}/{_WITHIN}"):
         return office.files_within(file, f"{storage}/{_WITHIN}/", name)
@@ -119,7 +119,7 @@ def _message(file: olefile.OleFileIO, storage: str, *, depth: int, too_deep: lis
 
 
 def _item_lines(file: olefile.OleFileIO, storage: str) -> list[str]:
-    """The properties of an appointment, contact, task or journal."""
+    """Return the properties of an appointment, contact, task or journal."""
     folder = "__nameid_version1.0"  # of the outermost message, for all
     numbers = outlook_items.named_properties(
         _stream(file, f"{folder}/__substg1.0_00030102"), _stream(file, f"{folder}/__substg1.0_00020102")
@@ -140,7 +140,7 @@ def _sent(file: olefile.OleFileIO, storage: str) -> str:
 
 
 def _charset(file: olefile.OleFileIO, storage: str, name: int) -> str:
-    """The charset that a code page of the message names, "" without one."""
+    """Return the charset of a message's code page, or ""."""
     number = _number(file, storage, name) & 0xFFFFFFFF
     return decoding.code_page(number) if number else ""
 
@@ -150,7 +150,7 @@ def _number(file: olefile.OleFileIO, storage: str, name: int) -> int:
 
 
 def _fixed(file: olefile.OleFileIO, storage: str, name: int) -> int | None:
-    """A property of fixed size of the message, None without one (2.4)."""
+    """Return a fixed-size property of the message, or None (2.4)."""
     entries = _stream(file, f"{storage}/{_PROPERTIES}".lstrip("/"))[24 if storage else 32 :]
     values = (
         value for kind, _, value in struct.iter_unpack("<IIQ", entries[: len(entries) // 16 * 16]) if kind == name
@@ -159,7 +159,7 @@ def _fixed(file: olefile.OleFileIO, storage: str, name: int) -> int | None:
 
 
 def _attach(mail: EmailMessage, part: Part, reported: list[Part]) -> None:
-    """Attach a file; what cannot be read is reported beside the mail."""
+    """Attach a file; failures are reported next to the mail."""
     if part.content is None:
         reported.append(part)
         return
@@ -180,7 +180,7 @@ def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
 
 
 def _message_of(storage: str) -> str:
-    """The storage of the message that a storage of an attachment or recipient belongs to."""
+    """Return the message storage of an attachment's or recipient's storage."""
     folder, _, last = storage.rpartition("/")
     return folder if last.startswith(("__attach", "__recip")) else storage
 

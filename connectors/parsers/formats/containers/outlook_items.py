@@ -1,4 +1,4 @@
-"""Appointments, contacts, tasks and journals of Outlook: their properties as lines ([MS-OXPROPS])."""
+"""Appointments, contacts, tasks and journals of Outlook: properties as lines ([MS-OXPROPS])."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES: Final = ("Not started", "In progress", "Completed", "Waiting", "Deferre
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A property of an item. `key`: its number, or the number within a set of named properties."""
+    """Property of an item. `key`: its number, or the number in a set of named properties."""
 
     label: str
     key: int
@@ -93,7 +93,7 @@ class Storage:
 
 
 def item_lines(message_class: str, storage: Storage) -> list[str]:
-    """Lines of the properties that a reader of the item sees; [] for a plain mail."""
+    """Return lines of the visible properties of the item; [] for a plain mail."""
     fields = next((fields for name, fields in _FIELDS.items() if message_class.startswith(name)), ())
     if message_class.startswith("IPM.Schedule.Meeting"):
         fields = _FIELDS_OF_MEETINGS
@@ -130,7 +130,7 @@ def _moment(ticks: int, *, date_only: bool) -> str:
 
 
 def named_properties(entries: bytes, sets: bytes) -> dict[tuple[uuid.UUID, int], int]:
-    """Numbers of the named properties by set and name, from the streams of [MS-OXMSG] 2.2.3.1."""
+    """Return the numbers of named properties by set and name, from the streams of [MS-OXMSG] 2.2.3.1."""
     return dict(_named(entries, sets))
 
 

@@ -1,4 +1,4 @@
-"""Outlook's winmail.dat (TNEF, [MS-OXTNEF]) as an e-mail: its text and the files that are attached to it."""
+"""Outlook's winmail.dat (TNEF, [MS-OXTNEF]) as an e-mail with text and attached files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Attached:
 
 
 class Damaged(ValueError):
-    """Not all of it could be read; `mail` holds what could."""
+    """The message is damaged; `mail` holds the readable part."""
 
     def __init__(self, mail: EmailMessage) -> None:
         super().__init__("damaged TNEF")
@@ -40,7 +40,7 @@ class Damaged(ValueError):
 
 
 def read_mail(data: bytes, depth: int = 0) -> EmailMessage:
-    """The message as an e-mail. Damaged if it breaks off."""
+    """Convert the message to an e-mail. Damaged if truncated."""
     properties: Values = {}
     attached: list[_Attached] = []
     charset, broken = "cp1252", not data.startswith(MARK)
@@ -69,7 +69,7 @@ def read_mail(data: bytes, depth: int = 0) -> EmailMessage:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Names and values of the attributes (2.1.3.3)."""
+    """Yield names and values of the attributes (2.1.3.3)."""
     at = 6
     while at < len(data):
         _level, name, _kind, size = struct.unpack_from("<BHHI", data, at)
@@ -80,7 +80,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _mapi(data: bytes, charset: str) -> Values:
-    """Properties by their numbers, as far as they are texts or bytes (2.1.3.4)."""
+    """Return text and binary properties by number (2.1.3.4)."""
     (count,), at = struct.unpack_from("<I", data), 4
     values: Values = {}
     for _ in range(count):
@@ -118,7 +118,7 @@ def _padded(size: int) -> int:
 
 
 def _assembled(properties: Values, attached: list[_Attached], depth: int, charset: str) -> tuple[EmailMessage, bool]:
-    """The e-mail; and False if a message within it is damaged."""
+    """Return the e-mail; and False with a damaged inner message."""
     whole = EmailMessage()
     if subject := " ".join(str(properties.get(_TOPIC, "")).split()):
         whole["Subject"] = subject

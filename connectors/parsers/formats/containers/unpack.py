@@ -1,4 +1,4 @@
-"""The parts of any container, in one account; separate from the reading of its text."""
+"""Parts of any container, in one ledger."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 from connectors.parsers import detect
 from connectors.parsers.detect import Kind
 from connectors.parsers.formats.containers import ledger, mail, mailbox_file, office, outlook
-from connectors.parsers.formats.containers.ledger import DAMAGED, Ledger, Part
+from connectors.parsers.formats.containers.ledger import DAMAGED_PART, Ledger, Part
 from connectors.parsers.messages import Unpack
 
 if TYPE_CHECKING:
     import pypdfium2
 
 
-_ANNOTATION = b"/FileAttachment"
-_PACKED = re.compile(rb"/ObjStm\b[^>]{0,400}>>\s*stream\r?\n", re.DOTALL)
+_ATTACHMENT_MARK = b"/FileAttachment"
+_OBJECT_STREAM = re.compile(rb"/ObjStm\b[^>]{0,400}>>\s*stream\r?\n", re.DOTALL)
 
 
 def pdf_parts(path: Path) -> Iterator[Part]:
-    """The embedded files of the document, then those of its pages."""
+    """Yield the embedded files of the document, then of its pages."""
     import pypdfium2
 
     try:
@@ -34,21 +34,21 @@ def pdf_parts(path: Path) -> Iterator[Part]:
     with document:
         visited: set[tuple[str, int]] = set()
         for number in range(document.count_attachments()):
-            name, data = _file(document.get_attachment(number).raw)
+            name, data = _read_attachment(document.get_attachment(number).raw)
             visited.add((name, hash(data)))
-            yield _part(name, data)
-        for name, data in _on_pages(document, path):
+            yield _attachment_part(name, data)
+        for name, data in _page_attachments(document, path):
             if (name, hash(data)) not in visited:  # some programs list a page's file among the document's, too
-                yield _part(name, data)
+                yield _attachment_part(name, data)
 
 
-def _part(name: str, data: bytes | None) -> Part:
+def _attachment_part(name: str, data: bytes | None) -> Part:
     if data is None:
-        return Part(name, error=DAMAGED)
+        return Part(name, error=DAMAGED_PART)
     return Part(name, content=lambda: [data]) if data else Part(name, notice="empty attachments")
 
 
-def _on_pages(document: pypdfium2.PdfDocument, path: Path) -> Iterator[tuple[str, bytes | None]]:
+def _page_attachments(document: pypdfium2.PdfDocument, path: Path) -> Iterator[tuple[str, bytes | None]]:
     import pypdfium2.raw as pdfium
 
     if not _may_hold_annotations(path.read_bytes()):
@@ -65,7 +65,7 @@ def _on_pages(document: pypdfium2.PdfDocument, path: Path) -> Iterator[tuple[str
                 try:
                     if pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FILEATTACHMENT:
                         file = pdfium.FPDFAnnot_GetFileAttachment(annotation)
-                        yield _file(file) if file else (f"attachment of page {index + 1}", None)
+                        yield _read_attachment(file) if file else (f"attachment of page {index + 1}", None)
                 finally:
                     pdfium.FPDFPage_CloseAnnot(annotation)
         finally:
@@ -73,20 +73,21 @@ def _on_pages(document: pypdfium2.PdfDocument, path: Path) -> Iterator[tuple[str
 
 
 def _may_hold_annotations(data: bytes) -> bool:
-    """Tell by the bytes, since to load each page takes as long as to read its text."""
-    if _ANNOTATION in data or b"/Encrypt" in data:
+    """Check the bytes for file annotations."""
+    # Loading every page takes as long as reading its text.
+    if _ATTACHMENT_MARK in data or b"/Encrypt" in data:
         return True
-    for match in _PACKED.finditer(data):
+    for match in _OBJECT_STREAM.finditer(data):
         try:
-            if _ANNOTATION in zlib.decompressobj().decompress(data[match.end() :], 1 << 24):
+            if _ATTACHMENT_MARK in zlib.decompressobj().decompress(data[match.end() :], 1 << 24):
                 return True
         except zlib.error:
             return True
     return False
 
 
-def _file(attachment: Any) -> tuple[str, bytes | None]:
-    """Name and content of an attachment; None if the content cannot be read."""
+def _read_attachment(attachment: Any) -> tuple[str, bytes | None]:
+    """Return name and content of an attachment; content None if unreadable."""
     import pypdfium2.raw as pdfium
 
     size = pdfium.FPDFAttachment_GetName(attachment, None, 0)
@@ -103,20 +104,18 @@ def _file(attachment: Any) -> tuple[str, bytes | None]:
 
 
 def unpack_parts(kind: Kind, path: Path, name: str, bounds: Unpack, password: str = "") -> Ledger:
-    """Every part of the file, written to the folder that `bounds` names, reported or noted.
-
-    `name`: of the file; `password`: of the members of a ZIP. Skippable if it unfolds to too much, or is a container
-    without text that cannot be opened.
+    """Write, report or note every part of a file. Skippable beyond the limits, or for a container without text that
+    does not open.
     """
     parts = Ledger(bounds)
     if kind is detect.ZIP:
         ledger.unpack_zip(path, parts, password)
     else:
-        parts.take(_parts(kind, path, name))
+        parts.add_parts(_find_parts(kind, path, name))
     return parts
 
 
-def _parts(kind: Kind, path: Path, name: str) -> Iterator[Part]:
+def _find_parts(kind: Kind, path: Path, name: str) -> Iterator[Part]:
     if kind is detect.EML:
         yield from mail.find_parts(mail.open_wrappers(path.read_bytes()))
     elif kind is detect.MBOX:
