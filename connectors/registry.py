@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from retrieval import settings, sources
 from retrieval.connections import connections
-from retrieval.connections.connected_source import Connected
+from retrieval.connections.connected_source import ConnectedSource
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations
 from retrieval.namespaces.namespaces import LEARNED_FIELD, SECRET_FIELDS
@@ -216,10 +216,10 @@ def make_source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing)
     """Create the source of an ingestion. Raises Fatal without app or scraper."""
     if name in CONNECTOR_FACTORIES:
         try:
-            app = connections.usable_app(config, name, settings.load_settings())
+            app = connections.get_usable_app(config, name, settings.load_settings())
         except ServiceError as error:  # removed since the request
             raise Fatal(str(error)) from error
-        return Connected(db, ring, make_connector(name, app, settings.load_settings()))
+        return ConnectedSource(db, ring, make_connector(name, app, settings.load_settings()))
     crawler = CRAWLER_FACTORIES.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load_factory({**SOURCE_FACTORIES, name: crawler} if crawler else SOURCE_FACTORIES, name, "source")
     return cast("Source", make(make_scraper(config), make_file_store(config), db))

@@ -45,11 +45,11 @@ def open_stores(namespace_id: str, *, db: Database | None = None) -> Stores:
 
     def authorizer(connector: str) -> Authorizer:
         return registry.make_authorizer(
-            connector, connections.usable_app(config, connector, settings.load_settings()), settings.load_settings()
+            connector, connections.get_usable_app(config, connector, settings.load_settings()), settings.load_settings()
         )
 
     def end_authorizations(partition_id: int) -> None:
-        tokens.end_all(db, load_keys(), partition_id, authorizer)
+        tokens.revoke_all(db, load_keys(), partition_id, authorizer)
 
     other_stores = tuple(_other_stores(db, config))
     return Stores(

@@ -19,7 +19,7 @@ from flows import context, flow_states, tasks
 from flows.run_context import RunContext
 from flows.steps import explain_errors
 from retrieval import settings, sources
-from retrieval.connections.connected_source import Connected
+from retrieval.connections.connected_source import ConnectedSource
 from retrieval.errors import Fatal, ServiceError, Skippable, StepError
 from retrieval.evaluations.gate import throttle_alive
 from retrieval.ingestion import dry_run_report, model_choice
@@ -149,7 +149,7 @@ def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator
         dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
     elif tools.source in sources.CONNECTED:
-        _count_connection(trial, cast("Connected", source), estimator)
+        _count_connection(trial, cast("ConnectedSource", source), estimator)
     else:
         waiting: list[SourceItem] = []
         for page in source.discover(tools.request, None):
@@ -172,7 +172,7 @@ def _count_file(upload: Any, estimator: Estimator) -> None:
         estimator.file(upload["externalId"], RawContent(path, upload["name"], upload["mediaType"], upload["size"]))
 
 
-def _count_connection(trial: Trial, source: Connected, estimator: Estimator) -> None:
+def _count_connection(trial: Trial, source: ConnectedSource, estimator: Estimator) -> None:
     """Count changes since the connection's last listing, and documents to remove."""
     request, departed, waiting = estimator.tools.request, dict[str, None](), dict[str, SourceItem]()
     for page in source.preview(request):

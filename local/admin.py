@@ -375,7 +375,7 @@ _COUNT_CHECKED: LiteralString = """
 """
 
 
-def _print_findings(outcome: check.Outcome, compared: CheckedCounts, *, repair: bool) -> None:
+def _print_findings(outcome: check.CheckOutcome, compared: CheckedCounts, *, repair: bool) -> None:
     for finding in outcome.findings:
         print(f"{finding.kind:18} {finding.namespace or '-'} {finding.document or '-'}: {finding.detail}")
     if not outcome.findings:

@@ -244,7 +244,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Namespace)
         validation.check_configs(settings, configs)
         sent_to, language = destinations.list_destinations(settings, configs), importing.read_language(opened)
         config = importing.draft_namespace(organization, options.name or name, configs, sent_to, language)
-        target = frame.Target(
+        target = frame.ImportTarget(
             db,
             ring,
             config,

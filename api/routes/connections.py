@@ -22,8 +22,8 @@ from api.wire.health import ObservedHealth
 from api.wire.source_address import SourceAddress
 from connectors import registry
 from retrieval.connections import browsing, connections
-from retrieval.connections.browsing import Shown
-from retrieval.connections.connections import Start
+from retrieval.connections.browsing import SelectableEntry
+from retrieval.connections.connections import AuthorizationStart
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.documents.queries import connection_documents
 from retrieval.errors import ErrorCode, ServiceError, StepError
@@ -48,7 +48,9 @@ _CONNECTION_PATH = "/v1/connections/{connection_id:str}"
 _NAMESPACE_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 
 
-async def begin_authorization(request: ApiRequest, data: JSONBody[wire.CreateConnection]) -> Start | Tokens:
+async def begin_authorization(
+    request: ApiRequest, data: JSONBody[wire.CreateConnection]
+) -> AuthorizationStart | Tokens:
     """Return the authorization to visit, or the tokens of a `config`; raise INVALID_REQUEST for an invalid redirect or
     config."""
     scope = request.scope_of(data.namespace_id)
@@ -83,7 +85,7 @@ async def create_connection(
     It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. Connectors without
     an app, such as OBJECTS or GITHUB, take a `config` instead and are ACTIVE at once.
     """
-    connection_id = await connections.create(
+    connection_id = await connections.create_connection(
         request.services.db,
         request.scope_of(data.namespace_id),
         request.services.ring,
@@ -95,7 +97,7 @@ async def create_connection(
         permissions=data.permissions,
     )
     await request.save_tenant()
-    url = start.url if isinstance(start, Start) else None
+    url = start.url if isinstance(start, AuthorizationStart) else None
     return wire.ConnectionCreatedAnswer(
         message="Connection created successfully", data=wire.CreatedConnectionData(Identified(connection_id), url)
     )
@@ -111,7 +113,7 @@ async def list_connections(
     services, scope = request.services, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(services.db, scope.organization, scope.namespace)
     part = await request.read_page(params.to_page(), scope.namespace)
-    page = await connections.list_part(services.db, services.ring, scope, params.connector, part)
+    page = await connections.list_page(services.db, services.ring, scope, params.connector, part)
     health = await connections.read_health(services.db, page.items)
     items = [
         wire.Connection.from_connection(connection, ObservedHealth.from_health(health[connection.id]))
@@ -133,7 +135,7 @@ async def get_connection(
     services, bound, namespace_id = request.services, request.caller.namespace, params.namespace_id
     if bound is not None and namespace_id not in {None, bound}:
         raise connections.connection_not_found()
-    connection = await connections.get(
+    connection = await connections.get_connection(
         services.db,
         services.ring,
         request.caller.organization,
@@ -142,7 +144,7 @@ async def get_connection(
         namespace=namespace_id or bound,
     )
     count = await connection_documents.count_connection_documents(services.db, connection.id)
-    newest = await browsing.newest_request(services.db, connection)
+    newest = await browsing.read_newest_request(services.db, connection)
     chosen = wire.Chosen.from_newest(newest, shows_access="documents:read" in request.caller.scopes)
     health = await connections.read_health(services.db, [connection])
     data = wire.ConnectionData(
@@ -167,19 +169,19 @@ async def update_connection(
     services, change = request.services, data.to_values()
     scope = await _require_scope(request, data.namespace_id)
     _check_redirect(services, change.client_redirect_url)
-    stored = await connections.find(services.db, services.ring, scope, connection_id)
+    stored = await connections.find_connection(services.db, services.ring, scope, connection_id)
     if stored.status == ConnectionStatus.REVOKED:
-        raise connections.is_revoked()
-    start: Start | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
+        raise connections.revoked_error()
+    start: AuthorizationStart | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
     if stored.connector in ENGINES:
         _check_permissions(stored.connector, change.permissions or stored.permissions)
     else:
         start = await _begin_authorization(services, scope, stored.connector, change.permissions or stored.permissions)
-    changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
+    changed = await connections.change_connection(services.db, services.ring, scope, connection_id, change, start)
     return wire.ConnectionUpdatedAnswer(
         message="Connection updated successfully",
         data=wire.UpdatedConnectionData(
-            start.url if isinstance(start, Start) else None, wire.Connection.from_connection(changed)
+            start.url if isinstance(start, AuthorizationStart) else None, wire.Connection.from_connection(changed)
         ),
     )
 
@@ -196,7 +198,7 @@ async def revoke_connection(
     """
     services, keep = request.services, data.documents is wire.Fate.KEEP
     scope = await _require_scope(request, data.namespace_id)
-    revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
+    revoked = await connections.revoke_connection(services.db, services.ring, scope, connection_id, keep=keep)
     if revoked.tokens is not None:
         await revoke_at_vendor(services, scope, revoked.connection.connector, revoked.tokens)
     if revoked.documents.own or revoked.documents.shared:
@@ -226,14 +228,14 @@ async def browse_connection(
     """
     services, parent = request.services, data.parent_id
     scope = await _require_scope(request, data.namespace_id)
-    stored = await connections.find(services.db, services.ring, scope, connection_id)
+    stored = await connections.find_connection(services.db, services.ring, scope, connection_id)
     browsing.require_active(stored)
     position = await request.read_cursor(data.cursor, scope.namespace)
     config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
-    app = connections.usable_app(config, stored.connector, services.settings)
-    newest = await browsing.newest_request(services.db, stored)
+    app = connections.get_usable_app(config, stored.connector, services.settings)
+    newest = await browsing.read_newest_request(services.db, stored)
     chosen = None if newest is None else newest.choice
-    pages: list[tuple[list[Shown], str | None]] = []
+    pages: list[tuple[list[SelectableEntry], str | None]] = []
 
     def list_folder() -> None:
         connector = registry.make_connector(stored.connector, app, services.settings)
@@ -270,7 +272,7 @@ async def revoke_at_vendor(services: Services, scope: Scope, connector: str, tok
     try:
         config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
-            connector, connections.usable_app(config, connector, services.settings), services.settings
+            connector, connections.get_usable_app(config, connector, services.settings), services.settings
         )
         async with asyncio.timeout(REVOKE_SECONDS):
             await services.run_in_thread(authorizer.revoke, tokens)
@@ -287,9 +289,11 @@ def redirect_uri(services: Services, connector: str) -> str:
     return f"{base}/v1/oauth/callback/{source_slug(connector)}"
 
 
-async def _begin_authorization(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
+async def _begin_authorization(
+    services: Services, scope: Scope, connector: str, permissions: str
+) -> AuthorizationStart:
     config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
-    app, sharing = connections.app_of_namespace(config, connector), permissions == wire.Permissions.SOURCE
+    app, sharing = connections.get_app(config, connector), permissions == wire.Permissions.SOURCE
     authorizer = registry.make_authorizer(connector, app, services.settings, sharing=sharing)
     return connections.begin_authorization(services.ring, connector, authorizer, redirect_uri(services, connector))
 

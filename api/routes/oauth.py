@@ -23,7 +23,7 @@ from retrieval import sources
 from retrieval.accounts.audit import Entry, Source
 from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
-from retrieval.connections.connections import Taken
+from retrieval.connections.connections import ConsumedState
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
@@ -92,7 +92,7 @@ class AuthorizationOutcome:
     done: bool
 
 
-async def _take_authorization(services: Services, state: str, connector: str) -> Taken:
+async def _take_authorization(services: Services, state: str, connector: str) -> ConsumedState:
     is_valid = bool(state) and connector in sources.APPS
     authorization = await connections.take_state(services.db, services.ring, state, connector) if is_valid else None
     if authorization is None:
@@ -107,7 +107,7 @@ async def _take_authorization(services: Services, state: str, connector: str) ->
 
 
 async def _store_authorization(
-    services: Services, authorization: Taken, connector: str, parameters: dict[str, str]
+    services: Services, authorization: ConsumedState, connector: str, parameters: dict[str, str]
 ) -> AuthorizationOutcome:
     """Exchange the code and store the tokens, or record the failure."""
     code, scope = parameters.get("code", ""), authorization.scope
@@ -119,7 +119,7 @@ async def _store_authorization(
     try:
         config = await namespaces.get_namespace(services.db, services.ring, scope.organization, scope.namespace)
         authorizer = registry.make_authorizer(
-            connector, connections.usable_app(config, connector, services.settings), services.settings
+            connector, connections.get_usable_app(config, connector, services.settings), services.settings
         )
         tokens = await services.run_in_thread(
             authorizer.exchange_code,
@@ -137,7 +137,7 @@ async def _store_authorization(
     return AuthorizationOutcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
-def _audit_entry(request: ApiRequest, authorization: Taken) -> Entry:
+def _audit_entry(request: ApiRequest, authorization: ConsumedState) -> Entry:
     """Return the audit entry of the authorization."""
     # No key: the state authorizes the callback.
     return Entry(

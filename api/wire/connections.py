@@ -14,8 +14,8 @@ from api.wire.documents import NamespaceReference
 from api.wire.health import ObservedHealth
 from api.wire.source_address import NewConfig
 from retrieval.connections import connections
-from retrieval.connections.browsing import Asked, Shown
-from retrieval.connections.connections import Change
+from retrieval.connections.browsing import NewestRequest, SelectableEntry
+from retrieval.connections.connections import ConnectionChange
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask_secret
 from retrieval.sources import CONNECTED, ENGINES
@@ -88,8 +88,8 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     permissions: Sharing | UnsetType = UNSET
     config: NewConfig = None
 
-    def to_values(self) -> Change:
-        return Change(
+    def to_values(self) -> ConnectionChange:
+        return ConnectionChange(
             name=None if self.name is UNSET else self.name,
             client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url or None,
             redirect_sent=self.client_redirect_url not in {UNSET, ""},
@@ -257,7 +257,7 @@ class Chosen(Struct):
     ] = UNSET
 
     @classmethod
-    def from_newest(cls, newest: Asked | None, *, shows_access: bool) -> Chosen | UnsetType:
+    def from_newest(cls, newest: NewestRequest | None, *, shows_access: bool) -> Chosen | UnsetType:
         access = newest.access if newest is not None and shows_access else None
         if newest is None or not (newest.choice or access):
             return UNSET
@@ -353,7 +353,7 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
     ]
 
     @classmethod
-    def from_browsed(cls, browsed: Shown) -> BrowsedEntry:
+    def from_browsed(cls, browsed: SelectableEntry) -> BrowsedEntry:
         entry = browsed.entry
         return cls(
             id=entry.id,

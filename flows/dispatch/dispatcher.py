@@ -173,7 +173,7 @@ class Dispatcher:
 
         async with get_client() as client:
             while True:
-                timings = await thread.run(connection_schedules.wanted_schedules)
+                timings = await thread.run(connection_schedules.list_timings)
                 if timings != reconciled_timings or errors or time.monotonic() >= reconcile_at:
                     await schedules.reconcile_schedules(client, timings, errors, settle_pause)
                     reconciled_timings, reconcile_at = timings, time.monotonic() + SCHEDULE_RECONCILE_SECONDS

@@ -1,4 +1,4 @@
-"""Browsing of a connection: one folder at a time, and which entries are selected now."""
+"""Browsing of a connection, folder by folder, with the selected entries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from retrieval.sync_filter import Choice, Subject, media_type
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """File or folder with its type as in a selection; `selected`: the newest request includes it (a folder: all below
-    it, except for exclusions)."""
+class SelectableEntry:
+    """File or folder with its type; `selected`: included in the newest request (a folder with its content)."""
 
     entry: FolderEntry
     media_type: str
@@ -28,7 +27,7 @@ class Shown:
 
 
 def require_active(connection: Connection) -> None:
-    """Refuse a connection that is not authorized, or has ended, with INVALID_REQUEST."""
+    """Raise INVALID_REQUEST for a connection that is not ACTIVE."""
     if connection.status != ConnectionStatus.ACTIVE:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST, "The connection is not ACTIVE: authorize it first.", reason="not_active"
@@ -36,39 +35,36 @@ def require_active(connection: Connection) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NewestRequest:
     """Selection and access of the newest ingestion of a connection."""
 
     choice: Choice
     access: Access | None
 
 
-async def newest_request(db: Database, connection: Connection) -> Asked | None:
-    """None before the first."""
+async def read_newest_request(db: Database, connection: Connection) -> NewestRequest | None:
+    """Return the newest request of a connection, if any."""
     stored = await queries.get_newest_config(db, connection.id)
     if stored is None:
         return None
     config = JobConfig.load(stored)
-    return Asked(Choice.of(config.request or {}), config.ingestion.access)
+    return NewestRequest(Choice.of(config.request or {}), config.ingestion.access)
 
 
 def list_folder(
     tokens: ConnectionTokens,
     connector: Connector,
     parent: str | None,
-    place: str | None,
-    chosen: Choice | None,
-) -> tuple[list[Shown], str | None]:
-    """A page of a folder's entries, and the place of the next. ServiceError: NOT_FOUND for a folder that is not
-    there, SERVICE_UNAVAILABLE where the service does not answer, INVALID_REQUEST where it refuses.
-
-    `place`: of the page before, of this folder alone.
-    """
+    cursor: str | None,
+    selection: Choice | None,
+) -> tuple[list[SelectableEntry], str | None]:
+    """Return a page of a folder's entries with the cursor of the next. ServiceError: NOT_FOUND, SERVICE_UNAVAILABLE or
+    INVALID_REQUEST by the service's response."""
     if not isinstance(connector, BrowsableConnector):
         raise ServiceError(ErrorCode.INVALID_REQUEST, "This service cannot be browsed.", reason="not_browsable")
     try:
         tokens.token()
-        folder = connector.browse(tokens, parent, _place(parent, place))
+        folder = connector.browse(tokens, parent, _parse_cursor(parent, cursor))
     except Skippable as error:
         raise ServiceError(ErrorCode.NOT_FOUND, str(error), field="parentId") from error
     except Retryable as error:
@@ -77,15 +73,15 @@ def list_folder(
         ) from error
     except Fatal as error:
         raise ServiceError(ErrorCode.INVALID_REQUEST, str(error), reason="vendor_refuses") from error
-    entries = [_shown(entry, chosen) for entry in folder.entries]
+    entries = [_mark_selected(entry, selection) for entry in folder.entries]
     return entries, None if folder.cursor is None else json.dumps([parent, folder.cursor])
 
 
-def _place(parent: str | None, place: str | None) -> str | None:
-    if place is None:
+def _parse_cursor(parent: str | None, cursor: str | None) -> str | None:
+    if cursor is None:
         return None
-    folder, cursor = json.loads(place)
-    if folder != parent:
+    cursor_parent, cursor = json.loads(cursor)
+    if cursor_parent != parent:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
             "The cursor is of another folder; start again without it.",
@@ -95,14 +91,14 @@ def _place(parent: str | None, place: str | None) -> str | None:
     return str(cursor)
 
 
-def _shown(entry: FolderEntry, chosen: Choice | None) -> Shown:
+def _mark_selected(entry: FolderEntry, selection: Choice | None) -> SelectableEntry:
     subject = Subject(entry.id, entry.path, entry.media_type, entry.above)
     kind = "" if entry.is_folder else media_type(subject)
-    if chosen is None:
-        return Shown(_named(entry), kind, selected=False)
-    selected = chosen.takes_folder(subject) if entry.is_folder else chosen.takes(subject)
-    return Shown(_named(entry), kind, selected)
+    if selection is None:
+        return SelectableEntry(_sanitize_name(entry), kind, selected=False)
+    selected = selection.takes_folder(subject) if entry.is_folder else selection.takes(subject)
+    return SelectableEntry(_sanitize_name(entry), kind, selected)
 
 
-def _named(entry: FolderEntry) -> FolderEntry:
+def _sanitize_name(entry: FolderEntry) -> FolderEntry:
     return replace(entry, name=sanitize.sanitize_name(entry.name) or entry.id)

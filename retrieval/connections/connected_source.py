@@ -1,12 +1,12 @@
-"""Connection as a source: lists changed items, unfinished items of earlier runs, and removed items.
+"""Source over a connection: unfinished items of earlier runs, changed items and removed items.
 
-    unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves on
-    (failed or         (each page's cursor is saved            (removed, or missing
-     cancelled          with what it found)                     from a whole listing)
-
-The connection's cursor moves with the last page only: the next run repeats the listing of one that ends early, and
-items that it ingested already are recognized by their version.
+unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves
+(failed or         (each page's cursor is saved            (removed, or missing
+ cancelled          with its items)                     from a whole listing)
 """
+
+# The connection's cursor moves with the last page only: the next run repeats an incomplete listing and recognizes
+# ingested items by their version.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typing import Final, Literal
 
 from retrieval.connections import queries_access, queries_sync, sanitize
 from retrieval.connections.endpoint_check import MAX_KNOWN_ITEMS, require_endpoint
-from retrieval.connections.queries_sync import Unfinished
+from retrieval.connections.queries_sync import UnfinishedItem
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
@@ -41,29 +41,28 @@ from retrieval.ports.sources import SelectiveConnector
 from retrieval.security.secrets import KeyRing
 from retrieval.sync_filter import Choice, Subject
 
-THREADS = 4
-"""Items that are asked for at once, to know whether they are gone."""
-ASKED = 100
-"""Items that are asked for until the answers are saved, and a cancellation is noticed."""
-IDLE_PAGES = 1000
-"""Pages of items, one after the other, that say what was said before: a listing that has no end."""
-NOT_TOLD: Final = "The permissions of this service are not read yet."
-NOT_CHOSEN = "not chosen by include and exclude"
-"""Counted of each listing, and no loss."""
+# Concurrent existence checks of items.
+CHECK_THREADS = 4
+# Between two saves and checks for cancellation.
+CHECKS_PER_PAGE = 100
+# More consecutive pages without news are an endless listing.
+MAX_IDLE_PAGES = 1000
+UNREAD_PERMISSIONS_REASON: Final = "The permissions of this service are not read yet."
+# Counted in each listing, not a loss.
+NOT_SELECTED_REASON = "not chosen by include and exclude"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCursor:
-    """Progress of a run's listing: before it, within it at the service's own cursor, or behind it. `known_ids`: last
-    items that it named."""
+    """Progress of a run's listing, with the service's cursor and the last listed items."""
 
     step: Literal["unfinished", "listing", "departures"]
     at: str | None
     whole: bool = False
     whole_pattern: str = ""
     # Regular expression of the external ids that were listed in full, where not all were.
+    # The connection has another account, so a person must confirm removals.
     moved: bool = False
-    """The connection speaks for another account than before: nothing leaves before a person says so."""
     known_ids: Sequence[str] = ()
 
     @classmethod
@@ -78,13 +77,13 @@ class SourceCursor:
         return self.whole or bool(self.whole_pattern and re.fullmatch(self.whole_pattern, external_id))
 
     def add_known(self, items: Iterable[SourceItem], removed: Collection[str]) -> Sequence[str]:
-        """Return the last MAX_KNOWN_ITEMS named items, those of the next page included."""
+        """Return the last MAX_KNOWN_ITEMS listed items, including the next page."""
         ids = [*self.known_ids, *(item.external_id for item in items if not item.error)]
         return [known_id for known_id in dict.fromkeys(ids) if known_id not in removed][-MAX_KNOWN_ITEMS:]
 
 
-class Connected:
-    """A `Source` over a connector: its items belong to the connection that the job run names."""
+class ConnectedSource:
+    """`Source` over a connector, for the connection of the job run."""
 
     def __init__(self, db: Database, ring: KeyRing, connector: Connector) -> None:
         self._db = db
@@ -92,13 +91,13 @@ class Connected:
         self._connector = connector
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """List the items, page by page. Fatal with a reason if the connection may not be used any longer."""
+        """List the items page by page. Fatal with a reason for an unusable connection."""
         tokens = self._tokens(request)
         tokens.token()
         if self._choice(request) and isinstance(self._connector, SelectiveConnector):
             self._connector = self._connector.with_choice(self._choice(request))
         if not cursor:
-            queries_sync.delete_left_over(self._db, request)
+            queries_sync.delete_stale_departures(self._db, request)
         position = SourceCursor.of(cursor) if cursor else self._begin(request)
         if position.step == "unfinished":
             yield from self._unfinished(request, position)
@@ -112,36 +111,45 @@ class Connected:
         yield from self._departures(tokens, request, position)
 
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
-        """List the changes and removals of the next listing without recording them.
-
-        The last page is `done`: its deleted items are those that a full listing would report as removed.
-        """
+        """List the changes and removals of the next listing without recording them; the `done` page lists missing
+        items."""
         tokens, choice = self._tokens(request), self._choice(request)
         tokens.token()
         if choice and isinstance(self._connector, SelectiveConnector):
             self._connector = self._connector.with_choice(choice)
-        position, news, seen_ids, last = self._begin(request), _News(), set[str](), SourceCursor("listing", None)
+        position, repetition, seen_ids, last = (
+            self._begin(request),
+            _RepetitionDetector(),
+            set[str](),
+            SourceCursor("listing", None),
+        )
         known_ids: Sequence[str] = ()
         if position.step == "unfinished":
-            yield Page([_again(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False)
+            yield Page(
+                [_unfinished_item(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False
+            )
         for page in self._connector.iter_changes(tokens, position.at):
-            news.judge(page)
+            repetition.check_page(page)
             items = list({item.external_id: item for item in page.items}.values())
             seen_ids.update(item.external_id for item in items)
             last = SourceCursor("departures", None, whole=page.whole, whole_pattern=page.whole_pattern)
-            left_ids = {item.external_id for item in items if not _is_taken(choice, item)}
+            left_ids = {item.external_id for item in items if not _is_present_and_selected(choice, item)}
             known_ids = SourceCursor("listing", None, known_ids=known_ids).add_known(
                 (item for item in items if item.external_id not in left_ids), left_ids
             )
             removed_items = [
                 SourceItem(listed_item.external_id, listed_item.name, deleted=True)
                 for listed_item in items
-                if not _is_taken(choice, listed_item)
+                if not _is_present_and_selected(choice, listed_item)
             ]
             yield Page(
                 [
                     *removed_items,
-                    *(sanitize.sanitize_item(listed_item) for listed_item in items if _is_taken(choice, listed_item)),
+                    *(
+                        sanitize.sanitize_item(listed_item)
+                        for listed_item in items
+                        if _is_present_and_selected(choice, listed_item)
+                    ),
                 ],
                 "",
                 done=False,
@@ -151,7 +159,7 @@ class Connected:
             for listed_item in queries_sync.list_held(self._db, request)
             if listed_item not in seen_ids and last.is_listed_whole(listed_item)
         ]
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
+        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
             are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), missing)
             lost = [listed_item for listed_item, is_gone in zip(missing, are_gone, strict=True) if is_gone]
         if lost:
@@ -159,8 +167,8 @@ class Connected:
         yield Page([SourceItem(listed_item, listed_item, deleted=True) for listed_item in lost], "", done=True)
 
     def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
-        """Count the documents of these external ids that would be removed, and those held for a person."""
-        moved = queries_sync.read_state(self._db, _connection(request)).moved
+        """Count the documents to remove and to hold for confirmation."""
+        moved = queries_sync.read_state(self._db, _connection_id(request)).moved
         return queries_sync.count_leaving(self._db, request, departed, moved=moved)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
@@ -182,78 +190,84 @@ class Connected:
         return sanitize.sanitize_content(raw, item.name)
 
     def _require_endpoint(self, request: DiscoveryRequest, item: SourceItem, is_missing: Callable[[str], bool]) -> None:
-        """Raise Fatal if other documents of the connection are missing as well as a fetched item."""
-        known_ids = queries_sync.list_ingested(self._db, request, but=item.external_id, limit=MAX_KNOWN_ITEMS)
+        """Raise Fatal if other documents of the connection are missing as well as the fetched item."""
+        known_ids = queries_sync.list_ingested(self._db, request, excluded_id=item.external_id, limit=MAX_KNOWN_ITEMS)
         require_endpoint(known_ids, is_missing)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
-        """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
-        state = queries_sync.read_state(self._db, _connection(request))
+        """Return the start of the listing; another selection lists everything."""
+        state = queries_sync.read_state(self._db, _connection_id(request))
         if request.config.get("pick"):
             return SourceCursor("listing", None, moved=state.moved)
         if state.chosen != self._choice(request).mark:
             return SourceCursor("listing", None, moved=state.moved)
+        # No feed reports changes of sharing reliably.
         at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
         return SourceCursor("unfinished", at, moved=state.moved)
 
     def _choice(self, request: DiscoveryRequest) -> Choice:
         return Choice.of(request.config)
 
-    def _unfinished(self, request: DiscoveryRequest, place: SourceCursor) -> Iterator[Page[SourceItem]]:
-        """Items that earlier runs listed and did not finish: the service will not list them again."""
+    def _unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
+        """List items that earlier runs did not finish."""
+        # The service will not list them again.
         while rows := queries_sync.list_unfinished(self._db, request):
-            items = [_again(row) for row in rows]
+            items = [_unfinished_item(row) for row in rows]
             note = partial(
                 queries_sync.record_page, request=request, listed=[item.external_id for item in items], departed=[]
             )
-            yield Page(items, str(place), done=False, save=note)
+            yield Page(items, str(position), done=False, save=note)
 
     def _listing(
-        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
+        self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        news, choice, picks = _News(), self._choice(request), bool(request.config.get("pick"))
-        has_shares = queries_sync.read_state(self._db, _connection(request)).shares
-        for page in self._connector.iter_changes(tokens, place.at):
-            news.judge(page)
+        repetition, choice, picks = _RepetitionDetector(), self._choice(request), bool(request.config.get("pick"))
+        has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
+        for page in self._connector.iter_changes(tokens, position.at):
+            repetition.check_page(page)
             last_items = {
                 item.external_id: item for item in page.items
             }.values()  # of one named twice the last word counts
-            chosen = [item for item in last_items if not item.deleted and _is_chosen(choice, item)]
+            chosen = [item for item in last_items if not item.deleted and _is_selected(choice, item)]
             chosen_items = [sanitize.sanitize_item(item) for item in chosen]
-            removed_ids = [item.external_id for item in last_items if item.deleted or not _is_chosen(choice, item)]
+            removed_ids = [item.external_id for item in last_items if item.deleted or not _is_selected(choice, item)]
             unshared_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            is_whole, known_ids = page.whole and not picks, place.add_known(chosen_items, removed_ids)
+            is_whole, known_ids = page.whole and not picks, position.add_known(chosen_items, removed_ids)
             next_cursor = SourceCursor(
                 step,
                 page.cursor,
                 whole=is_whole,
                 whole_pattern="" if picks else page.whole_pattern,
-                moved=place.moved,
+                moved=position.moved,
                 known_ids=known_ids,
             )
             listed_ids = [item.external_id for item in chosen_items]
             fetched_ids = [item.external_id for item in chosen_items if not item.error]
             noted = partial(
-                queries_sync.record_page, request=request, listed=listed_ids, departed=unshared_ids, had=fetched_ids
+                queries_sync.record_page,
+                request=request,
+                listed=listed_ids,
+                departed=unshared_ids,
+                fetchable=fetched_ids,
             )
             note = noted
             if has_shares:
-                accesses = self._accesses(tokens, listed_ids, known_ids=[*listed_ids, *place.known_ids])
+                accesses = self._accesses(tokens, listed_ids, known_ids=[*listed_ids, *position.known_ids])
                 versions = self._certain(
                     tokens, request, accesses, {item.external_id: item.version for item in chosen_items}
                 )
-                note = partial(_shared, noted, request, accesses, versions)
+                note = partial(_record_shared_page, noted, request, accesses, versions)
             skipped = Counter(page.skipped)
-            skipped[NOT_CHOSEN] += sum(not item.deleted for item in last_items) - len(chosen_items)
+            skipped[NOT_SELECTED_REASON] += sum(not item.deleted for item in last_items) - len(chosen_items)
             yield replace(page, items=chosen_items, cursor=str(next_cursor), done=False, skipped=+skipped, save=note)
-            place = next_cursor
+            position = next_cursor
 
     def _accesses(
         self, tokens: ConnectionTokens, external_ids: Sequence[str], *, known_ids: Sequence[str]
     ) -> dict[str, SourceAccess]:
-        """Access lists by external id. Fatal if the service calls these items and other known ones all missing."""
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
+        """Read access lists by external id. Fatal if the service reports all items and known ones as missing."""
+        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="shares") as pool:
             results = pool.map(partial(read_access, self._connector, tokens), external_ids)
             accesses = dict(zip(external_ids, results, strict=True))
         if accesses and all(access.missing for access in accesses.values()):
@@ -271,10 +285,10 @@ class Connected:
         accesses: Mapping[str, SourceAccess],
         versions: Mapping[str, str],
     ) -> Mapping[str, str]:
-        """Return the listed versions that were current when their permissions were read: content that changed in
-        between may have been shared because of the change."""
+        """Return the listed versions still current after their permissions were read."""
+        # A change in between may be the reason for sharing.
         other_accesses = queries_access.list_uncertain(self._db, request, accesses, versions)
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="versions") as pool:
+        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="versions") as pool:
             current_versions = dict(
                 zip(
                     other_accesses,
@@ -289,100 +303,99 @@ class Connected:
         }
 
     def _departures(
-        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
+        self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        """Ask the service for items that were not listed. With the last page documents are removed or held for a
-        person.
-
-        Where documents are only picked nothing leaves, and the next ingestion begins where it would have begun.
-        """
+        """Check unlisted items at the service; the last page removes or holds documents."""
+        # A pick-only run removes nothing and leaves the cursor.
         if request.config.get("pick"):
-            yield Page([], str(place), done=True)
+            yield Page([], str(position), done=True)
             return
-        has_shares = queries_sync.read_state(self._db, _connection(request)).shares
-        can_miss = place.whole or bool(place.whole_pattern)
+        has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
+        can_miss = position.whole or bool(position.whole_pattern)
         missing = queries_sync.list_missing(self._db, request) if can_miss or has_shares else []
         if not has_shares:
-            missing = [external_id for external_id in missing if place.is_listed_whole(external_id)]
+            missing = [external_id for external_id in missing if position.is_listed_whole(external_id)]
         is_checked = False
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
-            for start in range(0, len(missing), ASKED):
-                part = missing[start : start + ASKED]
-                asked_ids = [external_id for external_id in part if place.is_listed_whole(external_id)]
+        with ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="gone") as pool:
+            for start in range(0, len(missing), CHECKS_PER_PAGE):
+                part = missing[start : start + CHECKS_PER_PAGE]
+                asked_ids = [external_id for external_id in part if position.is_listed_whole(external_id)]
                 are_gone = pool.map(lambda one: self._connector.is_deleted(tokens, one), asked_ids)
                 departed_ids = [
                     external_id for external_id, is_gone in zip(asked_ids, are_gone, strict=True) if is_gone
                 ]
                 if departed_ids and not is_checked:
-                    require_endpoint(place.known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
+                    require_endpoint(position.known_ids, lambda known_id: self._connector.is_deleted(tokens, known_id))
                     is_checked = True
                 noted = partial(queries_sync.record_page, request=request, listed=[], departed=departed_ids)
                 stays = [external_id for external_id in part if external_id not in departed_ids]
-                accesses = self._accesses(tokens, stays, known_ids=place.known_ids) if has_shares else {}
-                note = partial(_shared, noted, request, accesses, {}) if has_shares else noted
-                yield Page([], str(place), done=False, save=note)
+                accesses = self._accesses(tokens, stays, known_ids=position.known_ids) if has_shares else {}
+                note = partial(_record_shared_page, noted, request, accesses, {}) if has_shares else noted
+                yield Page([], str(position), done=False, save=note)
         chosen = self._choice(request).mark
-        end = partial(queries_sync.finish_listing, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
-        yield Page([], str(place), done=True, save=partial(_ended, end, request))
+        end = partial(
+            queries_sync.finish_listing, request=request, cursor=position.at, chosen=chosen, moved=position.moved
+        )
+        yield Page([], str(position), done=True, save=partial(_finish_listing, end, request))
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
-        return ConnectionTokens(self._db, self._ring, _connection(request), self._connector.authorizer)
+        return ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
 
 
-class _News:
-    """Detect a listing that repeats itself: the cursors of some services never end."""
+class _RepetitionDetector:
+    """Detector of listings that repeat themselves."""
 
     def __init__(self) -> None:
-        self._said: set[int] = set()
+        self._known_hashes: set[int] = set()
         self._idle = 0
 
-    def judge(self, page: Page[SourceItem]) -> None:
-        """Retryable after too many pages without anything new. Pages without any items are left to the connector."""
-        fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._said
-        self._said |= fresh
+    def check_page(self, page: Page[SourceItem]) -> None:
+        """Raise Retryable after too many pages with known items."""
+        # Pages without items are the connector's concern.
+        fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._known_hashes
+        self._known_hashes |= fresh
         self._idle = 0 if fresh else self._idle + bool(page.items)
-        if self._idle > IDLE_PAGES:
+        if self._idle > MAX_IDLE_PAGES:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
 
 
-def _is_taken(choice: Choice, item: SourceItem) -> bool:
-    return not item.deleted and _is_chosen(choice, item)
+def _is_present_and_selected(choice: Choice, item: SourceItem) -> bool:
+    return not item.deleted and _is_selected(choice, item)
 
 
-def _is_chosen(choice: Choice, item: SourceItem) -> bool:
+def _is_selected(choice: Choice, item: SourceItem) -> bool:
     path = str(item.properties.get("path") or item.name)
     return not choice or choice.takes(Subject(item.external_id, path, item.media_type, item.above))
 
 
-def _shared(
-    noted: Callable[[Executor], None],
+def _record_shared_page(
+    record: Callable[[Executor], None],
     request: DiscoveryRequest,
     accesses: Mapping[str, SourceAccess],
     versions: Mapping[str, str],
     connection: Executor,
 ) -> None:
     """Record a page's items and their access lists in one transaction."""
-    noted(connection)
+    record(connection)
     queries_access.apply_access(connection, request, accesses, versions)
 
 
-def _ended(end: Callable[[Executor], None], request: DiscoveryRequest, connection: Executor) -> None:
-    """With the last page: documents that are removed, and those that lose their readers while they are held."""
-    end(connection)
-    queries_access.hide_left(connection, _connection(request))
+def _finish_listing(finish: Callable[[Executor], None], request: DiscoveryRequest, connection: Executor) -> None:
+    """Record the last page: remove documents, hide held ones."""
+    finish(connection)
+    queries_access.hide_departed(connection, _connection_id(request))
 
 
-def _connection(request: DiscoveryRequest) -> str:
+def _connection_id(request: DiscoveryRequest) -> str:
     if request.connection_id is None:
         raise Fatal("The job run names no connection: ingest again with a connectionId.")
     return request.connection_id
 
 
 def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
-    """Read the access list of an item at its service. Unreadable permissions become `unknown`; transient errors are
-    raised."""
+    """Read an item's access list at its service; unreadable permissions become `unknown`."""
     if not isinstance(connector, PermissionConnector):
-        return SourceAccess(unknown=NOT_TOLD)
+        return SourceAccess(unknown=UNREAD_PERMISSIONS_REASON)
     try:
         return connector.access(tokens, external_id)
     except Skippable as error:
@@ -390,9 +403,9 @@ def read_access(connector: Connector, tokens: TokenSource, external_id: str) -> 
 
 
 def _read_version(connector: Connector, tokens: TokenSource, external_id: str) -> str:
-    """Read the version of an item at the service now; "" where it cannot be read."""
+    """Read the current version of an item at the service, or ""."""
     return connector.version(tokens, external_id) if isinstance(connector, PermissionConnector) else ""
 
 
-def _again(row: Unfinished) -> SourceItem:
+def _unfinished_item(row: UnfinishedItem) -> SourceItem:
     return SourceItem(row.external_id, row.name, row.media_type, row.version, properties=row.properties)

@@ -1,4 +1,4 @@
-"""Connections: authorizations of content services that ingestion refers to. Their tokens are opened only here."""
+"""Connections: authorizations of content services. Only this module opens their tokens."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ REVOKED_BY_USER = "Revoked by the user."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ConnectionRow):
-    """A connection with its tokens opened: never for a log, and masked in an answer."""
+    """Connection with opened tokens; never log it."""
 
     tokens: Tokens | None = field(repr=False)
 
     @property
     def sync_minutes(self) -> int | None:
-        """Interval of its schedule; None without one, or with a cron expression."""
+        """Return the interval of its schedule; None without a schedule or with a cron expression."""
         return self.schedule["minutes"] if self.schedule else None
 
     def next_sync(self) -> datetime | None:
-        """Next due time of its schedule; None if there is none, while it is paused, or while not ACTIVE."""
+        """Return the next due time; None without an active schedule and connection."""
         schedule = self.schedule
         if schedule is None or schedule["paused"] or self.status != ConnectionStatus.ACTIVE:
             return None
@@ -55,8 +55,8 @@ class Connection(ConnectionRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Fields of a PATCH. `…_sent` distinguishes an explicit null, which removes the value, from an absent field."""
+class ConnectionChange:
+    """Fields of a PATCH. `…_sent` distinguishes an explicit null from an absent field."""
 
     name: str | None = None
     client_redirect_url: str | None = None
@@ -66,11 +66,11 @@ class Change:
     permissions: str | None = None
 
 
-async def create(
+async def create_connection(
     db: Database,
     scope: Scope,
     ring: KeyRing,
-    start: Start | Tokens,
+    start: AuthorizationStart | Tokens,
     *,
     name: str,
     connector: str,
@@ -78,7 +78,7 @@ async def create(
     sync_minutes: int | None = None,
     permissions: str = "IGNORE",
 ) -> str:
-    """A PENDING connection together with the state that can make it ACTIVE, or an ACTIVE one with tokens; its id."""
+    """Create a PENDING connection with its OAuth state, or an ACTIVE one with tokens; return its id."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise not_found()
@@ -94,22 +94,22 @@ async def create(
     async with db.async_transaction() as connection:
         await queries.insert_connection(connection, values)
         await schedules.set_interval(connection, connection_id, sync_minutes)
-        await _begin(connection, ring, connection_id, start)
+        await _begin_authorization(connection, ring, connection_id, start)
     return connection_id
 
 
-async def list_part(
+async def list_page(
     db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: PageRequest | None = None
 ) -> Page[Connection]:
-    """Newest first, all of the scope or a part with the cursor of the next; those of `connector` if given."""
+    """List a page of the scope's connections, newest first, optionally of one `connector`."""
     rows = await queries.list_connections(db, scope, connector, part)
-    return pagination.cut_page([_open(ring, row) for row in rows], part)
+    return pagination.cut_page([_open_row(ring, row) for row in rows], part)
 
 
-async def read_health(db: Database, shown: Sequence[Connection]) -> dict[str, Health]:
-    """Return the health of connections by id: outcomes of their job runs, and the reason of their status."""
-    health = await queries.read_health(db, [connection.id for connection in shown])
-    for connection in shown:
+async def read_health(db: Database, connections: Sequence[Connection]) -> dict[str, Health]:
+    """Return the health of connections by id, with the reason of their status."""
+    health = await queries.read_health(db, [connection.id for connection in connections])
+    for connection in connections:
         reason = health[connection.id].reason
         if connection.status == ConnectionStatus.FAILED:
             reason = connection.status_reason or "The authorization failed."
@@ -119,25 +119,29 @@ async def read_health(db: Database, shown: Sequence[Connection]) -> dict[str, He
     return health
 
 
-async def get(
+async def get_connection(
     db: Database, ring: KeyRing, organization: str, tenant: str, connection_id: str, *, namespace: str | None
 ) -> Connection:
-    """CONNECTION_NOT_FOUND for any other, missing or foreign alike; `namespace`, if given, must be its own."""
+    """Return a connection. CONNECTION_NOT_FOUND if missing, foreign or of another `namespace`."""
     row = await queries.get_connection(db, organization, tenant, connection_id, namespace)
     if row is None:
         raise connection_not_found()
-    return _open(ring, row)
+    return _open_row(ring, row)
 
 
-async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> Connection:
-    return await get(db, ring, scope.organization, scope.tenant, connection_id, namespace=scope.namespace)
+async def find_connection(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> Connection:
+    return await get_connection(db, ring, scope.organization, scope.tenant, connection_id, namespace=scope.namespace)
 
 
-async def change(
-    db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start | Tokens | None
+async def change_connection(
+    db: Database,
+    ring: KeyRing,
+    scope: Scope,
+    connection_id: str,
+    change: ConnectionChange,
+    start: AuthorizationStart | Tokens | None,
 ) -> Connection:
-    """Apply the change and let `start` begin a new authorization, or store its tokens. INVALID_REQUEST if it is
-    REVOKED."""
+    """Update the connection and begin a new authorization, if any. INVALID_REQUEST for a REVOKED connection."""
     values = {
         "id": connection_id,
         "name": change.name,
@@ -150,60 +154,65 @@ async def change(
         if updated_id is not None and change.sync_sent:
             await schedules.set_interval(connection, connection_id, change.sync_minutes)
         if updated_id is not None and start is not None:
-            await _begin(connection, ring, connection_id, start)
-    changed = await find(db, ring, scope, connection_id)
+            await _begin_authorization(connection, ring, connection_id, start)
+    changed = await find_connection(db, ring, scope, connection_id)
     if updated_id is None:
-        raise is_revoked()
+        raise revoked_error()
     return changed
 
 
-async def _begin(connection: AsyncExecutor, ring: KeyRing, connection_id: str, start: Start | Tokens) -> None:
-    if isinstance(start, Start):
-        await queries.insert_state(connection, start.values(connection_id))
+async def _begin_authorization(
+    connection: AsyncExecutor, ring: KeyRing, connection_id: str, start: AuthorizationStart | Tokens
+) -> None:
+    if isinstance(start, AuthorizationStart):
+        await queries.insert_state(connection, start.to_params(connection_id))
     else:
         sealed = seal_tokens(ring, connection_id, start)
         await queries.grant_connection(connection, connection_id, sealed, start.account)
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
-    """A revoked connection, the tokens that it had, for telling the vendor, and what documents it had."""
+class RevokedConnection:
+    """Revoked connection with its former tokens, for the vendor, and the number of its documents."""
 
     connection: Connection
     tokens: Tokens | None = field(repr=False)
     documents: ConnectionDocumentCount
 
 
-async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
-    """Revoke for good: tokens and open states are wiped. Idempotent. `holders.release` then releases its documents.
-
-    keep: those that no other connection has stay, without a connection; they are removed otherwise.
-    """
+async def revoke_connection(
+    db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True
+) -> RevokedConnection:
+    """Revoke for good, wipe tokens and open states; idempotent. `keep`: keep documents without another connection."""
     async with db.async_transaction() as connection:
         row = await queries.revoke_connection(connection, scope, connection_id, REVOKED_BY_USER)
         if row is not None:
             documents = await connection_documents.count_connection_documents(connection, connection_id)
             await queries.enqueue_release(connection, row.partition_id, connection_id, keep=keep)
     if row is None:
-        return Revoked(await find(db, ring, scope, connection_id), None, ConnectionDocumentCount(0, 0))
+        return RevokedConnection(
+            await find_connection(db, ring, scope, connection_id), None, ConnectionDocumentCount(0, 0)
+        )
     tokens = open_tokens(ring, connection_id, row.former_credentials, row.former_account)
-    return Revoked(_open(ring, row), tokens, documents)
+    return RevokedConnection(_open_row(ring, row), tokens, documents)
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
-    """Check that the connection can be ingested from: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
+    """Require an ACTIVE connection: CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
     row = await queries.get_connection(db, scope.organization, scope.tenant, connection_id, scope.namespace)
     field = "ingestConfig.config.connectionId"
     if row is None:
         raise connection_not_found(field)
     if row.connector != connector:
-        raise _unusable(f"{field} names a connection of another connector: use one of {connector}.", "other_connector")
+        raise _unusable_error(
+            f"{field} names a connection of another connector: use one of {connector}.", "other_connector"
+        )
     if row.status != ConnectionStatus.ACTIVE:
-        raise _unusable(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
+        raise _unusable_error(f"{field} names a connection that is not ACTIVE: authorize it first.", "not_active")
 
 
-def app_of_namespace(namespace: NamespaceConfig, connector: str) -> Config:
-    """The namespace's app for a connector; INVALID_REQUEST if it has none."""
+def get_app(namespace: NamespaceConfig, connector: str) -> Config:
+    """Return the namespace's app for a connector. INVALID_REQUEST without an app."""
     config = namespace.connectors.get(APPS[connector])
     if not config:
         raise ServiceError(
@@ -215,23 +224,23 @@ def app_of_namespace(namespace: NamespaceConfig, connector: str) -> Config:
     return config
 
 
-def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
-    """App of the connector with its secrets, nothing for one that needs none. INVALID_NAMESPACE_CONFIG if they were
-    stored for another address."""
+def get_usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
+    """Return the connector's app with secrets, empty for engines. INVALID_NAMESPACE_CONFIG for secrets of another
+    address."""
     if connector in ENGINES:
         return {}
-    config = app_of_namespace(namespace, connector)
+    config = get_app(namespace, connector)
     destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
     return config
 
 
-def _open(ring: KeyRing, row: ConnectionRow) -> Connection:
+def _open_row(ring: KeyRing, row: ConnectionRow) -> Connection:
     columns = {column.name: getattr(row, column.name) for column in fields(ConnectionRow)}
     return Connection(**columns, tokens=open_tokens(ring, row.id, row.credentials, row.account))
 
 
 def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:
-    """Encrypted for this connection's row alone."""
+    """Encrypt tokens for this connection's row."""
     expires = tokens.expires_at and tokens.expires_at.isoformat()
     content = {"accessToken": tokens.access_token, "refreshToken": tokens.refresh_token, "expiresAt": expires}
     return ring.seal(json.dumps(content).encode(), row=row_name(connection_id))
@@ -249,33 +258,33 @@ def connection_not_found(field: str = "connectionId") -> ServiceError:
     return ServiceError(ErrorCode.CONNECTION_NOT_FOUND, "There is no such connection.", field=field)
 
 
-def is_revoked() -> ServiceError:
+def revoked_error() -> ServiceError:
     return ServiceError(
         ErrorCode.INVALID_REQUEST, "The connection is REVOKED, which is final: create another one.", reason="revoked"
     )
 
 
-def _unusable(message: str, reason: str) -> ServiceError:
+def _unusable_error(message: str, reason: str) -> ServiceError:
     return ServiceError(
         ErrorCode.INVALID_INGEST_CONFIG, message, field="ingestConfig.config.connectionId", reason=reason
     )
 
 
 def row_name(connection_id: str) -> str:
-    """Under which name its tokens are sealed."""
+    """Return the sealing name of a connection's tokens."""
     return f"connections/{connection_id}/credentials"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """A way to authorize a connection, to be stored with it: the URL holds the state, the row only its hash."""
+class AuthorizationStart:
+    """Authorization to begin; the URL contains the state, the row only its hash."""
 
     url: str = field(repr=False)
     connector: str
     hash: bytes
     verifier: bytes | None = field(repr=False)
 
-    def values(self, connection_id: str) -> dict[str, Any]:
+    def to_params(self, connection_id: str) -> dict[str, Any]:
         """Return the parameters of `queries.insert_state`."""
         return {
             "hash": self.hash,
@@ -286,8 +295,8 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Authorization that a consumed state belongs to."""
+class ConsumedState:
+    """Authorization of a consumed state."""
 
     connection_id: str
     scope: Scope
@@ -295,8 +304,8 @@ class Taken:
     verifier: str | None = field(repr=False)
 
 
-def begin_authorization(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str) -> Start:
-    """A fresh state, with PKCE where the service has it (RFC 7636, S256)."""
+def begin_authorization(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: str) -> AuthorizationStart:
+    """Create a state, with PKCE if the service supports it (RFC 7636, S256)."""
     state = secrets.token_urlsafe(32)
     digest = _hash_state(state)
     verifier = secrets.token_urlsafe(48) if authorizer.pkce else None
@@ -304,17 +313,17 @@ def begin_authorization(ring: KeyRing, connector: str, authorizer: Authorizer, r
         redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _challenge(verifier)
     )
     sealed = None if verifier is None else ring.seal(verifier.encode(), row=state_row_name(digest))
-    return Start(url, connector, digest, sealed)
+    return AuthorizationStart(url, connector, digest, sealed)
 
 
-async def take_state(db: Database, ring: KeyRing, state: str, connector: str) -> Taken | None:
-    """Consume the state; None if it is unknown, used, expired, of another connector or of a removed object."""
+async def take_state(db: Database, ring: KeyRing, state: str, connector: str) -> ConsumedState | None:
+    """Consume a state; None if unknown, used, expired or of another connector."""
     digest = _hash_state(state)
     row = await queries.take_state(db, digest, connector)
     if row is None:
         return None
     verifier = None if row.verifier is None else ring.open(row.verifier, row=state_row_name(digest)).decode()
-    return Taken(row.id, row.scope, row.client_redirect_url, verifier)
+    return ConsumedState(row.id, row.scope, row.client_redirect_url, verifier)
 
 
 def _hash_state(state: str) -> bytes:
@@ -326,5 +335,6 @@ def _challenge(verifier: str) -> str:
 
 
 def state_row_name(digest: bytes) -> str:
-    """Under which name its verifier is sealed; the state itself is known by its hash only."""
+    """Return the sealing name of a state's verifier."""
+    # The state itself is stored only as a hash.
     return f"oauth_states/{digest.hex()}/verifier"

@@ -16,14 +16,12 @@ from retrieval.jobs import run_health
 from retrieval.jobs.run_health import Health
 from retrieval.ports import Scope
 
-STATE_MINUTES = 10
-"""Lifetime of an OAuth state."""
+STATE_LIFETIME_MINUTES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A connection with its tokens sealed. `account`: the account of the service that they belong to; `schedule`: the
-    one with its interval, or else its first one, with `id`, `minutes`, `cron`, `timeZone` and `paused`."""
+    """Connection with sealed tokens, account of the service and first schedule."""
 
     id: str
     organization_id: str
@@ -48,7 +46,7 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedRow(ConnectionRow):
-    """A connection that was revoked, with its former tokens."""
+    """Revoked connection with its former tokens."""
 
     partition_id: int
     former_credentials: bytes | None = field(repr=False)
@@ -68,7 +66,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """The connection that a consumed OAuth state belongs to, with the sealed verifier of PKCE."""
+    """Connection of a consumed OAuth state, with the sealed PKCE verifier."""
 
     id: str
     client_redirect_url: str | None
@@ -82,7 +80,7 @@ class StateRow:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_COLUMNS: LiteralString = (
+_CONNECTION_COLUMNS: LiteralString = (
     " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.permissions, c.credentials,"
     " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id, (select jsonb_build_object("
     "'id', s.id, 'minutes', s.minutes, 'cron', s.cron, 'timeZone', s.time_zone, 'paused', s.paused) from schedules s"
@@ -90,11 +88,11 @@ _COLUMNS: LiteralString = (
     + job_config.connection_of("s")
     + " = c.id order by s.minutes is null, s.created_at, s.id limit 1) as schedule "
 )
-_PARTITION: LiteralString = (
+_PARTITION_JOIN: LiteralString = (
     " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
     " and n.organization_id = %(organization)s "
 )
-_IN_SCOPE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
+_SCOPE_CONDITION: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
 
 
 async def insert_connection(db: AsyncExecutor, values: Params) -> None:
@@ -110,7 +108,13 @@ async def list_connections(
 ) -> list[ConnectionRow]:
     return await db.async_fetch(
         ConnectionRow,
-        "select" + _COLUMNS + "from connections c," + _PARTITION + "where" + _IN_SCOPE + "and (%(connector)s::text"
+        "select"
+        + _CONNECTION_COLUMNS
+        + "from connections c,"
+        + _PARTITION_JOIN
+        + "where"
+        + _SCOPE_CONDITION
+        + "and (%(connector)s::text"
         " is null or c.connector = %(connector)s)" + pagination.order_desc("c"),
         {**partitions.scope_params(scope), "connector": connector, **pagination.page_params(part)},
     )
@@ -121,14 +125,18 @@ async def get_connection(
 ) -> ConnectionRow | None:
     return await db.async_fetch_one(
         ConnectionRow,
-        "select" + _COLUMNS + "from connections c," + _PARTITION + "where c.id = %(id)s and c.partition_id = p.id"
+        "select"
+        + _CONNECTION_COLUMNS
+        + "from connections c,"
+        + _PARTITION_JOIN
+        + "where c.id = %(id)s and c.partition_id = p.id"
         " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
         {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
     )
 
 
 async def read_health(db: AsyncExecutor, connection_ids: Sequence[str]) -> dict[str, Health]:
-    """Return the health of the job runs of connections, by id."""
+    """Return the health of connections by id, from the job runs of their jobs."""
     rows = await db.async_fetch(
         _HealthRow,
         "select c.id, "
@@ -153,25 +161,29 @@ async def update_connection(db: AsyncExecutor, scope: Scope, values: Params) -> 
         "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
         " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
         " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
-        " from" + _PARTITION + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _IN_SCOPE + "returning c.id",
+        " from"
+        + _PARTITION_JOIN
+        + "where c.id = %(id)s and c.status <> 'REVOKED' and"
+        + _SCOPE_CONDITION
+        + "returning c.id",
         {**partitions.scope_params(scope), **values},
     )
 
 
 async def revoke_connection(db: AsyncExecutor, scope: Scope, connection_id: str, reason: str) -> RevokedRow | None:
-    """Revoke a connection and wipe its tokens and its open states; None if it was revoked before."""
+    """Revoke a connection and wipe tokens and open states; None if already revoked."""
     return await db.async_fetch_one(
         RevokedRow,
         "with before as (select c.id, c.credentials, c.account from connections c,"
-        + _PARTITION
+        + _PARTITION_JOIN
         + "where c.id = %(id)s and c.status <> 'REVOKED' and"
-        + _IN_SCOPE
+        + _SCOPE_CONDITION
         + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
         " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
         " client_redirect_url = null, updated_at = now() from before,"
-        + _PARTITION
+        + _PARTITION_JOIN
         + "where c.id = before.id and c.partition_id = p.id returning"
-        + _COLUMNS
+        + _CONNECTION_COLUMNS
         + ", c.partition_id, before.credentials as former_credentials, before.account as former_account",
         {**partitions.scope_params(scope), "id": connection_id, "reason": reason},
     )
@@ -189,7 +201,7 @@ async def enqueue_release(db: AsyncExecutor, partition: int, connection_id: str,
 async def grant_connection(
     db: AsyncExecutor, connection_id: str, credentials: bytes, account: str | None
 ) -> str | None:
-    """Store new tokens and return the status. A new account is noted in the cursor."""
+    """Store new tokens and return the status; another account is recorded in the cursor."""
     return await db.async_fetch_one(
         str,
         """
@@ -215,7 +227,7 @@ async def refuse_connection(db: AsyncExecutor, connection_id: str, reason: str) 
 
 
 def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
-    """Revoke all connections of a deleted scope; return the tokens that they had."""
+    """Revoke all connections of a deleted scope; return their former tokens."""
     return db.fetch(
         Credentials,
         """
@@ -234,20 +246,21 @@ def wipe_connections(db: Executor, partition: int) -> list[Credentials]:
     )
 
 
-_CREDENTIALS: LiteralString = "select id, connector, status, credentials, account from connections where id = %(id)s"
+_CREDENTIALS_QUERY: LiteralString = (
+    "select id, connector, status, credentials, account from connections where id = %(id)s"
+)
 
 
 def get_credentials(db: Executor, connection_id: str) -> Credentials | None:
-    return db.fetch_one(Credentials, _CREDENTIALS, {"id": connection_id})
+    return db.fetch_one(Credentials, _CREDENTIALS_QUERY, {"id": connection_id})
 
 
 def lock_credentials(db: Executor, connection_id: str) -> Credentials | None:
-    return db.fetch_one(Credentials, _CREDENTIALS + " for update", {"id": connection_id})
+    return db.fetch_one(Credentials, _CREDENTIALS_QUERY + " for update", {"id": connection_id})
 
 
 def store_credentials(db: Executor, connection_id: str, credentials: bytes, previous: bytes) -> None:
-    """Store refreshed tokens unless a person has authorized the connection anew. A refusal that others met with the
-    used tokens meanwhile is withdrawn."""
+    """Store refreshed tokens unless the connection was authorized anew; withdraw a refusal of the old tokens."""
     db.execute(
         "update connections set credentials = %(sealed)s, status = 'ACTIVE', status_reason = null"
         " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
@@ -278,7 +291,8 @@ async def insert_state(db: AsyncExecutor, values: Params) -> None:
         f"""
         with expired as (delete from oauth_states where expires_at < now() - interval '1 hour')
         insert into oauth_states (hash, connection_id, connector, verifier, expires_at)
-        values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s, now() + interval '{STATE_MINUTES} minutes')
+        values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s,
+                now() + interval '{STATE_LIFETIME_MINUTES} minutes')
         """,
         values,
     )
@@ -311,11 +325,8 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
 
 
 def insert_scheduled_run(db: Executor, values: Params) -> str | None:
-    """Insert the next job run of a schedule and return its id; None while another one is unfinished.
-
-    One job per schedule, with the options of the newest request of the application, or of a user where the application
-    made none; one run per execution.
-    """
+    """Insert the next job run of a schedule and return its id; None while another run is unfinished."""
+    # One job per schedule, with the options of the newest request of the application, else of a user.
     return db.fetch_one(
         str,
         f"""
@@ -354,7 +365,7 @@ def insert_scheduled_run(db: Executor, values: Params) -> str | None:
 
 
 def withdraw_reason(db: Executor, connection_id: str, prefix: str) -> None:
-    """Delete the reason of an ACTIVE connection that begins so."""
+    """Delete the reason with this prefix from an ACTIVE connection."""
     db.execute(
         "update connections set status_reason = null, updated_at = now()"
         " where id = %(id)s and status = 'ACTIVE' and starts_with(status_reason, %(prefix)s)",

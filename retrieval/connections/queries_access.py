@@ -1,4 +1,4 @@
-"""Access lists of documents from the sharing state of a connection's service."""
+"""Access lists of documents, from the sharing state at their service."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 from retrieval.access.queries import lists
-from retrieval.connections.queries_sync import ITS, discovery_values
+from retrieval.connections.queries_sync import CONNECTION_DOCUMENTS, discovery_params
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
 from retrieval.errors import ServiceError
 from retrieval.ports import DiscoveryRequest, SourceAccess
 from retrieval.principals import Access, stored_access
 
-LEFT: Final = (
+AWAITING_REMOVAL_REASON: Final = (
     "The service does not show this file to the connected account any more, or it is not chosen any more: its removal"
     " waits for a person."
 )
-NOBODY: Final = Access()
-LONGEST_REASON: Final = 500
+NO_ACCESS: Final = Access()
+MAX_REASON_CHARACTERS: Final = 500
 
-_SHOWN: LiteralString = "coalesce(w.version = d.properties ->> 'listedVersion', false)"
-_LISTED: LiteralString = """
+_IS_VISIBLE_VERSION: LiteralString = "coalesce(w.version = d.properties ->> 'listedVersion', false)"
+_LISTED_DOCUMENTS_JOIN: LiteralString = """
     unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
         w (external_id, access, reason, version), documents d
     join connection_documents h on h.document_id = d.id and h.connection_id = %(connection)s
@@ -32,7 +32,7 @@ _LISTED: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class ListedDocument:
-    """`differs`: its access list is another one than the service's. `is_shown`: the listed version is visible."""
+    """Document with a comparison of its access list and visible version with the service's."""
 
     id: str
     external_id: str
@@ -46,29 +46,26 @@ def apply_access(
     accesses: Mapping[str, SourceAccess],
     versions: Mapping[str, str],
 ) -> None:
-    """Apply, within the page's transaction, the lists of the service to documents of the connection, by external id.
-
-    `versions`: the listed version of each, if it was current when its permissions were read (`list_uncertain`). A
-    document that shows its listed version gets its list at once. For another one, access is withdrawn at once from
-    users who are not on the list, and new users get it with the version that this run ingests, if that is certain.
-    """
-    lists_of = {external_id: _load_access(access) for external_id, access in accesses.items()}
+    """Apply the service's lists to documents of the connection in the page's transaction."""
+    # Withdrawn access applies at once. New users get the visible version at once only if it is the listed one, else
+    # with the version of this run if `versions` confirms it (`list_uncertain`).
+    lists_by_id = {external_id: _load_access(access) for external_id, access in accesses.items()}
     documents = connection.fetch(
         ListedDocument,
         "select d.id, d.external_id, d.access is distinct from w.access::jsonb or d.access_limit is not null"
         " or d.access_reason is distinct from w.reason as differs, "
-        + _SHOWN
+        + _IS_VISIBLE_VERSION
         + " as is_shown from"
-        + _LISTED
+        + _LISTED_DOCUMENTS_JOIN
         + "order by d.id for no key update of d",
-        _listed_values(request, accesses, versions),
+        _listed_params(request, accesses, versions),
     )
-    visible_lists = {row.id: lists_of[row.external_id] for row in documents if row.is_shown and row.differs}
-    pending_lists = {row.id: lists_of[row.external_id] for row in documents if not row.is_shown}
+    visible_lists = {row.id: lists_by_id[row.external_id] for row in documents if row.is_shown and row.differs}
+    pending_lists = {row.id: lists_by_id[row.external_id] for row in documents if not row.is_shown}
     listed_ids = {row.id for row in documents if row.external_id in versions}
     lists.apply_lists(connection, {document: access for document, (access, _) in visible_lists.items()})
     lists.narrow_lists(connection, {document: access for document, (access, _) in pending_lists.items()})
-    coming = {
+    upcoming = {
         document: stored_access(access) for document, (access, _) in pending_lists.items() if document in listed_ids
     }
     connection.execute(
@@ -77,7 +74,7 @@ def apply_access(
         from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
         where m.job_run_id = %(run)s and m.document_id = w.id and m.status in ('QUEUED', 'PROCESSING')
         """,
-        {"run": request.job_run_id, "documents": list(coming), "accesses": list(coming.values())},
+        {"run": request.job_run_id, "documents": list(upcoming), "accesses": list(upcoming.values())},
     )
     _set_reasons(connection, {document: reason for document, (_, reason) in {**visible_lists, **pending_lists}.items()})
 
@@ -96,41 +93,41 @@ def _set_reasons(connection: Executor, reasons: Mapping[str, str | None]) -> Non
 def list_uncertain(
     db: Executor, request: DiscoveryRequest, accesses: Mapping[str, SourceAccess], versions: Mapping[str, str]
 ) -> list[str]:
-    """Return the documents whose visible version is the listed one, but whose list differs: the change would apply at
-    once, so their version has to be read again."""
+    """Return documents with a changed list for the visible version."""
+    # The change would apply at once, so the version must be read again.
     statement: LiteralString = (
-        "select d.external_id from" + _LISTED + "and d.access is distinct from w.access::jsonb and " + _SHOWN
+        "select d.external_id from"
+        + _LISTED_DOCUMENTS_JOIN
+        + "and d.access is distinct from w.access::jsonb and "
+        + _IS_VISIBLE_VERSION
     )
-    return db.fetch(str, statement, _listed_values(request, accesses, versions))
+    return db.fetch(str, statement, _listed_params(request, accesses, versions))
 
 
-def _listed_values(
+def _listed_params(
     request: DiscoveryRequest, accesses: Mapping[str, SourceAccess], versions: Mapping[str, str]
 ) -> dict[str, Any]:
     ids = sorted(accesses)
-    lists_of = [_load_access(accesses[external_id]) for external_id in ids]
+    listed_access = [_load_access(accesses[external_id]) for external_id in ids]
     return {
-        **discovery_values(request),
+        **discovery_params(request),
         "external_ids": ids,
         "versions": [versions.get(external_id) for external_id in ids],
-        "accesses": [stored_access(access) for access, _ in lists_of],
-        "reasons": [reason for _, reason in lists_of],
+        "accesses": [stored_access(access) for access, _ in listed_access],
+        "reasons": [reason for _, reason in listed_access],
     }
 
 
 def limit_fetched(db: Database, request: DiscoveryRequest, external_id: str, service_access: SourceAccess) -> None:
-    """Limit a document, and its fetched version, to the users on the service's list after the fetch.
-
-    The content may be newer than the listed version, or fetched without a listing; the next listing applies further
-    changes. A dry run, whose own source is another, changes no document.
-    """
+    """Limit a document and its fetched version to the users on the service's list after the fetch."""
+    # The content may be newer than the listed version. A dry run has another source and changes no document.
     access, reason = _load_access(service_access)
-    values = {**discovery_values(request), "external_id": external_id, "access": stored_access(access)}
+    values = {**discovery_params(request), "external_id": external_id, "access": stored_access(access)}
     with db.transaction() as connection:
         for document_id in connection.fetch(
             str,
             "select d.id from"
-            + ITS
+            + CONNECTION_DOCUMENTS
             + "join job_runs r on r.id = %(run)s and r.source = d.source where d.external_id = %(external_id)s",
             values,
         ):
@@ -144,12 +141,9 @@ def limit_fetched(db: Database, request: DiscoveryRequest, external_id: str, ser
                 _set_reasons(connection, {document_id: reason})
 
 
-def hide_left(connection: Executor, connection_id: str) -> None:
-    """Hide, within the last page's transaction, documents that the connection lost and that await confirmation.
-
-    Except for those that another connection still has, which has its own list, and for connections without access
-    lists.
-    """
+def hide_departed(connection: Executor, connection_id: str) -> None:
+    """Hide lost documents that await confirmation, in the last page's transaction."""
+    # Other connections with a document keep their lists.
     document_ids = connection.fetch(
         str,
         """
@@ -164,16 +158,16 @@ def hide_left(connection: Executor, connection_id: str) -> None:
                       where o.document_id = d.id and c.permissions = 'SOURCE')
           and (d.access is distinct from %(nobody)s::jsonb or d.access_reason is distinct from %(reason)s)
         """,
-        {"connection": connection_id, "nobody": stored_access(NOBODY), "reason": LEFT},
+        {"connection": connection_id, "nobody": stored_access(NO_ACCESS), "reason": AWAITING_REMOVAL_REASON},
     )
-    lists.set_lists(connection, dict.fromkeys(document_ids, NOBODY), reason=LEFT)
+    lists.set_lists(connection, dict.fromkeys(document_ids, NO_ACCESS), reason=AWAITING_REMOVAL_REASON)
 
 
 def _load_access(service_access: SourceAccess) -> tuple[Access, str | None]:
-    """Access list of the service; an empty list with the reason if it is unknown or cannot be stored."""
+    """Return the service's access list; empty with a reason if unknown or not storable."""
     if service_access.unknown:
-        return NOBODY, service_access.unknown[:LONGEST_REASON]
+        return NO_ACCESS, service_access.unknown[:MAX_REASON_CHARACTERS]
     try:
         return Access.of(service_access.users, service_access.groups, public=service_access.public), None
     except ServiceError:
-        return NOBODY, "The service names more people and groups than can be kept, or one that cannot be kept."
+        return NO_ACCESS, "The service names more people and groups than can be kept, or one that cannot be kept."

@@ -1,4 +1,4 @@
-"""Statements over schedules: ingestion that is repeated by itself."""
+"""Statements on schedules of repeated ingestion."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule with its newest job run. `about`: the address where it starts, its first page, or its connection;
-    `is_due`: neither it nor its connection prevents the next run."""
+    """Schedule with its newest job run. `about`: start address, first page or connection."""
 
     id: str
     namespace_id: str
@@ -47,19 +46,19 @@ class ScheduleRow:
 
     @property
     def health(self) -> Health:
-        """Return the outcomes of its job runs, and of due times without one."""
+        """Return the health of its job runs and of due times without a run."""
         health = Health.load(self.run_health).with_refusals(self.refusals, self.refused_since, self.reason)
         if not self.paused and not self.is_due:
             return replace(health, reason="The connection is not ACTIVE.")
         return health
 
 
-_FROM: LiteralString = (
+_SCHEDULES_JOIN: LiteralString = (
     " schedules s join partitions p on p.id = s.partition_id and p.tenant = %(tenant)s"
     " and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)"
     " join namespaces n on n.id = p.namespace_id and n.deleted_at is null and n.organization_id = %(organization)s "
 )
-_SELECT: LiteralString = (
+_SELECT_SCHEDULES: LiteralString = (
     "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
     " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
     " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_due, s.reason,"
@@ -67,7 +66,7 @@ _SELECT: LiteralString = (
     " s.refused_since, "
     + run_health.select_health("r.job_id = s.job_id")
     + " as run_health from"
-    + _FROM
+    + _SCHEDULES_JOIN
     + "left join connections c on c.id = "
     + job_config.connection_of("s")
     + " left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
@@ -78,7 +77,7 @@ _SELECT: LiteralString = (
 )
 
 
-class Repeated(NamedTuple):
+class RepeatedRequest(NamedTuple):
     """Request of a job run. `urls`: the pages of a URL list."""
 
     partition_id: int
@@ -88,9 +87,9 @@ class Repeated(NamedTuple):
     urls: list[str]
 
 
-async def get_repeated(db: AsyncExecutor, scope: Scope, job_run_id: str) -> Repeated | None:
+async def get_repeated_request(db: AsyncExecutor, scope: Scope, job_run_id: str) -> RepeatedRequest | None:
     return await db.async_fetch_one(
-        Repeated,
+        RepeatedRequest,
         f"select r.partition_id, r.source, {job_config.ASKED} as config, j.created_at, coalesce((select"
         " array_agg(d.external_id order by m.position) from run_documents m join documents d on d.id = m.document_id"
         " where m.job_run_id = r.id and r.source = 'URLS_LIST'), '{}') as urls"
@@ -111,7 +110,7 @@ async def insert_schedule(db: AsyncExecutor, values: Params) -> None:
 
 
 async def set_interval(db: AsyncExecutor, values: Params) -> None:
-    """Give a connection one schedule with an interval, or none for null; its schedules by cron stay."""
+    """Give a connection one schedule with an interval, none for null; cron schedules stay."""
     await db.async_execute(
         f"""
         with intervals as (
@@ -139,25 +138,25 @@ async def list_rows(
 ) -> list[ScheduleRow]:
     return await db.async_fetch(
         ScheduleRow,
-        _SELECT + pagination.order_desc("s"),
+        _SELECT_SCHEDULES + pagination.order_desc("s"),
         {"organization": organization, "tenant": tenant, "namespace": namespace, **pagination.page_params(part)},
     )
 
 
 async def get_row(db: AsyncExecutor, scope: Scope, schedule_id: str) -> ScheduleRow | None:
     return await db.async_fetch_one(
-        ScheduleRow, _SELECT + " and s.id = %(id)s", {**partitions.scope_params(scope), "id": schedule_id}
+        ScheduleRow, _SELECT_SCHEDULES + " and s.id = %(id)s", {**partitions.scope_params(scope), "id": schedule_id}
     )
 
 
 async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> str | None:
-    """Change a schedule; the dispatcher passes a pause on to Prefect."""
+    """Change a schedule; the dispatcher forwards a pause to Prefect."""
     return await db.async_fetch_one(
         str,
         "update schedules u set minutes = case when %(timed)s then %(minutes)s else u.minutes end,"
         " cron = case when %(timed)s then %(cron)s else u.cron end, time_zone = coalesce(%(zone)s, u.time_zone),"
         " pause_pending = u.pause_pending or %(paused)s::bool is not null, paused = coalesce(%(paused)s, u.paused),"
-        " updated_at = now() where u.id in (select s.id from" + _FROM + "where s.id = %(id)s) returning u.id",
+        " updated_at = now() where u.id in (select s.id from" + _SCHEDULES_JOIN + "where s.id = %(id)s) returning u.id",
         {**partitions.scope_params(scope), **values},
     )
 
@@ -165,13 +164,13 @@ async def update_schedule(db: AsyncExecutor, scope: Scope, values: Params) -> st
 async def delete_schedule(db: AsyncExecutor, scope: Scope, schedule_id: str) -> str | None:
     return await db.async_fetch_one(
         str,
-        "delete from schedules where id in (select s.id from" + _FROM + "where s.id = %(id)s) returning id",
+        "delete from schedules where id in (select s.id from" + _SCHEDULES_JOIN + "where s.id = %(id)s) returning id",
         {**partitions.scope_params(scope), "id": schedule_id},
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class ScheduleTiming:
     """Timing of a schedule, for Prefect."""
 
     id: str
@@ -182,9 +181,9 @@ class Due:
     pause_pending: bool
 
 
-def list_due(db: Database) -> list[Due]:
+def list_due(db: Database) -> list[ScheduleTiming]:
     return db.fetch(
-        Due,
+        ScheduleTiming,
         "select s.id, s.minutes, s.cron, s.time_zone, s.paused, s.pause_pending from schedules s"
         " join partitions p on p.id = s.partition_id"
         " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
@@ -195,7 +194,7 @@ def list_due(db: Database) -> list[Due]:
 
 
 def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
-    """Note that Prefect has this state: it was told to, or somebody has set it there. A newer request stays pending."""
+    """Record Prefect's pause state; a newer request stays pending."""
     db.execute(
         "update schedules set paused = %(paused)s, pause_pending = false"
         " where id = %(id)s and (not pause_pending or paused = %(paused)s)",
@@ -204,8 +203,8 @@ def settle_pause(db: Executor, schedule_id: str, *, paused: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DueRow:
-    """A schedule that is due, with its scope. `counted`: its organization has, or had, quotas."""
+class DueSchedule:
+    """Due schedule with its scope. `counted`: the organization has, or had, quotas."""
 
     id: str
     job_id: str
@@ -224,9 +223,9 @@ class DueRow:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-def get_due(db: Executor, schedule_id: str) -> DueRow | None:
+def get_due(db: Executor, schedule_id: str) -> DueSchedule | None:
     return db.fetch_one(
-        DueRow,
+        DueSchedule,
         "select s.id, s.job_id, s.source, s.config, s.urls, c.id as connection_id, c.status as connection_status,"
         " n.organization_id, p.namespace_id, p.tenant, o.counted from schedules s"
         " join partitions p on p.id = s.partition_id"
@@ -239,7 +238,7 @@ def get_due(db: Executor, schedule_id: str) -> DueRow | None:
 
 
 def lock_schedule(db: Executor, schedule_id: str) -> bool:
-    """Lock a schedule until the transaction ends; tell whether a run of its job is unfinished."""
+    """Lock a schedule until the transaction ends; return whether a run of its job is unfinished."""
     db.execute("select from schedules where id = %(id)s for update", {"id": schedule_id})
     unfinished = (
         "select r.id from job_runs r join schedules s on s.job_id = r.job_id"
@@ -249,7 +248,7 @@ def lock_schedule(db: Executor, schedule_id: str) -> bool:
 
 
 def explain_schedule(db: Executor, schedule_id: str, reason: str | None, *, refused: bool = False) -> None:
-    """Store why a due time started no job run, None if it did; `refused` counts it as a failure."""
+    """Store the reason of a due time without a job run; `refused` counts a failure."""
     db.execute(
         "update schedules set reason = %(reason)s,"
         " refusals = case when %(refused)s then refusals + 1 when %(reason)s::text is null then 0 else refusals end,"
@@ -261,7 +260,8 @@ def explain_schedule(db: Executor, schedule_id: str, reason: str | None, *, refu
 
 
 def take_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
-    """Let a schedule's last run be the newest of this run's job: runs of a connection are those of its own job."""
+    """Set the schedule's job to that of its newest run."""
+    # Runs of a connection have a separate job.
     db.execute(
         "update schedules s set job_id = r.job_id from job_runs r where s.id = %(id)s and r.id = %(run)s",
         {"id": schedule_id, "run": job_run_id},
@@ -269,7 +269,8 @@ def take_job(db: Executor, schedule_id: str, job_run_id: str) -> None:
 
 
 def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
-    """Return those of these pages that are not deleted, in their order: a schedule brings no deleted page back."""
+    """Return the undeleted pages, in order."""
+    # A schedule restores no deleted page.
     return db.fetch(
         str,
         "select w.url from unnest(%(urls)s::text[]) with ordinality as w (url, position)"
@@ -280,12 +281,12 @@ def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
     )
 
 
-_NAME: LiteralString = (
+_NAME_QUERY: LiteralString = (
     "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) as name"
     " from schedules s left join connections c on c.id = " + job_config.connection_of("s") + " where s.id = %(id)s"
 )
 
 
 def read_name(db: Database, schedule_id: str) -> str | None:
-    """Return the name of the connection or the address that a schedule, ingests."""
-    return db.fetch_one(str, _NAME, {"id": schedule_id})
+    """Return the connection name or address of a schedule."""
+    return db.fetch_one(str, _NAME_QUERY, {"id": schedule_id})

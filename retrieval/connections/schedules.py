@@ -1,7 +1,4 @@
-"""Ingestion that is repeated by itself: schedules, when they are due, and their next job run.
-
-Each is a row in `schedules` that Prefect executes. `syncIntervalMinutes` of a connection is such a row.
-"""
+"""Schedules of repeated ingestion, executed by Prefect: due times and the next job run."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from cronsim import CronSim, CronSimError
 from retrieval import ids, origin, principals
 from retrieval.accounts import quotas
 from retrieval.connections import queries, queries_schedules
-from retrieval.connections.queries_schedules import DueRow, ScheduleRow
+from retrieval.connections.queries_schedules import DueSchedule, ScheduleRow
 from retrieval.database import pagination, partitions
 from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
@@ -35,10 +32,7 @@ from retrieval.statuses import ConnectionStatus
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """Result of a scheduled ingestion: the id of its job run, or the reason why there is none.
-
-    `refused`: it could not be started, other than one that waits for the previous job run.
-    """
+    """Result of a scheduled ingestion: job run id, or the reason. `refused`: failed to start, not merely waiting."""
 
     job_run_id: str | None
     reason: str = ""
@@ -47,10 +41,7 @@ class ScheduledRun:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Due times of a schedule: every so many minutes, or by a cron expression in a time zone.
-
-    `pending`: a request set `paused`, and Prefect has not heard of it.
-    """
+    """Due times: an interval or a cron expression. `pending`: Prefect has not received the pause state."""
 
     minutes: int | None = None
     cron: str | None = None
@@ -59,8 +50,8 @@ class Timing:
     pending: bool = False
 
 
-def wanted_schedules(db: Database) -> dict[str, Timing]:
-    """Timings of all schedules by id, without those of connections that are not ACTIVE."""
+def list_timings(db: Database) -> dict[str, Timing]:
+    """Return the timings of schedules by id, without those of inactive connections."""
     return {
         due.id: Timing(due.minutes, due.cron, due.time_zone, due.paused, due.pause_pending)
         for due in queries_schedules.list_due(db)
@@ -74,21 +65,18 @@ async def set_interval(db: AsyncExecutor, connection_id: str, minutes: int | Non
     await queries_schedules.set_interval(db, {**values, "connection": connection_id, "minutes": minutes})
 
 
-_FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+_ANCHOR_EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def anchor_time(schedule_id: str, minutes: int) -> datetime:
-    """Return a past due time of the schedule; all due times are whole intervals away from it.
-
-    It is derived from the id, so that the next due time needs no scheduler, and many schedules are spread over the
-    interval.
-    """
-    return _FIRST + timedelta(seconds=zlib.crc32(schedule_id.encode()) % (minutes * 60))
+    """Return a past due time of the schedule; due times are whole intervals apart."""
+    # Derived from the id: the next due time needs no scheduler, and schedules spread over the interval.
+    return _ANCHOR_EPOCH + timedelta(seconds=zlib.crc32(schedule_id.encode()) % (minutes * 60))
 
 
-def next_due(schedule_id: str, timing: Timing, now: datetime | None = None) -> datetime:
+def next_due(schedule_id: str, timing: Timing, moment: datetime | None = None) -> datetime:
     """Return the next due time, in UTC."""
-    start = now or datetime.now(UTC)
+    start = moment or datetime.now(UTC)
     if timing.minutes is not None:
         anchor, interval = anchor_time(schedule_id, timing.minutes), timedelta(minutes=timing.minutes)
         return anchor + ((start - anchor) // interval + 1) * interval
@@ -98,7 +86,7 @@ def next_due(schedule_id: str, timing: Timing, now: datetime | None = None) -> d
 
 
 def _at_wall_time(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the moment in UTC as Prefect's scheduler takes it: the first of two, and an hour earlier for none."""
+    # As Prefect's scheduler: the first of two moments, an hour earlier for a missing one.
     due = wall.replace(tzinfo=zone).astimezone(UTC)
     if due.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return due
@@ -106,12 +94,12 @@ def _at_wall_time(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def settle_pause(db: Database, schedule_id: str, *, paused: bool) -> None:
-    """Store whether Prefect has the schedule paused, unless a newer request is pending."""
+    """Record Prefect's pause state, unless a newer request is pending."""
     queries_schedules.settle_pause(db, schedule_id, paused=paused)
 
 
 def check_timing(timing: Timing) -> tuple[str, str] | None:
-    """Return the field that is wrong and why; None for a timing that can be executed."""
+    """Return the invalid field and the reason; None for a valid timing."""
     if (timing.minutes is None) == (timing.cron is None):
         return "cron", "or intervalMinutes must be sent, and not both"
     if timing.time_zone not in _time_zones():
@@ -132,8 +120,8 @@ def _time_zones() -> frozenset[str]:
 
 
 async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: Timing) -> ScheduleRow:
-    """Repeat the request of a job run. INGEST_JOB_RUN_NOT_FOUND; INVALID_REQUEST for content that was sent."""
-    repeated = await queries_schedules.get_repeated(db, scope, job_run_id)
+    """Repeat the request of a job run. INGEST_JOB_RUN_NOT_FOUND; INVALID_REQUEST for sent content."""
+    repeated = await queries_schedules.get_repeated_request(db, scope, job_run_id)
     if repeated is None:
         raise runs.not_found()
     if repeated.source not in DOCUMENT_TYPES:
@@ -157,16 +145,16 @@ async def create_schedule(db: Database, scope: Scope, job_run_id: str, timing: T
     return await get_schedule(db, scope, schedule_id)
 
 
-async def list_part(
+async def list_page(
     db: Database, organization: str, tenant: str, namespace: str | None, part: PageRequest | None
 ) -> Page[ScheduleRow]:
-    """Newest first, those of a namespace or of all."""
+    """List a page of schedules, newest first, of one namespace or all."""
     rows = await queries_schedules.list_rows(db, organization, tenant, namespace, part)
     return pagination.cut_page(rows, part)
 
 
 async def get_schedule(db: Database, scope: Scope, schedule_id: str) -> ScheduleRow:
-    """NOT_FOUND if the scope has no such schedule."""
+    """Return a schedule. NOT_FOUND if missing in the scope."""
     row = await queries_schedules.get_row(db, scope, schedule_id)
     if row is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such schedule.", field="scheduleId")
@@ -176,7 +164,7 @@ async def get_schedule(db: Database, scope: Scope, schedule_id: str) -> Schedule
 async def change_schedule(
     db: Database, scope: Scope, schedule_id: str, timing: Timing | None, time_zone: str | None, *, paused: bool | None
 ) -> ScheduleRow:
-    """Change when a schedule is due, and whether it is paused; None leaves each as it is."""
+    """Change timing, time zone or pause; None keeps a value."""
     values: Params = {
         "id": schedule_id,
         "timed": timing is not None,
@@ -190,24 +178,21 @@ async def change_schedule(
 
 
 async def delete_schedule(db: Database, scope: Scope, schedule_id: str) -> ScheduleRow:
-    """Delete a schedule; its documents and job runs stay."""
+    """Delete a schedule; documents and job runs stay."""
     row = await get_schedule(db, scope, schedule_id)
     await queries_schedules.delete_schedule(db, scope, schedule_id)
     return row
 
 
-BUSY = "A job run of this schedule is under way."
-NOT_ACTIVE = "The connection is not ACTIVE."
-REFUSED = "Its schedule was refused: "
-"""How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
+BUSY_REASON = "A job run of this schedule is under way."
+NOT_ACTIVE_REASON = "The connection is not ACTIVE."
+# Prefix of the `statusReason` of an ACTIVE connection after a refused scheduled ingestion.
+REFUSED_PREFIX = "Its schedule was refused: "
 
 
 def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
-    """Record the next job run of a schedule, unless one is waiting or running: two never overlap.
-
-    The schedule shows the reason if there is none. A run beyond a quota is refused like a request, which its
-    connection shows, too, until the next one is accepted.
-    """
+    """Record the next job run of a schedule, unless another is unfinished, and store the reason otherwise."""
+    # A run beyond a quota is refused like a request; the connection shows the reason until the next accepted run.
     due = None
     try:
         with db.transaction() as connection:
@@ -218,7 +203,7 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
             reason = scheduled_run.reason or None
             queries_schedules.explain_schedule(connection, schedule_id, reason, refused=scheduled_run.refused)
     except ServiceError as error:
-        scheduled_run = ScheduledRun(None, REFUSED + error.message, refused=True)
+        scheduled_run = ScheduledRun(None, REFUSED_PREFIX + error.message, refused=True)
         queries_schedules.explain_schedule(db, schedule_id, scheduled_run.reason, refused=True)
         if due is not None and due.connection_id is not None:
             queries.explain_connection(db, due.connection_id, scheduled_run.reason)
@@ -227,7 +212,7 @@ def repeat_ingestion(db: Database, schedule_id: str) -> ScheduledRun:
     return scheduled_run
 
 
-def _record_within_quotas(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+def _record_within_quotas(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
     """Insert the job run. QUOTA_EXCEEDED undoes the transaction."""
     usage = quotas.lock_usage(connection, due.organization_id, due.tenant) if due.counted else None
     record_run = _record_run if due.connection_id is None else _record_run_of_connection
@@ -237,9 +222,9 @@ def _record_within_quotas(connection: ThreadConnection, due: DueRow) -> Schedule
     return scheduled_run
 
 
-def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+def _record_run(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
     if queries_schedules.lock_schedule(connection, due.id):
-        return ScheduledRun(None, BUSY)
+        return ScheduledRun(None, BUSY_REASON)
     run_id = ids.job_run_id()
     values: Params = {
         **partitions.scope_params(due.scope),
@@ -266,9 +251,9 @@ def _record_run(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
     return ScheduledRun(run_id)
 
 
-def _record_run_of_connection(connection: ThreadConnection, due: DueRow) -> ScheduledRun:
+def _record_run_of_connection(connection: ThreadConnection, due: DueSchedule) -> ScheduledRun:
     if due.connection_status != ConnectionStatus.ACTIVE:
-        return ScheduledRun(None, NOT_ACTIVE, refused=True)
+        return ScheduledRun(None, NOT_ACTIVE_REASON, refused=True)
     values: Params = {
         "connection": due.connection_id,
         "job": ids.job_id(),
@@ -279,5 +264,5 @@ def _record_run_of_connection(connection: ThreadConnection, due: DueRow) -> Sche
     if run_id is None:
         return ScheduledRun(None, "A job run of this connection is under way.")
     queries_schedules.take_job(connection, due.id, run_id)
-    queries.withdraw_reason(connection, values["connection"], REFUSED)
+    queries.withdraw_reason(connection, values["connection"], REFUSED_PREFIX)
     return ScheduledRun(run_id)

@@ -1,4 +1,4 @@
-"""Authorization of a connection: granted, refused, refreshed. Its states change here and in `revoke`."""
+"""Tokens of a connection: granted, refused and refreshed."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
-EARLY = timedelta(seconds=120)
-"""An access token that ends so soon is renewed before it is used."""
-LATE = 30.0
-"""Seconds for which new tokens are kept for a database that is away."""
+# Expiring access tokens are renewed this early.
+RENEWAL_MARGIN = timedelta(seconds=120)
+# New tokens wait this long for an unavailable database.
+STORE_TIMEOUT_SECONDS = 30.0
 
 
 async def store_grant(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
-    """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor."""
+    """Store tokens and return ACTIVE, or REVOKED after a revocation."""
+    # Another account starts a new cursor.
     sealed = seal_tokens(ring, connection_id, tokens)
     return await queries.grant_connection(db, connection_id, sealed, tokens.account) or ConnectionStatus.REVOKED
 
 
 async def record_refusal(db: Database, connection_id: str, reason: str) -> str:
-    """FAILED, but an ACTIVE connection stays so, with the reason; the status it has now."""
+    """Record a refusal and return the status: FAILED, unless ACTIVE or REVOKED."""
     return await queries.refuse_connection(db, connection_id, reason) or ConnectionStatus.REVOKED
 
 
-def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
-    """Wipe the tokens of a deleted scope and tell each vendor once; one that does not hear holds nothing up."""
+def revoke_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
+    """Wipe the tokens of a deleted scope and revoke them at each vendor, once."""
+    # A failing vendor delays nothing.
     for row in queries.wipe_connections(db, partition_id):
         tokens = open_tokens(ring, row.id, row.credentials, row.account)
         if tokens is None:
@@ -50,7 +52,7 @@ def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable
 
 
 class ConnectionTokens:
-    """The TokenSource of a connection: refreshed under a lock of its row, stored before it is used."""
+    """TokenSource of a connection; tokens are refreshed under a row lock and stored before use."""
 
     def __init__(self, db: Database, ring: KeyRing, connection_id: str, authorizer: Authorizer) -> None:
         self._db = db
@@ -59,7 +61,7 @@ class ConnectionTokens:
         self._authorizer = authorizer
 
     def token(self) -> str:
-        """An access token that is good for a while yet."""
+        """Return an access token with some minutes of validity."""
         tokens = self._active(queries.get_credentials(self._db, self._id))
         return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
 
@@ -80,7 +82,8 @@ class ConnectionTokens:
         return Fatal(reason)
 
     def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
-        """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
+        """Return a refreshed access token."""
+        # The row stays locked during the vendor's bounded response: two refreshes would void each other.
         fresh, previous, ended = None, b"", Fatal("")
         try:
             with self._db.transaction() as connection:
@@ -107,16 +110,17 @@ class ConnectionTokens:
             raise ended
         return fresh.access_token
 
-    def _stored_late(self, fresh: Tokens, before: bytes) -> str:
-        """The database went away between the service's answer and the commit: the old token may be used up by now."""
-        ends = time.monotonic() + LATE
+    def _stored_late(self, fresh: Tokens, previous: bytes) -> str:
+        """Store tokens after the database returns."""
+        # The old refresh token may be used up.
+        deadline = time.monotonic() + STORE_TIMEOUT_SECONDS
         while True:
             try:
                 with self._db.transaction() as connection:
-                    self._store(connection, fresh, before)
+                    self._store(connection, fresh, previous)
                 return self.token()
             except UNAVAILABLE_ERRORS:
-                if time.monotonic() > ends:
+                if time.monotonic() > deadline:
                     log.warning("connection.tokens_lost", connection_id=self._id)
                     raise
                 time.sleep(1)
@@ -132,8 +136,8 @@ class ConnectionTokens:
             raise Fatal("The service no longer accepts the authorization: authorize the connection again.")
         return self._authorizer.refresh(tokens)
 
-    def _store(self, connection: Executor, fresh: Tokens, before: bytes) -> None:
-        queries.store_credentials(connection, self._id, seal_tokens(self._ring, self._id, fresh), before)
+    def _store(self, connection: Executor, fresh: Tokens, previous: bytes) -> None:
+        queries.store_credentials(connection, self._id, seal_tokens(self._ring, self._id, fresh), previous)
 
     def _fail(self, connection: Executor, reason: str) -> None:
         log.warning("connection.failed", connection_id=self._id)
@@ -141,4 +145,4 @@ class ConnectionTokens:
 
 
 def _ends_soon(tokens: Tokens) -> bool:
-    return tokens.expires_at is not None and tokens.expires_at < datetime.now(UTC) + EARLY
+    return tokens.expires_at is not None and tokens.expires_at < datetime.now(UTC) + RENEWAL_MARGIN

@@ -1,7 +1,4 @@
-"""Garbage collection: delete data that no request can reach from the stores, and update vector metadata.
-
-Sweeps of one scope run one after the other; scopes do not wait for each other.
-"""
+"""Garbage collection: delete unreachable data from the stores and update vector metadata."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ from retrieval.documents.queries import uploads as file_uploads
 from retrieval.errors import StepError
 from retrieval.ingestion.queries import frontier
 from retrieval.maintenance import queries, queries_garbage
-from retrieval.maintenance.garbage_actions import ACTIONS, PAGE_ROWS
-from retrieval.maintenance.garbage_hosts import Hosts
+from retrieval.maintenance.garbage_actions import PAGE_ROWS, SWEEP_ACTIONS
+from retrieval.maintenance.garbage_hosts import HostBackoff
 from retrieval.maintenance.queries import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.search import queries_weak
@@ -31,9 +28,10 @@ from retrieval.webhooks import deliveries
 
 log = structlog.get_logger()
 
+# Sweeps of one scope run one after the other; scopes do not wait for each other.
 SWEEP_THREADS = 4
+# A thread then continues with another scope.
 SCOPE_TURN_SECONDS = 10.0
-"""Time after which a thread starts no further sweep of the same scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +40,19 @@ class _ScopeTurn:
 
     work: Future[int]
     hosts: tuple[str, ...]
+    # The sweep failed before, or a host has not succeeded yet or failed last.
     doubtful: bool
-    """The sweep failed before, or one of the hosts has not succeeded yet or failed last."""
 
 
 class GarbageCollector:
-    """Thread pool that executes due sweeps, each thread one scope at a time."""
+    """Thread pool for due sweeps, one scope per thread."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
-        """Create the threads. `stores`: returns the stores of a namespace by its id."""
+        """Create the threads. `stores`: stores by namespace id."""
         self._db = db
         self._stores = stores
         self._threads = ThreadPoolExecutor(SWEEP_THREADS, thread_name_prefix="sweep")
-        self._hosts = Hosts()
+        self._hosts = HostBackoff()
         self._turns: dict[int, _ScopeTurn] = {}
         self._closing = Event()
 
@@ -85,46 +83,46 @@ class GarbageCollector:
         return not self._hosts.is_any_blocked(hosts)
 
     def wait(self, seconds: float | None = None) -> int:
-        """Wait until a thread is free (`seconds` None: until all are); return the number of completed sweeps."""
+        """Wait for a free thread (`seconds` None: for all); return the number of completed sweeps."""
         turns = [turn.work for turn in self._turns.values()]
         ended, _ = wait(turns, seconds, "ALL_COMPLETED" if seconds is None else "FIRST_COMPLETED")
         return sum(turn.result() for turn in ended)
 
     def close(self) -> None:
-        """Start no further sweep; running sweeps end by themselves."""
+        """Start no further sweep; running sweeps continue to their end."""
         self._closing.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _sweep_scope(self, partition: int, hosts: Sequence[str]) -> int:
-        """Execute due sweeps of a scope until its time is over or a host fails; return the number of completed ones."""
-        done, deadline = 0, time.monotonic() + SCOPE_TURN_SECONDS
+        """Execute due sweeps of a scope until a time limit or host failure; return the number completed."""
+        completed, deadline = 0, time.monotonic() + SCOPE_TURN_SECONDS
         try:
             while self._may_continue(deadline, hosts) and (sweep := queries.take_sweep(self._db, partition)):
                 if self._execute(sweep):
                     self._settle(sweep)
-                    done += 1
+                    completed += 1
         except Exception:
             log.exception("sweep.failed", partition=partition)
         finally:
             self._hosts.remove_thread(hosts)
-        return done
+        return completed
 
     def _may_continue(self, deadline: float, hosts: Sequence[str]) -> bool:
         return time.monotonic() < deadline and not self._closing.is_set() and not self._hosts.is_any_delayed(hosts)
 
     def _settle(self, sweep: Sweep) -> None:
-        """Settle the sweep's receipt and, for a sweep of a whole scope, delete the scope, in one transaction."""
+        """Settle the sweep's receipt and delete a swept scope in one transaction."""
         with self._db.transaction() as connection:
             receipts.settle_sweep(connection, sweep.id)
             if sweep.kind == "partition":
                 queries_garbage.delete_partition(connection, sweep)
 
     def _execute(self, sweep: Sweep) -> bool:
-        """Execute a sweep; return False after a failure, which is logged and retried with growing delays."""
+        """Execute a sweep; return False after a logged failure, retried with growing delays."""
         try:
             stores = self._stores(sweep.namespace_id)
             watched = self._hosts.watch_stores(stores, sweep.vectors, sweep.files, sweep.others)
-            ACTIONS[sweep.kind](self._db, watched, sweep)
+            SWEEP_ACTIONS[sweep.kind](self._db, watched, sweep)
         except Exception as error:  # noqa: BLE001 - no sweep may end the thread
             reason = str(error) if isinstance(error, StepError) else type(error).__name__
             log.warning("sweep.postponed", sweep=sweep.id, kind=sweep.kind, tries=sweep.tries, reason=reason)
@@ -133,7 +131,7 @@ class GarbageCollector:
 
 
 def collect_garbage(db: Database, stores: Callable[[str], Stores]) -> int:
-    """Execute the due sweeps once; return the number of completed ones. `stores`: by namespace id."""
+    """Execute the due sweeps once; return the number completed."""
     collector = GarbageCollector(db, stores)
     try:
         collector.begin()

@@ -1,4 +1,4 @@
-"""Actions of garbage collection by kind of sweep; each can be repeated, in short transactions and bounded pages."""
+"""Actions of garbage collection by kind of sweep, repeatable, in short transactions and bounded pages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from retrieval.statuses import DocumentStatus
 
 PAGE_ROWS = 1000
 CHUNKS_PER_TRANSACTION = 200
+# With doubling delays: about four hours.
 MAX_FORMER_STORE_TRIES = 8
-"""Tries to empty a former vector store, each after twice the delay: about four hours."""
+# While a worker may still write to the deleted document or scope.
 BUSY_RETRY_SECONDS = 5.0
-"""Delay of a sweep while a worker may still write to the deleted document or scope."""
+# Per sweep of a revoked connection.
 RELEASE_SECONDS = 10.0
-"""Time limit for releasing the documents of a revoked connection in one sweep."""
 
 
 def _delete_file(_db: Database, stores: Stores, sweep: Sweep) -> None:
@@ -54,14 +54,14 @@ def _delete_document(db: Database, stores: Stores, sweep: Sweep) -> None:
         verify_deletion.delete_document_vectors(stores, sweep, notes)
     verify_deletion.delete_files(stores, sweep, notes, queries_garbage.list_document_files(db, sweep))
     if is_processed:
-        queries_garbage.postpone(db, sweep, BUSY_RETRY_SECONDS)
+        queries_garbage.postpone_sweep(db, sweep, BUSY_RETRY_SECONDS)
         raise Retryable("A job run still processes the deleted document; it is cleared again afterwards.")
     with db.transaction() as connection:
         queries_garbage.delete_document(connection, sweep)
 
 
 def _is_processed(db: Database, sweep: Sweep) -> bool:
-    """Return True if a worker processes the document; cancel its entries in job runs that have not reached it."""
+    """Return whether a worker processes the document; cancel its entries in other job runs."""
     with db.transaction() as connection:
         entries = queries_garbage.lock_open_entries(connection, sweep)
         cancelled = [DocumentKey(entry.job_run_id, sweep.document) for entry in entries if not entry.in_hand]
@@ -90,7 +90,7 @@ def _delete_partition(db: Database, stores: Stores, sweep: Sweep) -> None:
         while queries_garbage.delete_rows(db, table, condition, sweep, PAGE_ROWS):
             pass
     if is_busy:
-        queries_garbage.postpone(db, sweep, BUSY_RETRY_SECONDS)
+        queries_garbage.postpone_sweep(db, sweep, BUSY_RETRY_SECONDS)
         raise Retryable("A worker still processes the deleted namespace; it is cleared again afterwards.")
 
 
@@ -123,7 +123,7 @@ def _delete_vectors(store: VectorStore, scope: Scope, names: Sequence[str], pref
 
 
 def _delete_unused_embeddings(db: Database, _stores: Stores, sweep: Sweep) -> None:
-    """Delete embeddings that no chunk uses since its document was chunked again."""
+    """Delete embeddings without a chunk."""
     keys = [b""]
     while keys := queries_garbage.list_embeddings(db, sweep, keys[-1], PAGE_ROWS):
         with db.transaction() as connection:
@@ -131,7 +131,7 @@ def _delete_unused_embeddings(db: Database, _stores: Stores, sweep: Sweep) -> No
 
 
 def _forget_former_stores(db: Database, _stores: Stores, sweep: Sweep) -> None:
-    """Remove unused vector stores from the namespace when they are empty, or after the last try to empty them."""
+    """Remove unused vector stores from the namespace once empty, or after the last try."""
     if sweep.tries < MAX_FORMER_STORE_TRIES and queries_garbage.has_stored(db, sweep):
         raise Retryable("The former vector store is not empty yet.")
     queries_garbage.forget_stores(db, sweep)
@@ -141,11 +141,11 @@ def _release_connection(db: Database, _stores: Stores, sweep: Sweep) -> None:
     """Release the remaining documents of a revoked connection."""
     keep = sweep.kind == connection_documents.RELEASE_SWEEP_KINDS[True]
     if not connection_documents.release_documents(db, sweep.document, keep=keep, seconds=RELEASE_SECONDS):
-        queries_garbage.postpone(db, sweep, 0)
+        queries_garbage.postpone_sweep(db, sweep, 0)
         raise Retryable("A revoked connection has many documents; the others follow.")
 
 
-ACTIONS: dict[str, Callable[[Database, Stores, Sweep], None]] = {
+SWEEP_ACTIONS: dict[str, Callable[[Database, Stores, Sweep], None]] = {
     "file": _delete_file,
     "labels": _update_labels,
     "generation": _delete_generation,

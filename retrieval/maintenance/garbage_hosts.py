@@ -1,4 +1,4 @@
-"""Back-off by host for garbage collection: a failing host is skipped, each time for longer, so that others proceed."""
+"""Back-off by host for garbage collection, so that a failing host does not delay others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from retrieval.errors import Retryable
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import FileStore, Scope, VectorStore
 
+# Slower calls count as failures of their host.
 SLOW_CALL_SECONDS = 15.0
-"""Slower calls count as failures of their host, whatever their result."""
 FIRST_DELAY_SECONDS = 5.0
 MAX_DELAY_SECONDS = 600.0
+# Other hosts have one thread.
 HEALTHY_HOST_THREADS = 2
-"""Threads for a host whose last call succeeded; every other host has 1."""
 
 
-class Hosts:
-    """Threads at work, failures and delays of each host, known to this process only. Thread-safe."""
+class HostBackoff:
+    """Active threads, failures and delays by host, in this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,41 +33,40 @@ class Hosts:
         self._healthy: set[str] = set()
 
     def list_healthy(self) -> list[str]:
-        """Return the hosts whose last call succeeded."""
+        """Return the hosts with a successful last call."""
         with self._lock:
             return list(self._healthy)
 
     def list_blocked(self) -> list[str]:
-        """Return the hosts that are in a delay or have all their threads."""
+        """Return the hosts in a delay or without a free thread."""
         with self._lock:
             return [name for name in {*self._until, *self._at_work} if self._is_blocked(name)]
 
     def is_any_blocked(self, names: Sequence[str]) -> bool:
-        """Return True if one of the hosts is in a delay or has all its threads."""
+        """Return whether one of the hosts is in a delay or without a free thread."""
         with self._lock:
             return any(self._is_blocked(name) for name in names)
 
     def is_any_delayed(self, names: Sequence[str]) -> bool:
-        """Return True if one of the hosts is in a delay after a failure."""
+        """Return whether one of the hosts is in a delay after a failure."""
         with self._lock:
             return any(time.monotonic() < self._until.get(name, 0) for name in names)
 
     def add_thread(self, names: Sequence[str]) -> None:
-        """Count a thread at work on these hosts."""
         with self._lock:
             self._at_work.update(names)
 
     def remove_thread(self, names: Sequence[str]) -> None:
-        """Count a thread less on these hosts."""
         with self._lock:
             self._at_work = +(self._at_work - Counter(names))
 
-    def record_failure(self, name: str, *, after: float | None = None) -> None:
-        """Record a failure and extend the host's delay. `after`: seconds of its Retry-After."""
+    def record_failure(self, name: str, *, retry_after: float | None = None) -> None:
+        """Record a failure and extend the host's delay. `retry_after`: seconds of Retry-After."""
         with self._lock:
             failures = self._failures.get(name, 0)
             seconds = max(
-                min(FIRST_DELAY_SECONDS * 2 ** min(failures, 10), MAX_DELAY_SECONDS), min(after or 0, MAX_DELAY_SECONDS)
+                min(FIRST_DELAY_SECONDS * 2 ** min(failures, 10), MAX_DELAY_SECONDS),
+                min(retry_after or 0, MAX_DELAY_SECONDS),
             )
             self._failures[name] = failures + 1
             self._until[name] = time.monotonic() + seconds
@@ -81,20 +80,20 @@ class Hosts:
 
     @contextmanager
     def record_call(self, name: str) -> Iterator[None]:
-        """Record the outcome of one call; permanent refusals and local errors do not count as failures."""
-        began = time.monotonic()
+        """Record the outcome of one call; permanent refusals and local errors are no failures."""
+        started_at = time.monotonic()
         try:
             yield
         except Retryable as error:
-            self.record_failure(name, after=error.after)
+            self.record_failure(name, retry_after=error.after)
             raise
-        if time.monotonic() - began > SLOW_CALL_SECONDS:
+        if time.monotonic() - started_at > SLOW_CALL_SECONDS:
             self.record_failure(name)
         else:
             self.record_success(name)
 
     def watch_stores(self, stores: Stores, vectors: str | None, files: str | None, others: str | None) -> Stores:
-        """Return the stores with their calls recorded by host; a host of None is this installation."""
+        """Return the stores with calls recorded by host; a host of None is this installation."""
         return replace(
             stores,
             vectors=_watch_vectors(stores.vectors, self, vectors),
@@ -107,7 +106,7 @@ class Hosts:
         return self._at_work[name] >= limit or time.monotonic() < self._until.get(name, 0)
 
 
-def _watch_vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
+def _watch_vectors(store: VectorStore, hosts: HostBackoff, name: str | None) -> VectorStore:
     watched: Any = _WatchedVectors(store, hosts, name) if name else store
     return watched  # type: ignore[no-any-return]
 
@@ -115,7 +114,7 @@ def _watch_vectors(store: VectorStore, hosts: Hosts, name: str | None) -> Vector
 class _WatchedFiles:
     """File store whose calls are recorded by host."""
 
-    def __init__(self, store: FileStore, hosts: Hosts, name: str) -> None:
+    def __init__(self, store: FileStore, hosts: HostBackoff, name: str) -> None:
         self._store, self._hosts, self._name = store, hosts, name
 
     def __getattr__(self, name: str) -> Any:
@@ -134,7 +133,7 @@ class _WatchedFiles:
 class _WatchedVectors:
     """Vector store whose calls are recorded by host."""
 
-    def __init__(self, store: VectorStore, hosts: Hosts, name: str) -> None:
+    def __init__(self, store: VectorStore, hosts: HostBackoff, name: str) -> None:
         self._store, self._hosts, self._name = store, hosts, name
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Upkeep of large scopes: pack their posting lists, build the indexes of their stores, and index again by language."""
+"""Upkeep of large scopes: packed posting lists, store indexes, and indexing in another language."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from retrieval.ports import Scope
 
 log = structlog.get_logger()
 
+# Larger scopes have packed posting lists and an index.
 LARGE_SCOPE_CHUNKS = 10_000
-"""Size from which a scope gets packed posting lists and an index."""
 FIRST_BUILD_SECONDS = 600.0
 MAX_BUILD_SECONDS = 4 * 3600.0
-"""Time limits of an index build: of the first try, and of the last."""
 DOCUMENTS_PER_TRANSACTION = 25
 CHUNKS_PER_TRANSACTION = 1_000
-"""Limits of a transaction that indexes documents again; a larger document is a transaction of its own."""
+# Bounds the changes that searches read next to packed lists.
 MAX_UNPACKED_CHUNKS = 4_000
-"""Changed chunks after which posting lists are packed, so that searches read few changes."""
 
 
 @dataclass(slots=True)
@@ -40,10 +38,10 @@ class _Postponement:
 
 
 class Upkeep:
-    """Threads for posting lists, for index builds, which may take hours, and for documents of another language."""
+    """Threads for posting lists, index builds (up to hours) and documents of another language."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
-        """Create the threads. `stores`: returns the stores of a namespace by its id."""
+        """Create the threads. `stores`: stores by namespace id."""
         self._db = db
         self._stores = stores
         self._builder = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
@@ -55,7 +53,7 @@ class Upkeep:
         self._postponed: dict[int, _Postponement] = {}
 
     def begin(self) -> bool:
-        """Start packing and index builds in the background; return False if builds are already running."""
+        """Start packing and index builds in the background; return False while builds are running."""
         if self._packing is None or self._packing.done():
             self._packing = self._packer.submit(self._pack_postings)
         if self._building is not None and not self._building.done():
@@ -64,12 +62,12 @@ class Upkeep:
         return True
 
     def index_again(self, language: str) -> None:
-        """Index documents again whose namespace has another keyword language, in the background."""
+        """Index documents of another keyword language in the background."""
         if self._indexing is None or self._indexing.done():
             self._indexing = self._indexer.submit(index_in_other_language, self._db, language)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until all work has ended; TimeoutError after `seconds`."""
+        """Wait for all work; TimeoutError after `seconds`."""
         if self._packing is not None:
             self._packing.result(seconds)
         if self._building is not None:
@@ -78,12 +76,12 @@ class Upkeep:
             self._indexing.result(seconds)
 
     def close(self) -> None:
-        """Start no further work; running work ends by itself."""
+        """Start no further work; running work continues to its end."""
         for thread in (self._builder, self._packer, self._indexer):
             thread.shutdown(wait=False, cancel_futures=True)
 
     def _pack_postings(self) -> None:
-        """Pack the posting lists of large scopes and of those that have packed lists."""
+        """Pack the posting lists of large scopes and of scopes with packed lists."""
         try:
             posting_blocks.prune_changes(self._db)
             partition_ids = queries_upkeep.list_large(self._db, LARGE_SCOPE_CHUNKS)
@@ -124,7 +122,7 @@ class Upkeep:
 
 
 def index_in_other_language(db: Database, language: str) -> None:
-    """Index documents again after a change of `keywordLanguage`. `language`: of texts too short to detect it."""
+    """Index documents again after a change of `keywordLanguage`. `language`: default for short texts."""
     try:
         due = queries_upkeep.list_due(db)
     except psycopg.Error as error:

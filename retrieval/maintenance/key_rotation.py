@@ -14,7 +14,7 @@ from retrieval.database.database import Database
 from retrieval.ingestion import reembedding
 from retrieval.jobs.queries import passwords
 from retrieval.maintenance import queries_sealed
-from retrieval.maintenance.queries_sealed import Sealed, SealedValue
+from retrieval.maintenance.queries_sealed import SealedColumn, SealedValue
 from retrieval.namespaces import namespaces
 from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing, SecretError
@@ -23,31 +23,31 @@ from retrieval.webhooks import endpoints
 log = structlog.get_logger()
 
 PAGE_ROWS = 100
+# Complete list of columns with sealed values.
 SEALED_COLUMNS = (
-    Sealed("server_secrets", "sealed", ("name",), secrets.row_name),
-    Sealed("namespaces", "secrets", ("id",), namespaces.row_name),
-    Sealed("namespaces", "pending", ("id",), partial(reembedding.row_name, column="pending")),
-    Sealed("namespaces", "retired", ("id",), partial(reembedding.row_name, column="retired")),
-    Sealed("connections", "credentials", ("id",), connections.row_name),
-    Sealed("webhooks", "secret", ("id",), endpoints.row_name),
-    Sealed("webhooks", "previous", ("id",), endpoints.row_name),
-    Sealed("job_runs", "password", ("id",), passwords.row_name),
-    Sealed("oauth_states", "verifier", ("hash",), connections.state_row_name),
-    Sealed("idempotent_answers", "sealed", ("caller", "key"), idempotency.row_name),
+    SealedColumn("server_secrets", "sealed", ("name",), secrets.row_name),
+    SealedColumn("namespaces", "secrets", ("id",), namespaces.row_name),
+    SealedColumn("namespaces", "pending", ("id",), partial(reembedding.row_name, column="pending")),
+    SealedColumn("namespaces", "retired", ("id",), partial(reembedding.row_name, column="retired")),
+    SealedColumn("connections", "credentials", ("id",), connections.row_name),
+    SealedColumn("webhooks", "secret", ("id",), endpoints.row_name),
+    SealedColumn("webhooks", "previous", ("id",), endpoints.row_name),
+    SealedColumn("job_runs", "password", ("id",), passwords.row_name),
+    SealedColumn("oauth_states", "verifier", ("hash",), connections.state_row_name),
+    SealedColumn("idempotent_answers", "sealed", ("caller", "key"), idempotency.row_name),
 )
-"""Every column with sealed values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Number of values that the first key seals now (`resealed`), and that another key still seals (`left`)."""
+class RotationOutcome:
+    """Number of resealed values, and of values still sealed with another key."""
 
     resealed: int
     left: int
 
 
-def reseal_secrets(db: Database, ring: KeyRing) -> Outcome:
-    """Seal every value of another key again with the first; values that no key of the ring opens are logged."""
+def reseal_secrets(db: Database, ring: KeyRing) -> RotationOutcome:
+    """Seal values of other keys with the first key; unreadable values are logged."""
     resealed = 0
     for column in SEALED_COLUMNS:
         for value in _list_old(db, ring, column):
@@ -55,11 +55,11 @@ def reseal_secrets(db: Database, ring: KeyRing) -> Outcome:
                 resealed += _reseal(db, ring, column, value)
             except SecretError:
                 log.warning("secret.not_decrypted", table=column.table, row=column.row_name(*value.identity))
-    return Outcome(resealed, sum(1 for column in SEALED_COLUMNS for _ in _list_old(db, ring, column)))
+    return RotationOutcome(resealed, sum(1 for column in SEALED_COLUMNS for _ in _list_old(db, ring, column)))
 
 
-def _list_old(db: Database, ring: KeyRing, column: Sealed) -> Iterator[SealedValue]:
-    """Yield values that another key sealed, in pages, in the order of the primary key."""
+def _list_old(db: Database, ring: KeyRing, column: SealedColumn) -> Iterator[SealedValue]:
+    """Yield values sealed with another key, in primary key order."""
     last: SealedValue | None = None
     while True:
         page = queries_sealed.list_values(db, column, ring.active, last, PAGE_ROWS)
@@ -69,7 +69,7 @@ def _list_old(db: Database, ring: KeyRing, column: Sealed) -> Iterator[SealedVal
         last = page[-1]
 
 
-def _reseal(db: Database, ring: KeyRing, column: Sealed, value: SealedValue) -> int:
+def _reseal(db: Database, ring: KeyRing, column: SealedColumn, value: SealedValue) -> int:
     # Replaces only the value that was read: a value that a request stores in between stays.
     name = column.row_name(*value.identity)
     return queries_sealed.replace_value(db, column, value, ring.seal(ring.open(value.sealed, row=name), row=name))

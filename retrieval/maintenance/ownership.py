@@ -1,77 +1,73 @@
-"""Ownership of tables: how each is handled in exports, deletions and checks of a namespace.
-
-A test fails for a table that is not named here, and for one of a namespace that a deletion leaves behind, that an
-export leaves out without a reason, or whose orphans `retrieval fsck` does not see. `backup` copies the whole database.
-"""
+"""Ownership of tables: their handling in exports, deletions and checks of a namespace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-CARRIED = ""
+# A test fails for an unlisted table, for rows that survive a deletion, for an omission from exports without a reason,
+# and for orphans unseen by `retrieval fsck`. `backup` copies the whole database.
+EXPORTED_MARK = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
-    """A table of namespaces.
+class TableOwnership:
+    """Table of namespaces. `left_out`: reason of its absence from exports; `stays`: reason of rows that outlive their
+    namespace."""
 
-    left_out: why no export holds it; empty for those that travel. stays: why rows outlive their namespace; empty for
-    those that go with it.
-    """
-
-    left_out: str = CARRIED
+    left_out: str = EXPORTED_MARK
     stays: str = ""
 
 
-_MADE = "made anew from what travels"
-_WORK = "of work under way, which does not travel"
+_DERIVED_REASON = "made anew from what travels"
+_UNFINISHED_REASON = "of work under way, which does not travel"
 
-OF_NAMESPACES: Mapping[str, Owned] = {
-    "partitions": Owned(),
-    "connections": Owned(),
-    "connection_documents": Owned(),
-    "jobs": Owned(),
-    "documents": Owned(),
-    "run_documents": Owned(),
-    "chunks": Owned(),
-    "embeddings": Owned(),
-    "evaluations": Owned(),
-    "evaluation_questions": Owned(),
-    "evaluation_runs": Owned(),
-    "weak_searches": Owned("queries stay where they were searched for"),
-    "access_groups": Owned(),
-    "group_members": Owned(),
-    "directory_resources": Owned(),
-    "namespaces": Owned("its name and configs are namespace.json", "a deleted namespace keeps its id"),
-    "vectors": Owned(_MADE),
-    "postings": Owned(_MADE),
-    "posting_blocks": Owned(_MADE),
-    "posting_changes": Owned(_MADE),
-    "posting_packs": Owned(_MADE),
-    "term_counts": Owned(_MADE),
-    "document_counts": Owned(_MADE),
-    "job_runs": Owned("each job gets one run that has ended"),
-    "batches": Owned(_WORK),
-    "inbox": Owned(_WORK),
-    "crawl_pages": Owned(_WORK),
-    "page_misses": Owned("the next crawl begins anew"),
-    "document_aliases": Owned("the next crawl finds them again"),
-    "departures": Owned("the next listing of a connection begins anew"),
-    "schedules": Owned("an import repeats nothing by itself"),
-    "oauth_states": Owned("an authorization is not carried on elsewhere"),
-    "sweeps": Owned("what is garbage does not travel"),
-    "search_times": Owned("of the machine that it was measured on", "forgotten after a month"),
-    "token_usage": Owned("was spent here", "what was spent stays spent"),
-    "deletions": Owned("a receipt is signed by this installation", "a receipt outlives what it is about"),
-    "deleted_places": Owned("cursors are not carried on elsewhere"),
-    "deletion_stores": Owned("part of a receipt", "part of a receipt"),
-    "webhooks": Owned("an address of somebody's, and a secret"),
-    "webhook_outbox": Owned(_WORK, "told within seconds, and forgotten"),
-    "webhook_deliveries": Owned("was sent from here, and is forgotten after its days"),
-    "api_keys": Owned("keys are secrets", "a key bound to a deleted namespace reaches nothing"),
+NAMESPACE_TABLES: Mapping[str, TableOwnership] = {
+    "partitions": TableOwnership(),
+    "connections": TableOwnership(),
+    "connection_documents": TableOwnership(),
+    "jobs": TableOwnership(),
+    "documents": TableOwnership(),
+    "run_documents": TableOwnership(),
+    "chunks": TableOwnership(),
+    "embeddings": TableOwnership(),
+    "evaluations": TableOwnership(),
+    "evaluation_questions": TableOwnership(),
+    "evaluation_runs": TableOwnership(),
+    "weak_searches": TableOwnership("queries stay where they were searched for"),
+    "access_groups": TableOwnership(),
+    "group_members": TableOwnership(),
+    "directory_resources": TableOwnership(),
+    "namespaces": TableOwnership("its name and configs are namespace.json", "a deleted namespace keeps its id"),
+    "vectors": TableOwnership(_DERIVED_REASON),
+    "postings": TableOwnership(_DERIVED_REASON),
+    "posting_blocks": TableOwnership(_DERIVED_REASON),
+    "posting_changes": TableOwnership(_DERIVED_REASON),
+    "posting_packs": TableOwnership(_DERIVED_REASON),
+    "term_counts": TableOwnership(_DERIVED_REASON),
+    "document_counts": TableOwnership(_DERIVED_REASON),
+    "job_runs": TableOwnership("each job gets one run that has ended"),
+    "batches": TableOwnership(_UNFINISHED_REASON),
+    "inbox": TableOwnership(_UNFINISHED_REASON),
+    "crawl_pages": TableOwnership(_UNFINISHED_REASON),
+    "page_misses": TableOwnership("the next crawl begins anew"),
+    "document_aliases": TableOwnership("the next crawl finds them again"),
+    "departures": TableOwnership("the next listing of a connection begins anew"),
+    "schedules": TableOwnership("an import repeats nothing by itself"),
+    "oauth_states": TableOwnership("an authorization is not carried on elsewhere"),
+    "sweeps": TableOwnership("what is garbage does not travel"),
+    "search_times": TableOwnership("of the machine that it was measured on", "forgotten after a month"),
+    "token_usage": TableOwnership("was spent here", "what was spent stays spent"),
+    "deletions": TableOwnership("a receipt is signed by this installation", "a receipt outlives what it is about"),
+    "deleted_places": TableOwnership("cursors are not carried on elsewhere"),
+    "deletion_stores": TableOwnership("part of a receipt", "part of a receipt"),
+    "webhooks": TableOwnership("an address of somebody's, and a secret"),
+    "webhook_outbox": TableOwnership(_UNFINISHED_REASON, "told within seconds, and forgotten"),
+    "webhook_deliveries": TableOwnership("was sent from here, and is forgotten after its days"),
+    "api_keys": TableOwnership("keys are secrets", "a key bound to a deleted namespace reaches nothing"),
 }
-OF_OTHERS: Mapping[str, str] = {
+# Tables without a namespace, with their owner.
+OTHER_TABLES: Mapping[str, str] = {
     "organizations": "an import names the one that it goes to",
     "tenants": "of the organization; an import makes those that its documents need",
     "uploaded_files": "of the organization, until they expire",
@@ -89,5 +85,4 @@ OF_OTHERS: Mapping[str, str] = {
     "event_feeds": "of the installation",
     "prefect_events": "of the installation's Prefect, told within seconds",
 }
-"""Tables that belong to no namespace, and to whom."""
-EXPORTED = tuple(table for table, rule in OF_NAMESPACES.items() if rule.left_out == CARRIED)
+EXPORTED_TABLES = tuple(table for table, rule in NAMESPACE_TABLES.items() if rule.left_out == EXPORTED_MARK)

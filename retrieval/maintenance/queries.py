@@ -13,11 +13,8 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Data to delete from the stores that clients no longer see.
-
-    `vector_store`, `file_store`: names of the stores; `vectors`, `files`, `others`: their hosts, None for this
-    installation.
-    """
+    """Unreachable data to delete from the stores. `vector_store`, `file_store`: store names; `vectors`, `files`,
+    `others`: external hosts."""
 
     id: int = 0
     partition_id: int
@@ -42,7 +39,7 @@ class Sweep:
 
     @property
     def document(self) -> str:
-        """Id of the document; RuntimeError for a sweep of something else."""
+        """Return the document id; RuntimeError for another kind of sweep."""
         if self.document_id is None:
             raise RuntimeError(f"The sweep {self.id} of kind {self.kind} names no document.")
         return self.document_id
@@ -54,30 +51,29 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class DueScope:
-    """A scope with a due sweep. `failed`: the sweep was tried before. `hosts`: external hosts of its stores."""
+    """Scope with a due sweep. `failed`: tried before; `hosts`: external hosts of its stores."""
 
     partition_id: int
     failed: bool
     hosts: list[str]
 
 
-_VECTORS: LiteralString = """
+# Hosts of namespace `n`, null for stores of this installation. Configurations of former and future vector stores are
+# sealed, so the namespace id stands for their hosts.
+_VECTOR_HOST: LiteralString = """
     case when n.config #>> '{vectorStorageConfig,provider}' <> 'PGVECTOR' then coalesce(
         n.config #>> '{vectorStorageConfig,indexHost}', n.config #>> '{vectorStorageConfig,provider}') end
 """
-_FILES: LiteralString = """
+_FILE_HOST: LiteralString = """
     case when n.config #>> '{fileStorageConfig,type}' <> 'LOCAL' then coalesce(
         n.config #>> '{fileStorageConfig,endpoint}', n.config #>> '{fileStorageConfig,type}') end
 """
-_OTHERS: LiteralString = """
+_OTHER_HOST: LiteralString = """
     case when n.pending is not null or n.retired is not null or n.deleted_at is not null then n.id end
 """
-"""SQL: hosts of namespace `n`, null for stores of this installation.
 
-Configurations of former and future vector stores are sealed: the namespace id stands for their hosts.
-"""
-
-DUE: LiteralString = (
+# Oldest first, up to the limit of each kind, so that blocked scopes hide no others.
+DUE_SCOPES_QUERY: LiteralString = (
     """
     with recursive scopes as (
         (select partition_id from sweeps order by partition_id limit 1)
@@ -88,11 +84,11 @@ DUE: LiteralString = (
     ),
     due as (
         select first.partition_id, first.tries > 0 as failed, first.due_at, array_remove(array["""
-    + _VECTORS
+    + _VECTOR_HOST
     + ", "
-    + _FILES
+    + _FILE_HOST
     + ", "
-    + _OTHERS
+    + _OTHER_HOST
     + """], null) as hosts
         from scopes cross join lateral (
             select s.partition_id, s.due_at, s.tries from sweeps s
@@ -111,10 +107,9 @@ DUE: LiteralString = (
     where turn <= %(limit)s order by due_at
 """
 )
-"""SQL: scopes with due sweeps, oldest first, up to the limit of each kind so that blocked scopes hide no others."""
 # One index row is read for each scope, due or not: a plan by `due_at` depends on statistics that are a day old.
 
-TAKE: LiteralString = (
+TAKE_SWEEP_STATEMENT: LiteralString = (
     """
     update sweeps s
     set tries = tries + 1, due_at = now() + interval '1 minute' * least(power(2, s.tries), 720)
@@ -128,11 +123,11 @@ TAKE: LiteralString = (
         p.namespace_id, p.tenant, n.organization_id,
         n.config #>> '{vectorStorageConfig,provider}' as vector_store,
         n.config #>> '{fileStorageConfig,type}' as file_store, """
-    + _VECTORS
+    + _VECTOR_HOST
     + " as vectors, "
-    + _FILES
+    + _FILE_HOST
     + " as files, "
-    + _OTHERS
+    + _OTHER_HOST
     + " as others"
 )
 
@@ -140,17 +135,18 @@ TAKE: LiteralString = (
 def list_due(
     db: Executor, *, busy: Sequence[int], healthy: Sequence[str], blocked: Sequence[str], limit: int
 ) -> list[DueScope]:
-    """Return scopes with due sweeps, without the `busy` partitions and those with a `blocked` host."""
+    """Return scopes with due sweeps, without `busy` partitions and `blocked` hosts."""
     values = {"busy": list(busy), "healthy": list(healthy), "blocked": list(blocked), "limit": limit}
-    return db.fetch(DueScope, DUE, values)
+    return db.fetch(DueScope, DUE_SCOPES_QUERY, values)
 
 
 def take_sweep(db: Executor, partition: int) -> Sweep | None:
     """Return a due sweep of the scope and postpone its next try."""
-    return db.fetch_one(Sweep, TAKE, {"partition": partition})
+    return db.fetch_one(Sweep, TAKE_SWEEP_STATEMENT, {"partition": partition})
 
 
-_ADD_UP_SEARCHES: LiteralString = """
+# After two days the searches of a day are one row with bucket -1, without durations.
+_SUM_SEARCHES_STATEMENT: LiteralString = """
     with old as (
         delete from search_times where hour < now() - interval '2 days'
             and (bucket >= 0 or hour < now() - interval '33 days') returning *
@@ -160,12 +156,10 @@ _ADD_UP_SEARCHES: LiteralString = """
     where bucket >= 0 and hour > now() - interval '31 days' group by 1, 2, 3
     on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
 """
-"""SQL: after two days the searches of a day are one row with bucket -1, without their durations."""
 
 
 def delete_expired(db: Executor, limit: int) -> None:
-    """Delete answers of idempotency keys and places of deleted documents after a day, request counts of addresses after
-    a minute, times of searches after two days and their numbers after a month."""
+    """Delete expired idempotent answers, deleted places, request rates and search times."""
     db.execute(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
@@ -181,4 +175,4 @@ def delete_expired(db: Executor, limit: int) -> None:
         " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
         {},
     )
-    db.execute(_ADD_UP_SEARCHES, {})
+    db.execute(_SUM_SEARCHES_STATEMENT, {})

@@ -1,4 +1,4 @@
-"""Statements of the actions of garbage collection, each on what a sweep names."""
+"""Statements of the actions of garbage collection on a sweep's data."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ BULK_TABLES: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
 )
+# Table and condition. Foreign keys delete dependent rows.
 ID_TABLES: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("documents", "and deleted_at is null"),
     ("job_runs", ""),
     ("jobs", ""),
 )
-"""Tables with ids, each with a condition. Foreign keys delete the rows that refer to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenEntry:
-    """An entry of a document in an unfinished job run. `in_hand`: a worker processes it."""
+    """Entry of a document in an unfinished job run. `in_hand`: in progress at a worker."""
 
     job_run_id: str
     in_hand: bool
 
 
 def is_visible(db: Executor, sweep: Sweep) -> bool:
-    """Return True if the sweep's generation is the visible one of its document."""
+    """Return whether the sweep's generation is the visible one."""
     statement: LiteralString = (
         "select exists (select from documents where id = %(document_id)s and active_generation = %(generation)s"
         " and deleted_at is null)"
@@ -49,7 +49,7 @@ def list_generations(db: Executor, sweep: Sweep) -> list[int]:
 
 
 def list_indexes(db: Executor, sweep: Sweep, generation: int) -> list[int]:
-    """List the indexes of the chunks of a generation."""
+    """List the chunk indexes of a generation."""
     statement: LiteralString = (
         "select index from chunks where document_id = %(document_id)s and generation = %(generation)s order by index"
     )
@@ -70,7 +70,7 @@ def count_chunks(db: Executor, sweep: Sweep) -> int:
 
 
 def list_embeddings(db: Executor, sweep: Sweep, after: bytes, limit: int) -> list[bytes]:
-    """List the keys of the embeddings of the sweep's partition, in their order."""
+    """List the embedding keys of the sweep's partition, in order."""
     statement: LiteralString = (
         "select key from embeddings where partition_id = %(partition_id)s and key > %(after)s"
         " order by key limit %(page)s"
@@ -79,7 +79,7 @@ def list_embeddings(db: Executor, sweep: Sweep, after: bytes, limit: int) -> lis
 
 
 def list_document_files(db: Executor, sweep: Sweep) -> list[str]:
-    """List the keys of the files of a document, of all its versions."""
+    """List the file keys of all versions of a document."""
     statement: LiteralString = """
         select raw_key as key from run_documents where document_id = %(document_id)s and raw_key is not null
         union select parsed_key from run_documents where document_id = %(document_id)s and parsed_key is not null
@@ -88,7 +88,7 @@ def list_document_files(db: Executor, sweep: Sweep) -> list[str]:
 
 
 def list_partition_files(db: Executor, sweep: Sweep) -> list[str]:
-    """List the keys of the files of a partition that any row names."""
+    """List the file keys in rows of a partition."""
     statement: LiteralString = """
         with members as (
             select d.raw_key, d.parsed_key from run_documents d
@@ -101,8 +101,8 @@ def list_partition_files(db: Executor, sweep: Sweep) -> list[str]:
     return db.fetch(str, statement, sweep.params)
 
 
-def postpone(db: Executor, sweep: Sweep, seconds: float) -> None:
-    """Take the sweep again after so many seconds, as if it had not been tried."""
+def postpone_sweep(db: Executor, sweep: Sweep, seconds: float) -> None:
+    """Postpone the sweep and reset its tries."""
     statement: LiteralString = (
         "update sweeps set tries = 0, due_at = now() + make_interval(secs => %(seconds)s) where id = %(id)s"
     )
@@ -135,7 +135,7 @@ def lock_open_entries(connection: Executor, sweep: Sweep) -> list[OpenEntry]:
 
 
 def is_at_work(db: Executor, sweep: Sweep) -> bool:
-    """Return True if a worker holds a batch of the partition."""
+    """Return whether a worker holds a batch of the partition."""
     statement: LiteralString = (
         "select exists (select from batches where partition_id = %(partition_id)s and lease_until > now())"
     )
@@ -143,7 +143,7 @@ def is_at_work(db: Executor, sweep: Sweep) -> bool:
 
 
 def waits_for_documents(db: Executor, sweep: Sweep) -> bool:
-    """Return True if deletions of single documents with receipts are pending in the partition."""
+    """Return whether deletions of single documents with receipts are pending in the partition."""
     statement: LiteralString = (
         "select exists (select from sweeps where partition_id = %(partition_id)s and id <> %(id)s"
         " and deletion_id is not null)"
@@ -152,7 +152,7 @@ def waits_for_documents(db: Executor, sweep: Sweep) -> bool:
 
 
 def delete_pairs(db: Database, sweep: Sweep, limit: int) -> int:
-    """Delete some pairs of connection and document of the partition; return how many."""
+    """Delete some connection documents of the partition; return their number."""
     return db.execute(
         """
         delete from connection_documents where ctid = any(array(
@@ -165,7 +165,7 @@ def delete_pairs(db: Database, sweep: Sweep, limit: int) -> int:
 
 
 def delete_slice(db: Database, table: LiteralString, sweep: Sweep, limit: int) -> int:
-    """Delete some rows of the partition from a table of `BULK_TABLES`; return how many."""
+    """Delete some rows of a table of `BULK_TABLES`; return their number."""
     statement: LiteralString = f"""
         delete from {table} where ctid = any(array(
             select ctid from {table} where partition_id = %(partition_id)s limit %(page)s
@@ -175,7 +175,7 @@ def delete_slice(db: Database, table: LiteralString, sweep: Sweep, limit: int) -
 
 
 def delete_rows(db: Database, table: LiteralString, condition: LiteralString, sweep: Sweep, limit: int) -> int:
-    """Delete some rows of the partition from a table of `ID_TABLES`; return how many."""
+    """Delete some rows of a table of `ID_TABLES`; return their number."""
     statement: LiteralString = f"""
         delete from {table} where id = any(array(
             select id from {table} where partition_id = %(partition_id)s {condition} limit %(page)s
@@ -185,7 +185,7 @@ def delete_rows(db: Database, table: LiteralString, condition: LiteralString, sw
 
 
 def has_stored(db: Executor, sweep: Sweep) -> bool:
-    """Return True if generations or documents of the namespace are still to be cleared."""
+    """Return whether generations or documents of the namespace await clearing."""
     statement: LiteralString = (
         "select exists (select from sweeps s join partitions p on p.id = s.partition_id"
         " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document'))"

@@ -1,4 +1,4 @@
-"""Statements on columns that hold sealed values."""
+"""Statements on columns with sealed values."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from retrieval.database.rows import Executor
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
-    """A column that holds sealed values. `identity`: the primary key, in its order."""
+class SealedColumn:
+    """Column with sealed values. `identity`: primary key columns."""
 
     table: LiteralString
     column: LiteralString
     identity: tuple[LiteralString, ...]
+    # Returns the sealing name by primary key.
     row_name: Callable[..., str]
-    """Returns the name that a value is sealed for, by the primary key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealedValue:
-    """A sealed value with the primary key of its row."""
+    """Sealed value with its primary key."""
 
     identity: Sequence[Any]
     sealed: bytes
 
 
-def list_values(db: Executor, column: Sealed, key: str, after: SealedValue | None, limit: int) -> list[SealedValue]:
-    """Return values that another key sealed, in the order of the primary key."""
+def list_values(
+    db: Executor, column: SealedColumn, key: str, after: SealedValue | None, limit: int
+) -> list[SealedValue]:
+    """Return values sealed with another key, in primary key order."""
     identity = ", ".join(column.identity)
     bound = "" if after is None else f" and ({identity}) > ({_placeholders(column)})"
     statement: LiteralString = (
@@ -41,8 +43,8 @@ def list_values(db: Executor, column: Sealed, key: str, after: SealedValue | Non
     return db.fetch(SealedValue, statement, {**values, "active": key.encode(), "page": limit})
 
 
-def replace_value(db: Executor, column: Sealed, value: SealedValue, fresh: bytes) -> bool:
-    """Replace a value unless it was replaced since it was read."""
+def replace_value(db: Executor, column: SealedColumn, value: SealedValue, fresh: bytes) -> bool:
+    """Replace a value unless changed after the read."""
     statement: LiteralString = (
         f"update {column.table} set {column.column} = %(fresh)s where ({', '.join(column.identity)})"
         f" = ({_placeholders(column)}) and {column.column} = %(sealed)s returning true"
@@ -51,9 +53,9 @@ def replace_value(db: Executor, column: Sealed, value: SealedValue, fresh: bytes
     return bool(db.fetch_one(bool, statement, values))
 
 
-def _identity(column: Sealed, value: SealedValue) -> dict[str, Any]:
+def _identity(column: SealedColumn, value: SealedValue) -> dict[str, Any]:
     return dict(zip(column.identity, value.identity, strict=True))
 
 
-def _placeholders(column: Sealed) -> LiteralString:
+def _placeholders(column: SealedColumn) -> LiteralString:
     return ", ".join([f"%({name})s" for name in column.identity])

@@ -1,4 +1,4 @@
-"""Statements of the upkeep of large scopes and of languages."""
+"""Statements of the upkeep of large scopes and languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrieval.keywords.queries import FIXED_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class LargeScope:
-    """A partition with many chunks."""
+    """Partition with many chunks."""
 
     id: int
     organization_id: str
@@ -22,7 +22,7 @@ class LargeScope:
 
 @dataclass(frozen=True, slots=True)
 class DueLanguage:
-    """A partition to index in its namespace's language: `target`, or "" for each document's own (`fixed` None)."""
+    """Partition to index in its namespace's language, or "" for each document's own."""
 
     id: int
     fixed: str | None
@@ -31,13 +31,13 @@ class DueLanguage:
 
 @dataclass(frozen=True, slots=True)
 class NextDocument:
-    """A document to index again, with the number of its chunks."""
+    """Document to index again, with its number of chunks."""
 
     id: str
     chunks: int
 
 
-_OTHERS: LiteralString = f"""
+_OTHER_LANGUAGE_CONDITION: LiteralString = f"""
     d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
     and case when %(fixed)s::text is null
              then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED_PREFIX}')
@@ -46,7 +46,7 @@ _OTHERS: LiteralString = f"""
 
 
 def list_large(db: Executor, chunks: int) -> list[int]:
-    """List the partitions that have so many chunks, or have packed posting lists, small ones first."""
+    """List the partitions with at least `chunks` chunks or packed posting lists, small ones first."""
     statement: LiteralString = """
         select p.id from partitions p join namespaces n on n.id = p.namespace_id
         where n.deleted_at is null
@@ -76,19 +76,21 @@ def list_due(db: Executor) -> list[DueLanguage]:
 
 
 def list_next(db: Executor, partition: int, fixed: str | None, after: str, limit: int) -> list[NextDocument]:
-    """List documents that are indexed in another language, by id."""
+    """List documents indexed in another language, by id."""
     statement: LiteralString = f"""
         select d.id, (
             select count(*) from chunks c where c.document_id = d.id and c.generation = d.active_generation
-        ) as chunks from documents d where {_OTHERS} and d.id > %(after)s order by d.id limit %(limit)s
+        ) as chunks from documents d
+        where {_OTHER_LANGUAGE_CONDITION} and d.id > %(after)s order by d.id limit %(limit)s
     """
     return db.fetch(NextDocument, statement, {"partition": partition, "fixed": fixed, "after": after, "limit": limit})
 
 
 def lock_documents(connection: Executor, partition: int, fixed: str | None, document_ids: Sequence[str]) -> list[str]:
-    """Lock those that are still indexed in another language; return their ids."""
+    """Lock the documents still indexed in another language; return their ids."""
     statement: LiteralString = (
-        f"select d.id from documents d where {_OTHERS} and d.id = any(%(ids)s) order by d.id for update"
+        f"select d.id from documents d where {_OTHER_LANGUAGE_CONDITION} and d.id = any(%(ids)s)"
+        " order by d.id for update"
     )
     return connection.fetch(str, statement, {"partition": partition, "fixed": fixed, "ids": list(document_ids)})
 
@@ -103,7 +105,8 @@ def list_chunks(connection: Executor, document_ids: Sequence[str]) -> list[int]:
 
 
 def set_language(connection: Executor, document_ids: Sequence[str], language: str) -> None:
-    """Set the language of documents without chunks; that of others is set with their postings."""
+    """Set the language of documents without chunks."""
+    # Postings set the language of others.
     connection.execute(
         """
         update documents set keyword_language = %(language)s
@@ -115,9 +118,9 @@ def set_language(connection: Executor, document_ids: Sequence[str], language: st
 
 
 def set_state(db: Executor, partition: int, fixed: str | None, target: str) -> None:
-    """Note that the partition is indexed in its namespace's language, unless documents are left."""
+    """Record that the partition is indexed in its namespace's language, unless documents remain."""
     statement: LiteralString = f"""
         update partitions set keyword_state = %(target)s
-        where id = %(partition)s and not exists (select from documents d where {_OTHERS})
+        where id = %(partition)s and not exists (select from documents d where {_OTHER_LANGUAGE_CONDITION})
     """
     db.execute(statement, {"partition": partition, "fixed": fixed, "target": target})

@@ -1,4 +1,4 @@
-"""Stores of a namespace that garbage collection and checks work on."""
+"""Stores of a namespace for garbage collection and checks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from retrieval.ports import FileStore, VectorStore
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Vector and file stores of a namespace. `end_authorizations`: revokes those of a partition, by its number."""
+    """Vector and file stores of a namespace. `end_authorizations`: revokes the connections of a partition."""
 
     vectors: VectorStore
     files: FileStore
     end_authorizations: Callable[[int], None]
+    # Vector stores of a re-embedding, or former ones.
     others: tuple[VectorStore, ...] = ()
-    """Vector stores that a re-embedding builds, or that the namespace has left."""

@@ -1,4 +1,4 @@
-"""Delete from stores and verify by listing them afterwards, with notes for receipts."""
+"""Deletion from stores, verified by a listing, with notes for receipts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from retrieval.maintenance.queries import Sweep
 from retrieval.maintenance.stores import Stores
 from retrieval.ports import VectorStore
 
-_FORMER_STORE = "FORMER_VECTOR_STORE"
-"""Name in receipts of a store that the namespace has left or is moving to."""
+# Receipt name of a former or future store.
+_FORMER_STORE_NAME = "FORMER_VECTOR_STORE"
 
 
 def name_stores(stores: Stores, sweep: Sweep) -> Iterator[tuple[str, VectorStore]]:
-    """Yield each vector store of the sweep's namespace with its name in receipts."""
+    """Yield each vector store of the sweep's namespace with its receipt name."""
     yield str(sweep.vector_store), stores.vectors
     for number, store in enumerate(stores.others, 1):
-        yield f"{_FORMER_STORE}_{number}", store
+        yield f"{_FORMER_STORE_NAME}_{number}", store
 
 
 def delete_document_vectors(stores: Stores, sweep: Sweep, notes: SweepCounter) -> None:
-    """Delete every vector of the sweep's document, of any generation; Retryable while a store lists one."""
+    """Delete every vector of the document; Retryable while a store lists one."""
     scope, prefix = sweep.scope, ids.vector_prefix_of_document(sweep.document)
     for name, store in name_stores(stores, sweep):
         remaining = list(store.ids(scope, prefix))
@@ -54,8 +54,7 @@ def drop_vectors(db: Database, stores: Stores, sweep: Sweep, notes: SweepCounter
 
 
 def delete_files(stores: Stores, sweep: Sweep, notes: SweepCounter, keys: Sequence[str]) -> None:
-    """Delete these files and, for a receipt, all others in the folder of the document or scope; Retryable while one
-    is listed."""
+    """Delete these files and, for a receipt, all others in the folder; Retryable while one is listed."""
     if not notes.has_receipt:
         stores.files.delete(keys)
         if sweep.document_id is None:  # an import that broke off may have left files that no row names

@@ -11,23 +11,23 @@ TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
 
 
 def test_every_table_has_an_owner():
-    known = {**ownership.OF_NAMESPACES, **ownership.OF_OTHERS}
+    known = {**ownership.NAMESPACE_TABLES, **ownership.OTHER_TABLES}
     assert TABLES.keys() == known.keys(), (
-        "Add a line for the table to OF_NAMESPACES or OF_OTHERS in retrieval/maintenance/ownership.py."
+        "Add a line for the table to NAMESPACE_TABLES or OTHER_TABLES in retrieval/maintenance/ownership.py."
     )
-    assert not ownership.OF_NAMESPACES.keys() & ownership.OF_OTHERS.keys()
+    assert not ownership.NAMESPACE_TABLES.keys() & ownership.OTHER_TABLES.keys()
 
 
 def test_every_table_that_travels_is_part_of_an_export():
-    assert {*queries_export.TABLES, "embeddings"} == set(ownership.EXPORTED), (
-        "Add the table to TABLES in retrieval/maintenance/moving/queries_export.py."
+    assert {*queries_export.TABLE_QUERIES, "embeddings"} == set(ownership.EXPORTED_TABLES), (
+        "Add the table to TABLE_QUERIES in retrieval/maintenance/moving/queries_export.py."
     )
 
 
 def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():
-    for name, one in ownership.OF_NAMESPACES.items():
+    for name, one in ownership.NAMESPACE_TABLES.items():
         column = TABLES[name].columns.get("partition_id")
         if column is not None and not column.foreign_keys and not column.nullable and not one.stays:
-            assert any(check.kind == "ORPHAN_ROWS" and f"from {name} " in check.statement for check in tables.CHECKS), (
-                f"Add a check of kind ORPHAN_ROWS for {name} to CHECKS in retrieval/maintenance/fsck/tables.py."
-            )
+            assert any(
+                check.kind == "ORPHAN_ROWS" and f"from {name} " in check.statement for check in tables.TABLE_CHECKS
+            ), f"Add a check of kind ORPHAN_ROWS for {name} to TABLE_CHECKS in retrieval/maintenance/fsck/tables.py."

@@ -35,9 +35,9 @@ class ConnectedSpace(Configured):
 
     def schedule(self, connection: str = "") -> str:
         """The id of the schedule of a connection's interval, which is made now."""
-        change = connections.Change(sync_minutes=60, sync_sent=True)
+        change = connections.ConnectionChange(sync_minutes=60, sync_sent=True)
         scope, name = self.scope, connection or self.connection
-        return self.call(connections.change(self.db, self.ring, scope, name, change, None)).schedule["id"]
+        return self.call(connections.change_connection(self.db, self.ring, scope, name, change, None)).schedule["id"]
 
     def repeat(self, connection: str = "") -> schedules.ScheduledRun:
         """The next job run by a connection's schedule."""
@@ -59,7 +59,7 @@ class ConnectedSpace(Configured):
     def _create(self, start) -> str:
         name, connector = "x", self.account.connector
         return self.call(
-            connections.create(
+            connections.create_connection(
                 self.db, self.scope, self.ring, start, name=name, connector=connector, client_redirect_url=None
             )
         )

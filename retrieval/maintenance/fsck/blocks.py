@@ -1,4 +1,4 @@
-"""Packed posting lists against the postings they were made of."""
+"""Check of packed posting lists against their postings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def find_stale_blocks(instance: Instance) -> Iterator[Finding]:
 
 
 def drop_blocks(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Delete packed posting lists; searches read the postings until upkeep packs them again."""
+    """Delete packed posting lists."""
+    # Searches read the postings until upkeep packs them again.
     for partition in sorted({finding.data["partition_id"] for finding in findings}):
         with instance.db.transaction() as connection:
             queries_stores.delete_blocks(connection, partition)

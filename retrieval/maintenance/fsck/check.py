@@ -18,32 +18,32 @@ from retrieval.sources import FETCHED
 
 log = structlog.get_logger()
 
+# A repair may cause another finding, for example a counter of the changed rows.
 MAX_REPAIR_ROUNDS = 4
-"""A repair may cause another finding, such as a counter of the rows that it changed."""
-UNREADABLE = "UNREADABLE_STORE"
+UNREADABLE_STORE_KIND = "UNREADABLE_STORE"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Findings of a check, and those that remain after the repair; equal without a repair."""
+class CheckOutcome:
+    """Findings of a check, and remaining findings after the repair."""
 
     findings: Sequence[Finding]
     remaining: Sequence[Finding]
 
 
-def run_check(instance: Instance, *, repair: bool = False) -> Outcome:
-    """Check everything, and `repair` it in rounds until nothing remains or nothing more can be repaired."""
+def run_check(instance: Instance, *, repair: bool = False) -> CheckOutcome:
+    """Check everything and optionally repair in rounds until nothing more can be repaired."""
     first = remaining = find_all(instance)
     for _ in range(MAX_REPAIR_ROUNDS if repair else 0):
         if not remaining:
             break
         repair_all(instance, remaining)
         remaining = find_all(instance)
-    return Outcome(first, remaining)
+    return CheckOutcome(first, remaining)
 
 
 def find_all(instance: Instance) -> list[Finding]:
-    """Return all findings; an unreadable store is a finding itself and hides no other."""
+    """Return all findings; an unreadable store is a finding and hides no other."""
     places = instance.list_places()
     findings = [finding for finding, _ in tables.find_broken_rows(instance)]
     findings += blocks.find_stale_blocks(instance)
@@ -57,13 +57,13 @@ def find_all(instance: Instance) -> list[Finding]:
     for namespace in sorted({partition.scope.namespace for partition in places}):
         within = [partition for partition in places if partition.scope.namespace == namespace]
         findings += _collect(files.find_orphans(instance, namespace, within), within[0])
-    unreadable = dict.fromkeys(finding for finding in findings if finding.kind == UNREADABLE)
-    return [finding for finding in findings if finding.kind != UNREADABLE] + list(unreadable)
+    unreadable = dict.fromkeys(finding for finding in findings if finding.kind == UNREADABLE_STORE_KIND)
+    return [finding for finding in findings if finding.kind != UNREADABLE_STORE_KIND] + list(unreadable)
 
 
 def repair_all(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Delete orphans, restore derived data, queue documents for ingestion, and mark documents that are lost."""
-    for check in tables.CHECKS:
+    """Delete orphans, restore derived data, queue documents for ingestion and mark lost documents."""
+    for check in tables.TABLE_CHECKS:
         if matching := [finding for finding in findings if finding.kind == check.kind and _is_of(finding, check)]:
             check.repair(instance, matching)
     blocks.drop_blocks(instance, _select(findings, "WRONG_BLOCKS"))
@@ -74,8 +74,8 @@ def repair_all(instance: Instance, findings: Sequence[Finding]) -> None:
         vectors.remove_orphans(instance, place, _select(within, "ORPHAN_VECTOR", place))
         wrong_vectors = _select(within, "MISSING_VECTOR", place) + _select(within, "WRONG_VECTOR", place)
         lost = [
-            *texts.restore(instance, place, _select(within, "WRONG_TEXT", place)),
-            *vectors.restore(instance, place, wrong_vectors),
+            *texts.restore_texts(instance, place, _select(within, "WRONG_TEXT", place)),
+            *vectors.restore_vectors(instance, place, wrong_vectors),
         ]
         for kind in ("MISSING_CHUNKS", "MISSING_FILE", "WRONG_FILE"):
             lost += [str(finding.document) for finding in _select(within, kind, place)]
@@ -94,7 +94,7 @@ def _collect(findings: Iterator[Finding], place: Place | None) -> list[Finding]:
         results.extend(findings)
     except StepError as error:
         namespace = place.scope.namespace if place else None
-        results.append(Finding(UNREADABLE, namespace, None, str(error)))
+        results.append(Finding(UNREADABLE_STORE_KIND, namespace, None, str(error)))
     return results
 
 
@@ -106,7 +106,7 @@ def _select(findings: Sequence[Finding], kind: str, place: Place | None = None) 
     ]
 
 
-def _is_of(finding: Finding, check: tables.Check) -> bool:
+def _is_of(finding: Finding, check: tables.TableCheck) -> bool:
     return "place" not in finding.data or f"from {finding.data['place']} " in check.statement
 
 
@@ -117,7 +117,7 @@ def find_gaps(instance: Instance) -> Iterator[Finding]:
 
 
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], lost_keys: frozenset[str]) -> None:
-    """Queue documents for a complete ingestion; mark those that cannot be ingested without their lost files."""
+    """Queue documents for a complete ingestion; mark documents with lost files."""
     for part in split_batches(sorted(set(document_ids))):
         stored = queries_documents.list_stored(instance.db, part)
         ingestible = [row.id for row in stored if row.source in FETCHED or row.raw_key not in {None, *lost_keys}]

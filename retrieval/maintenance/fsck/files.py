@@ -1,4 +1,4 @@
-"""Files against rows: files without a row, and documents whose files are missing or have another size."""
+"""Check of stored files: without a row, missing, or of another size."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from retrieval.maintenance.fsck import queries_stores
 from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding, split_batches
 from retrieval.ports import FileStore
 
+# A younger upload without a row may still be accepted.
 PENDING_UPLOAD_SECONDS = 3600
-"""Age below which an upload without a row may still be accepted."""
-_DOCUMENT = re.compile(r"[^/]+/[^/]+/(?P<document>doc_\w+)/(?P<generation>\d{1,18})/")
-_UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
-_ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+_DOCUMENT_KEY_PATTERN = re.compile(r"[^/]+/[^/]+/(?P<document>doc_\w+)/(?P<generation>\d{1,18})/")
+_UPLOAD_KEY_PATTERN = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
+_CROCKFORD_TO_BASE32 = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 
 def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Yield documents of the partition whose files are missing or have another size."""
+    """Yield documents of the partition with missing files or files of another size."""
     store = instance.stores(place.scope.namespace).files
     needed = queries_stores.list_needed(instance.db, place.partition_id)
     if not needed:
         return
     sizes = _list_sizes(store, file_keys.folder_key(place.scope))
-    lacking = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
-    if not lacking:
+    suspicious = [file for file in needed if file.key not in sizes or not file.fits(sizes[file.key])]
+    if not suspicious:
         return
     # The store and the tables are not read at once: a file that is no longer needed is no finding.
     needed_now = queries_stores.list_needed(instance.db, place.partition_id)
     still_needed = {(file.document_id, file.key) for file in needed_now}
-    for file in lacking:
+    for file in suspicious:
         if (file.document_id, file.key) not in still_needed:
             continue
         if file.key in sizes:
@@ -43,7 +43,7 @@ def find_missing(instance: Instance, place: Place) -> Iterator[Finding]:
 
 
 def find_orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
-    """Yield files in the namespace's folder that neither a row nor a pending write refers to."""
+    """Yield files in the namespace's folder without a row or pending write."""
     store = instance.stores(namespace).files
     try:
         keys = list(store.keys(f"{namespace}/"))
@@ -53,14 +53,14 @@ def find_orphans(instance: Instance, namespace: str, places: Sequence[Place]) ->
     partitions = [partition.partition_id for partition in places]
     for part in split_batches(keys):
         for key in _list_unreferred(instance, part, partitions):
-            match = _DOCUMENT.match(key)
+            match = _DOCUMENT_KEY_PATTERN.match(key)
             yield Finding(
                 "ORPHAN_FILE", namespace, match["document"] if match else None, f"no row refers to {key}", {"key": key}
             )
 
 
 def find_unowned(instance: Instance) -> Iterator[Finding]:
-    """Yield files in the folder of LOCAL files whose namespace does not exist."""
+    """Yield LOCAL files of missing namespaces."""
     if instance.local_files is None:
         return
     by_namespace: dict[str, list[str]] = {}
@@ -74,7 +74,7 @@ def find_unowned(instance: Instance) -> Iterator[Finding]:
 
 
 def remove_orphans(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Delete orphaned files to which no row refers since they were found."""
+    """Delete orphaned files still without a row."""
     orphaned = [item for item in findings if "key" in item.data and item.namespace is not None]
     by_namespace: dict[str, list[Finding]] = {}
     for item in orphaned:
@@ -91,13 +91,13 @@ def remove_orphans(instance: Instance, findings: Sequence[Finding]) -> None:
 
 
 def _list_unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
-    """Return the keys that neither a row nor a pending write refers to."""
+    """Return the keys without a row or pending write."""
     return _drop_pending(instance, queries_stores.list_unreferred(instance.db, keys, partitions))
 
 
 def _drop_pending(instance: Instance, keys: Sequence[str]) -> list[str]:
-    """Return the keys without files of unfinished job runs, recent uploads, and files that are already swept."""
-    matches = {key: match for key in keys if (match := _DOCUMENT.match(key))}
+    """Return the keys without unfinished job runs, recent uploads and scheduled sweeps."""
+    matches = {key: match for key in keys if (match := _DOCUMENT_KEY_PATTERN.match(key))}
     waiting: set[str] = set()
     if matches:
         documents = [match["document"] for match in matches.values()]
@@ -108,15 +108,16 @@ def _drop_pending(instance: Instance, keys: Sequence[str]) -> list[str]:
         for key in keys
         if not (key in matches and matches[key]["document"] in waiting)
         and not (
-            (upload := _UPLOAD.match(key)) and time.time() - _created_at(upload["moment"]) < PENDING_UPLOAD_SECONDS
+            (upload := _UPLOAD_KEY_PATTERN.match(key))
+            and time.time() - _created_at(upload["moment"]) < PENDING_UPLOAD_SECONDS
         )
     ]
 
 
 def _created_at(text: str) -> float:
-    """Return the Unix time in the first 48 bits of an id, in seconds; 0 for other text."""
+    """Return the Unix time in the first 48 bits of an id; 0 for other text."""
     try:
-        decoded = base64.b32decode(text.encode().translate(_ALPHABET) + b"======")
+        decoded = base64.b32decode(text.encode().translate(_CROCKFORD_TO_BASE32) + b"======")
     except ValueError:
         return 0.0
     return int.from_bytes(decoded[:6], "big") / 1000
@@ -130,7 +131,6 @@ def _list_sizes(store: FileStore, prefix: str) -> dict[str, int]:
 
 
 def _is_stored(store: FileStore, key: str) -> bool:
-    """Return True if the store can open the file."""
     try:
         with store.open(key):
             return True

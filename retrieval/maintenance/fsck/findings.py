@@ -1,4 +1,4 @@
-"""Findings of the check, and the instance and partitions that it reads."""
+"""Findings of the check, and the checked instance."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from retrieval.ports import FileStore, Scope
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Inconsistency; `namespace` and `document` are None where it belongs to none."""
+    """Inconsistency, optionally of a namespace and document."""
 
     kind: str
     namespace: str | None
     document: str | None
     detail: str
+    # Input of the repair.
     data: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Input of the repair."""
 
-    def sweep(self, kind: str) -> Sweep:
+    def make_sweep(self, kind: str) -> Sweep:
         """Return the sweep that clears the inconsistency."""
         columns = {column.name: self.data[column.name] for column in fields(Sweep) if column.name in self.data}
         return Sweep(**{"tenant": "", "organization_id": "", **columns, "kind": kind})
@@ -53,7 +53,8 @@ class Instance:
     local_files: FileStore | None = None
 
     def list_places(self) -> list[Place]:
-        """Return the partitions of existing namespaces; garbage collection clears the others."""
+        """Return the partitions of existing namespaces."""
+        # Garbage collection clears the others.
         return self.db.fetch(
             Place,
             """
@@ -64,22 +65,24 @@ class Instance:
         )
 
 
-BUSY: LiteralString = "exists (select from job_runs b where b.number = {generation} and b.finished_at is null)"
-"""SQL: an unfinished job run writes this generation, which the check skips."""
-AT_WORK: LiteralString = """
+# An unfinished job run writes this generation; the check skips it.
+IS_BEING_WRITTEN: LiteralString = (
+    "exists (select from job_runs b where b.number = {generation} and b.finished_at is null)"
+)
+# The document is part of an unfinished job run.
+IS_AT_WORK: LiteralString = """
     exists (select from run_documents m join job_runs b on b.id = m.job_run_id
             where m.document_id = {document} and b.finished_at is null)
 """
-"""SQL: the document is part of an unfinished job run."""
-SWEPT: LiteralString = """
+# Garbage collection already has a sweep for the generation.
+IS_SWEPT: LiteralString = """
     exists (select from sweeps s where s.document_id = {document}
             and (s.kind = 'document' or s.kind = 'generation' and s.generation = {generation}))
 """
-"""SQL: garbage collection already has a sweep for the generation."""
-UNREPAIRABLE = (
+# Error of an unrepairable document; later checks skip it.
+UNREPAIRABLE_ERROR = (
     "Parts of this document are missing from the stores, and cannot be made from what is left: ingest it again."
 )
-"""Error of a document that cannot be repaired; later checks skip it."""
 
 
 def split_batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
@@ -89,5 +92,5 @@ def split_batches(rows: Sequence[Any], size: int = 1000) -> Iterator[list[Any]]:
 
 
 def make_finding(kind: str, row: Mapping[str, Any], detail: str | None = None) -> Finding:
-    """Return the finding of a row. `detail` defaults to the row's column `detail`."""
+    """Return the finding of a row. `detail` defaults to the row's column."""
     return Finding(kind, row.get("namespace_id"), row.get("document_id"), detail or str(row.get("detail")), dict(row))

@@ -1,4 +1,4 @@
-"""Statements of the check among the tables, and of their repairs; each statement is one snapshot."""
+"""Statements of the check among the tables and of their repairs; each statement is one snapshot."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, LiteralString
 
 from retrieval.database.rows import Executor
 from retrieval.keywords import queries as keyword_queries
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, SWEPT, UNREPAIRABLE
+from retrieval.maintenance.fsck.findings import IS_AT_WORK, IS_BEING_WRITTEN, IS_SWEPT, UNREPAIRABLE_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenRow:
-    """Inconsistent row: its place, the detail for people, and the input of its repair."""
+    """Inconsistent row: location, detail for people, and input of its repair."""
 
     namespace_id: str | None
     document_id: str | None
@@ -36,7 +36,7 @@ class BrokenRow:
     terms: int | None = None
 
 
-_ALIVE: LiteralString = "join partitions p on p.id = {partition} join namespaces n on n.id = p.namespace_id"
+_NAMESPACE_JOIN: LiteralString = "join partitions p on p.id = {partition} join namespaces n on n.id = p.namespace_id"
 PARTITIONED_TABLES: tuple[LiteralString, ...] = (
     "chunks",
     "embeddings",
@@ -69,7 +69,7 @@ MISSING_POSTINGS: LiteralString = (
     select c.partition_id, c.id as chunk_id, c.document_id, n.id as namespace_id,
            'chunk ' || c.index || ' is not indexed with all of its words' as detail
     from chunks c """
-    + _ALIVE.format(partition="c.partition_id")
+    + _NAMESPACE_JOIN.format(partition="c.partition_id")
     + """ and n.deleted_at is null
     join documents d on d.id = c.document_id and d.active_generation = c.generation and d.deleted_at is null
     left join indexed i on i.chunk_id = c.id
@@ -128,18 +128,18 @@ UNSEEN_CHUNKS: LiteralString = (
     select c.id as chunk_id, c.partition_id, c.document_id, c.generation, n.id as namespace_id, n.organization_id,
            p.tenant, 'chunk ' || c.index || ' of version ' || c.generation || ', which nothing shows' as detail
     from chunks c """
-    + _ALIVE.format(partition="c.partition_id")
+    + _NAMESPACE_JOIN.format(partition="c.partition_id")
     + """ and n.deleted_at is null
     left join documents d on d.id = c.document_id
     where (d.id is null or d.active_generation <> c.generation or d.partition_id <> c.partition_id) and not """
-    + BUSY.format(generation="c.generation")
+    + IS_BEING_WRITTEN.format(generation="c.generation")
     + " and not "
-    + SWEPT.format(document="c.document_id", generation="c.generation")
+    + IS_SWEPT.format(document="c.document_id", generation="c.generation")
 )
 
 
 def lost_rows(table: LiteralString) -> LiteralString:
-    """Return the statement that counts rows whose partition does not exist."""
+    """Return the statement that counts rows of missing partitions."""
     return f"""
     select {table}.partition_id, null as namespace_id, null as document_id, '{table}' as place,
            count(*) || ' rows of {table} in partition ' || {table}.partition_id || ', which does not exist' as detail
@@ -149,7 +149,7 @@ def lost_rows(table: LiteralString) -> LiteralString:
 
 
 def delete_lost(table: LiteralString) -> LiteralString:
-    """Return the statement that deletes the rows of a partition that does not exist."""
+    """Return the statement that deletes rows of a missing partition."""
     return f"delete from {table} where partition_id = %(partition_id)s"
 
 
@@ -166,11 +166,11 @@ MISSING_EMBEDDINGS: LiteralString = (
     select c.partition_id, c.id as chunk_id, c.document_id, n.id as namespace_id,
            'chunk ' || c.index || ' has no embedding' as detail
     from chunks c """
-    + _ALIVE.format(partition="c.partition_id")
+    + _NAMESPACE_JOIN.format(partition="c.partition_id")
     + """ and n.deleted_at is null
     join documents d on d.id = c.document_id and d.active_generation = c.generation and d.deleted_at is null
     where d.error is distinct from %(mark)s and not """
-    + AT_WORK.format(document="d.id")
+    + IS_AT_WORK.format(document="d.id")
     + """
       and not exists (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key)
 """
@@ -182,7 +182,7 @@ WRONG_EMBEDDINGS: LiteralString = (
            'an embedding has ' || vector_dims(e.values) || ' dimensions, not ' || (d.embedding ->> 'dimensions')
            as detail
     from embeddings e join chunks c on c.partition_id = e.partition_id and c.embedding_key = e.key """
-    + _ALIVE.format(partition="c.partition_id")
+    + _NAMESPACE_JOIN.format(partition="c.partition_id")
     + """ and n.deleted_at is null
     join documents d on d.id = c.document_id and d.active_generation = c.generation and d.deleted_at is null
     where vector_dims(e.values) <> (d.embedding ->> 'dimensions')::int
@@ -229,7 +229,8 @@ LOST_TEXTS: LiteralString = """
     where r.finished_at is not null and not exists (select from documents d where d.id = i.document_id)
 """
 
-REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
+# By kind of finding: statement that finds rows, and statement that repairs one.
+ROW_REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
     "UNSWEPT_DOCUMENT": (
         UNSWEPT_DOCUMENTS,
         "insert into sweeps (partition_id, kind, document_id) values (%(partition_id)s, 'document', %(document_id)s)",
@@ -270,17 +271,16 @@ REPAIRS: Mapping[str, tuple[LiteralString, LiteralString]] = {
         "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition_id)s",
     ),
 }
-"""By kind of finding: the statement that finds rows, and the statement that repairs one with the values of its row."""
 
 
 def list_broken(db: Executor, statement: LiteralString, language: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a statement of the check, without null columns."""
-    for row in db.fetch(BrokenRow, statement, {"mark": UNREPAIRABLE, "language": language}):
+    for row in db.fetch(BrokenRow, statement, {"mark": UNREPAIRABLE_ERROR, "language": language}):
         yield {name: value for name, value in asdict(row).items() if value is not None}
 
 
 def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
-    """Return the chunk if its document is in another partition or does not exist."""
+    """Return the chunk if its document is missing or in another partition."""
     statement: LiteralString = """
         select c.id from chunks c where c.id = %(chunk_id)s and not exists (
             select from documents d where d.id = c.document_id and d.partition_id = c.partition_id
@@ -290,7 +290,7 @@ def list_stray_chunk(db: Executor, chunk_id: int) -> list[int]:
 
 
 def lock_visible(connection: Executor, chunk_id: int) -> bool:
-    """Lock the document of a chunk; return False if the chunk is not visible."""
+    """Lock the document of a chunk; return False for an invisible chunk."""
     statement: LiteralString = (
         "select d.id from chunks c join documents d on d.id = c.document_id and d.deleted_at is null"
         " and d.active_generation = c.generation where c.id = %(id)s for update of d"

@@ -1,4 +1,4 @@
-"""Statements on documents that lack chunks or files and are ingested again."""
+"""Statements on documents with missing chunks or files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor
-from retrieval.maintenance.fsck.findings import AT_WORK, UNREPAIRABLE
+from retrieval.maintenance.fsck.findings import IS_AT_WORK, UNREPAIRABLE_ERROR
 
-_GAPS: LiteralString = (
+_GAPS_QUERY: LiteralString = (
     """
     select d.id as document_id, d.partition_id, n.id as namespace_id,
            'chunks are missing: there are ' || count(c.id) || ', the last one is number ' || coalesce(max(c.index), -1)
@@ -18,7 +18,7 @@ _GAPS: LiteralString = (
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     left join chunks c on c.document_id = d.id and c.generation = d.active_generation
     where d.deleted_at is null and d.active_generation > 0 and d.error is distinct from %(mark)s and not """
-    + AT_WORK.format(document="d.id")
+    + IS_AT_WORK.format(document="d.id")
     + """
     group by d.id, d.partition_id, d.properties, n.id
     having count(c.id) <> coalesce(max(c.index), -1) + 1
@@ -28,8 +28,8 @@ _GAPS: LiteralString = (
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Document that lacks chunks."""
+class ChunkGap:
+    """Document with missing chunks."""
 
     document_id: str
     partition_id: int
@@ -37,20 +37,20 @@ class Gap:
     detail: str
 
 
-class Stored(NamedTuple):
-    """Document with the source or file that it can be ingested from."""
+class StoredDocument(NamedTuple):
+    """Document with its source or file for a new ingestion."""
 
     id: str
     source: str
     raw_key: str | None
 
 
-def list_gaps(db: Executor) -> list[Gap]:
-    return db.fetch(Gap, _GAPS, {"mark": UNREPAIRABLE})
+def list_gaps(db: Executor) -> list[ChunkGap]:
+    return db.fetch(ChunkGap, _GAPS_QUERY, {"mark": UNREPAIRABLE_ERROR})
 
 
 def lacks_embedding(db: Executor, chunk_id: int) -> bool:
-    """Return True if the chunk exists without its embedding."""
+    """Return whether the chunk exists without its embedding."""
     statement: LiteralString = (
         "select exists (select from chunks c where c.id = %(chunk_id)s and not exists"
         " (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key))"
@@ -58,20 +58,20 @@ def lacks_embedding(db: Executor, chunk_id: int) -> bool:
     return bool(db.fetch_one(bool, statement, {"chunk_id": chunk_id}))
 
 
-def list_stored(db: Executor, document_ids: Sequence[str]) -> list[Stored]:
+def list_stored(db: Executor, document_ids: Sequence[str]) -> list[StoredDocument]:
     statement: LiteralString = (
         "select id, source, raw_key from documents where id = any(%(ids)s) and deleted_at is null"
     )
-    return db.fetch(Stored, statement, {"ids": list(document_ids)})
+    return db.fetch(StoredDocument, statement, {"ids": list(document_ids)})
 
 
 def forget_fingerprints(db: Executor, document_ids: Sequence[str]) -> None:
-    """Make the next ingestion treat the content of the documents as changed."""
+    """Make the next ingestion treat the content as changed."""
     db.execute("update documents set fingerprint = null where id = any(%(ids)s)", {"ids": list(document_ids)})
 
 
 def mark_lost(db: Executor, document_ids: Sequence[str], missing_keys: Collection[str]) -> None:
-    """Fail documents that cannot be repaired, and remove the keys of their missing files."""
+    """Fail unrepairable documents and remove the keys of their missing files."""
     db.execute(
         """
         update documents set status = 'FAILED', error = %(mark)s, updated_at = now(),
@@ -79,5 +79,5 @@ def mark_lost(db: Executor, document_ids: Sequence[str], missing_keys: Collectio
             parsed_key = case when parsed_key = any(%(missing)s) then null else parsed_key end
         where id = any(%(ids)s) and deleted_at is null
         """,
-        {"ids": list(document_ids), "missing": sorted(missing_keys), "mark": UNREPAIRABLE},
+        {"ids": list(document_ids), "missing": sorted(missing_keys), "mark": UNREPAIRABLE_ERROR},
     )

@@ -1,4 +1,4 @@
-"""Statements of the check of stores and stored texts against the tables, and of their repairs."""
+"""Statements of the check of stores and texts against the tables, and of their repairs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, LiteralString, NamedTuple
 
 from retrieval.database.rows import Executor, row_factory
 from retrieval.database.sessions import ThreadConnection
-from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, SWEPT, UNREPAIRABLE
+from retrieval.maintenance.fsck.findings import IS_AT_WORK, IS_BEING_WRITTEN, IS_SWEPT, UNREPAIRABLE_ERROR
 
 
 class NeededFile(NamedTuple):
-    """File of a document, with the minimum and maximum of its size in bytes, if known."""
+    """File of a document, with the bounds of its size in bytes, if known."""
 
     document_id: str
     partition_id: int
@@ -22,7 +22,6 @@ class NeededFile(NamedTuple):
     maximum: int | None
 
     def fits(self, size: int) -> bool:
-        """Return True if the size is within the bounds."""
         return self.minimum is None or self.maximum is None or self.minimum <= size <= self.maximum
 
     def describe_cut(self, size: int) -> str:
@@ -31,7 +30,8 @@ class NeededFile(NamedTuple):
         return f"the file {self.key} holds {size} bytes, not {expected}"
 
 
-_NEEDED: LiteralString = """
+# A parsed text has one to four bytes per character.
+_NEEDED_FILES_QUERY: LiteralString = """
     select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.minimum, k.maximum
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
@@ -46,16 +46,16 @@ _NEEDED: LiteralString = """
         where d.parsed_key is distinct from d.raw_key
     ) k (key, minimum, maximum)
     where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
-      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
-"""SQL: files with their sizes. A parsed text has one to four bytes for each of its characters."""
+      and d.error is distinct from %(mark)s and not """ + IS_AT_WORK.format(document="d.id")
 
 
 def list_needed(db: Executor, partition: int) -> list[NeededFile]:
-    """List the files of a partition's documents, without those in a job run and those marked as unrepairable."""
-    return db.fetch(NeededFile, _NEEDED, {"partition": partition, "mark": UNREPAIRABLE})
+    """List the files of a partition's documents, without unfinished and unrepairable ones."""
+    return db.fetch(NeededFile, _NEEDED_FILES_QUERY, {"partition": partition, "mark": UNREPAIRABLE_ERROR})
 
 
-_UNREFERRED: LiteralString = """
+# A successful run has passed its files to the document or to garbage collection.
+_UNREFERRED_KEYS_QUERY: LiteralString = """
     select k.key from unnest(%(keys)s::text[]) k (key)
     where not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.raw_key = k.key)
       and not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.parsed_key = k.key)
@@ -68,12 +68,11 @@ _UNREFERRED: LiteralString = """
           select from sweeps s where s.partition_id = any(%(partitions)s) and s.file_key = k.key
       )
 """
-"""SQL: keys that no row refers to. A successful run has passed its files to the document or to garbage collection."""
 
 
 def list_unreferred(db: Executor, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
-    """Return the keys that no row of the partitions refers to."""
-    return db.fetch(str, _UNREFERRED, {"keys": list(keys), "partitions": list(partitions)})
+    """Return the keys without a row in the partitions."""
+    return db.fetch(str, _UNREFERRED_KEYS_QUERY, {"keys": list(keys), "partitions": list(partitions)})
 
 
 def list_waiting(db: Executor, documents: Sequence[str], generations: Sequence[int]) -> list[str]:
@@ -95,7 +94,7 @@ def list_existing(db: Executor, namespaces: Sequence[str]) -> list[str]:
     return db.fetch(str, statement, {"ids": list(namespaces)})
 
 
-class Pack(NamedTuple):
+class PostingPack(NamedTuple):
     """Packed posting lists of a partition."""
 
     partition_id: int
@@ -110,9 +109,9 @@ class Posting(NamedTuple):
     length: int
 
 
-def list_packs(db: Executor) -> list[Pack]:
+def list_packs(db: Executor) -> list[PostingPack]:
     return db.fetch(
-        Pack,
+        PostingPack,
         """
         select k.partition_id, n.id as namespace_id from posting_packs k join partitions p on p.id = k.partition_id
         join namespaces n on n.id = p.namespace_id and n.deleted_at is null order by k.partition_id
@@ -125,13 +124,13 @@ def begin_snapshot(connection: Executor) -> None:
 
 
 def find_base(connection: Executor, partition: int) -> int | None:
-    """Return the chunk id that the numbers of the blocks are relative to; None without packed lists."""
+    """Return the base of the relative chunk ids in blocks; None without packed lists."""
     statement: LiteralString = "select base from posting_packs where partition_id = %(partition)s"
     return connection.fetch_one(int, statement, {"partition": partition})
 
 
 def list_changed(connection: Executor, partition: int) -> list[int]:
-    """List the chunks that changed since their posting lists were packed."""
+    """List the chunks changed after their posting lists were packed."""
     statement: LiteralString = """
         select distinct c as chunk from posting_changes a cross join lateral unnest(a.chunks) c
         where a.partition_id = %(partition)s
@@ -167,7 +166,7 @@ def delete_blocks(connection: Executor, partition: int) -> None:
 
 
 class VisibleVersion(NamedTuple):
-    """Visible chunks of a document. `excused`: it is in a job run, or marked as unrepairable."""
+    """Visible chunks of a document. `excused`: in a job run, or unrepairable."""
 
     document_id: str
     generation: int
@@ -175,7 +174,7 @@ class VisibleVersion(NamedTuple):
     excused: bool
 
 
-class Version(NamedTuple):
+class DocumentVersion(NamedTuple):
     """Generation of a document."""
 
     document: str
@@ -193,10 +192,10 @@ class StoredValues:
     metadata: Mapping[str, Any]
 
 
-_VISIBLE: LiteralString = (
+_VISIBLE_VERSIONS_QUERY: LiteralString = (
     """
     select d.id as document_id, d.active_generation as generation, array_agg(c.index) as indexes, """
-    + AT_WORK.format(document="d.id")
+    + IS_AT_WORK.format(document="d.id")
     + """ or d.error is not distinct from %(mark)s as excused
     from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
@@ -204,16 +203,16 @@ _VISIBLE: LiteralString = (
     group by d.id
 """
 )
-_PROTECTED: LiteralString = (
+_PROTECTED_VERSIONS_QUERY: LiteralString = (
     """
     select w.document, w.generation from unnest(%(documents)s::text[], %(generations)s::bigint[])
         as w (document, generation)
     where """
-    + BUSY.format(generation="w.generation")
+    + IS_BEING_WRITTEN.format(generation="w.generation")
     + " or "
-    + SWEPT.format(document="w.document", generation="w.generation")
+    + IS_SWEPT.format(document="w.document", generation="w.generation")
 )
-_VALUES: LiteralString = """
+_VALUES_QUERY: LiteralString = """
     select c.index, e.values::text as values, d.document_type, d.source, d.metadata
     from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
@@ -224,18 +223,26 @@ _VALUES: LiteralString = """
 
 def list_visible(db: Executor, partition: int, documents: Sequence[str] | None) -> list[VisibleVersion]:
     """List the visible versions of a partition, or of these documents."""
-    values = {"partition": partition, "documents": None if documents is None else list(documents), "mark": UNREPAIRABLE}
-    return db.fetch(VisibleVersion, _VISIBLE, values)
+    values = {
+        "partition": partition,
+        "documents": None if documents is None else list(documents),
+        "mark": UNREPAIRABLE_ERROR,
+    }
+    return db.fetch(VisibleVersion, _VISIBLE_VERSIONS_QUERY, values)
 
 
-def list_protected(db: Executor, documents: Sequence[str], generations: Sequence[int]) -> set[Version]:
+def list_protected(db: Executor, documents: Sequence[str], generations: Sequence[int]) -> set[DocumentVersion]:
     """Return the versions that a job run writes or garbage collection clears."""
-    return set(db.fetch(Version, _PROTECTED, {"documents": list(documents), "generations": list(generations)}))
+    return set(
+        db.fetch(
+            DocumentVersion, _PROTECTED_VERSIONS_QUERY, {"documents": list(documents), "generations": list(generations)}
+        )
+    )
 
 
 def list_values(db: Executor, document_id: str, generation: int, indexes: Sequence[int]) -> list[StoredValues]:
     values = {"document": document_id, "generation": generation, "indexes": list(indexes)}
-    return db.fetch(StoredValues, _VALUES, values)
+    return db.fetch(StoredValues, _VALUES_QUERY, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +268,7 @@ class ChunkText:
         return {name: getattr(self, name) for name in ("chunk_id", "document_id", "partition_id", "namespace_id")}
 
 
-_CHUNKS: LiteralString = """
+_CHUNKS_QUERY: LiteralString = """
     select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.header,
            c.embedding_key, d.parsed_key, d.embedding, m.title, n.id as namespace_id
     from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
@@ -269,20 +276,20 @@ _CHUNKS: LiteralString = """
     left join run_documents m on m.document_id = d.id and m.generation = c.generation and m.status = 'SUCCESS'
     where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
       and (%(chunks)s::bigint[] is null or c.id = any(%(chunks)s))
-      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
+      and d.error is distinct from %(mark)s and not """ + IS_AT_WORK.format(document="d.id")
 
 
 def iterate_texts(connection: ThreadConnection, partition: int, size: int) -> Iterator[ChunkText]:
     """Yield the visible chunks of a partition, `size` in memory at once."""
     with connection.cursor("texts", row_factory=row_factory(ChunkText)) as cursor:
         cursor.itersize = size
-        yield from cursor.execute(_CHUNKS, {"partition": partition, "chunks": None, "mark": UNREPAIRABLE})
+        yield from cursor.execute(_CHUNKS_QUERY, {"partition": partition, "chunks": None, "mark": UNREPAIRABLE_ERROR})
 
 
 def list_texts(db: Executor, partition: int, chunk_ids: Sequence[int]) -> list[ChunkText]:
-    """Return the visible ones of the chunks, by document."""
-    values = {"partition": partition, "chunks": list(chunk_ids), "mark": UNREPAIRABLE}
-    return db.fetch(ChunkText, _CHUNKS + " order by c.document_id", values)
+    """Return the visible chunks among these, by document."""
+    values = {"partition": partition, "chunks": list(chunk_ids), "mark": UNREPAIRABLE_ERROR}
+    return db.fetch(ChunkText, _CHUNKS_QUERY + " order by c.document_id", values)
 
 
 def set_text(db: Executor, chunk_id: int, content: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks among the tables, each with its repair."""
+"""Checks among the tables with their repairs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from retrieval.documents.queries import embeddings
 from retrieval.keywords import postings
 from retrieval.maintenance.fsck import queries
 from retrieval.maintenance.fsck.findings import Finding, Instance, make_finding
-from retrieval.maintenance.garbage_actions import ACTIONS
+from retrieval.maintenance.garbage_actions import SWEEP_ACTIONS
 
 Repair = Callable[[Instance, Sequence[Finding]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """Statement that finds inconsistent rows with their message, and the repair."""
+class TableCheck:
+    """Statement that finds inconsistent rows, and the repair."""
 
     kind: str
     statement: LiteralString
@@ -27,13 +27,13 @@ class Check:
 
 def find_broken_rows(instance: Instance) -> Iterator[tuple[Finding, Repair]]:
     """Yield each inconsistent row with its repair."""
-    for check in CHECKS:
+    for check in TABLE_CHECKS:
         for row in queries.list_broken(instance.db, check.statement, instance.language):
             yield make_finding(check.kind, row), check.repair
 
 
 def _execute_for_each(statement: LiteralString) -> Repair:
-    """Return a repair that executes a statement with the values of each finding's row."""
+    """Return a repair that executes a statement with each finding's row."""
 
     def repair(instance: Instance, findings: Sequence[Finding]) -> None:
         for item in findings:
@@ -44,25 +44,25 @@ def _execute_for_each(statement: LiteralString) -> Repair:
 
 def _clear_generations(instance: Instance, findings: Sequence[Finding]) -> None:
     """Clear invisible generations with the actions of garbage collection."""
-    done = set()
+    cleared = set()
     for item in findings:
-        sweep = item.sweep("generation")
-        if (sweep.document_id, sweep.generation) not in done:
-            done.add((sweep.document_id, sweep.generation))
-            ACTIONS["generation"](instance.db, instance.stores(sweep.namespace_id), sweep)
+        sweep = item.make_sweep("generation")
+        if (sweep.document_id, sweep.generation) not in cleared:
+            cleared.add((sweep.document_id, sweep.generation))
+            SWEEP_ACTIONS["generation"](instance.db, instance.stores(sweep.namespace_id), sweep)
         chunk_ids = queries.list_stray_chunk(instance.db, item.data["chunk_id"])
         with instance.db.transaction() as connection:
             embeddings.delete_chunks(connection, sweep.partition_id, chunk_ids)
 
 
 def _delete_unused_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
-    sweeps = {sweep.partition_id: sweep for sweep in (item.sweep("embeddings") for item in findings)}
+    sweeps = {sweep.partition_id: sweep for sweep in (item.make_sweep("embeddings") for item in findings)}
     for _, sweep in sorted(sweeps.items()):
-        ACTIONS["embeddings"](instance.db, instance.stores(sweep.namespace_id), sweep)
+        SWEEP_ACTIONS["embeddings"](instance.db, instance.stores(sweep.namespace_id), sweep)
 
 
 def reindex_chunks(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Index visible chunks again, and delete the postings of all others."""
+    """Index visible chunks again, and delete the postings of others."""
     for item in findings:
         with instance.db.transaction() as connection:
             chunk = item.data["chunk_id"]
@@ -77,7 +77,8 @@ def reindex_chunks(instance: Instance, findings: Sequence[Finding]) -> None:
 
 
 def _delete_wrong_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Delete embeddings with wrong dimensions; the next round copies them as missing ones."""
+    """Delete embeddings with wrong dimensions."""
+    # The next round copies them as missing ones.
     for item in findings:
         with instance.db.transaction() as connection:
             embeddings.delete_mismatched_embedding(
@@ -86,23 +87,27 @@ def _delete_wrong_embeddings(instance: Instance, findings: Sequence[Finding]) ->
 
 
 def _copy_embeddings(instance: Instance, findings: Sequence[Finding]) -> None:
-    """Copy embeddings from the embedded vector store; documents of vectors that it lacks are ingested again."""
+    """Copy embeddings from the embedded vector store."""
+    # Documents of missing vectors are ingested again.
     for item in findings:
         with instance.db.transaction() as connection:
             embeddings.lock_embeddings(connection, item.data["partition_id"])
             queries.copy_embedding(connection, item.data["chunk_id"])
 
 
-CHECKS: tuple[Check, ...] = (
+TABLE_CHECKS: tuple[TableCheck, ...] = (
     *(
-        Check("ORPHAN_ROWS", queries.lost_rows(table), _execute_for_each(queries.delete_lost(table)))
+        TableCheck("ORPHAN_ROWS", queries.lost_rows(table), _execute_for_each(queries.delete_lost(table)))
         for table in queries.PARTITIONED_TABLES
     ),
-    Check("ORPHAN_CHUNK", queries.UNSEEN_CHUNKS, _clear_generations),
-    Check("ORPHAN_POSTINGS", queries.UNSEEN_POSTINGS, reindex_chunks),
-    Check("MISSING_POSTINGS", queries.MISSING_POSTINGS, reindex_chunks),
-    Check("ORPHAN_EMBEDDING", queries.UNUSED_EMBEDDINGS, _delete_unused_embeddings),
-    Check("WRONG_EMBEDDING", queries.WRONG_EMBEDDINGS, _delete_wrong_embeddings),
-    Check("MISSING_EMBEDDING", queries.MISSING_EMBEDDINGS, _copy_embeddings),
-    *(Check(kind, statement, _execute_for_each(repair)) for kind, (statement, repair) in queries.REPAIRS.items()),
+    TableCheck("ORPHAN_CHUNK", queries.UNSEEN_CHUNKS, _clear_generations),
+    TableCheck("ORPHAN_POSTINGS", queries.UNSEEN_POSTINGS, reindex_chunks),
+    TableCheck("MISSING_POSTINGS", queries.MISSING_POSTINGS, reindex_chunks),
+    TableCheck("ORPHAN_EMBEDDING", queries.UNUSED_EMBEDDINGS, _delete_unused_embeddings),
+    TableCheck("WRONG_EMBEDDING", queries.WRONG_EMBEDDINGS, _delete_wrong_embeddings),
+    TableCheck("MISSING_EMBEDDING", queries.MISSING_EMBEDDINGS, _copy_embeddings),
+    *(
+        TableCheck(kind, statement, _execute_for_each(repair))
+        for kind, (statement, repair) in queries.ROW_REPAIRS.items()
+    ),
 )

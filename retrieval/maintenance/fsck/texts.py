@@ -1,4 +1,4 @@
-"""Texts of chunks against the embedded text, and against the parsed text where these differ."""
+"""Check of chunk texts against the embedded text, and against the parsed text if these differ."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_f
 from retrieval.maintenance.fsck.queries_stores import ChunkText
 from retrieval.ports import FileStore
 
+# In memory at once.
 PAGE_CHUNKS = 1000
-"""Chunks in memory at once."""
 
 
 def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Yield chunks whose text is neither the embedded one nor the parsed text at their position."""
+    """Yield chunks whose text differs from the embedded and the parsed text."""
     files = instance.stores(place.scope.namespace).files
     with instance.db.transaction() as connection:
         chunks = queries_stores.iterate_texts(connection, place.partition_id, PAGE_CHUNKS)
@@ -33,8 +33,8 @@ def find_wrong_texts(instance: Instance, place: Place) -> Iterator[Finding]:
             )
 
 
-def restore(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
-    """Restore texts of chunks from the parsed text and index them; return the documents where that is impossible."""
+def restore_texts(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
+    """Restore chunk texts from the parsed text and index them; return unrestorable documents."""
     files = instance.stores(place.scope.namespace).files
     lost = []
     for row, text in _read_parsed(instance, files, place, [item.data["chunk_id"] for item in findings]):
@@ -49,7 +49,7 @@ def restore(instance: Instance, place: Place, findings: Sequence[Finding]) -> li
 def _read_parsed(
     instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
 ) -> Iterator[tuple[ChunkText, str | None]]:
-    """Yield the visible ones of the chunks with the parsed text at their position, None without a parsed text."""
+    """Yield the visible chunks with the parsed text at their position, if any."""
     rows = queries_stores.list_texts(instance.db, place.partition_id, chunks) if chunks else []
     for key, group in groupby(rows, attrgetter("parsed_key")):
         try:
@@ -61,11 +61,11 @@ def _read_parsed(
 
 
 def _equals_embedded(row: ChunkText, text: str) -> bool:
-    """Return True if a text has the chunk's length and, where the embedded title is recorded, its digest."""
+    """Return whether a text has the chunk's length and the digest of the embedded text."""
     if len(text) != row.end - row.start:
         return False
-    used = row.embedding
-    if row.title is None or "dimensions" not in used:
+    embedding = row.embedding
+    if row.title is None or "dimensions" not in embedding:
         return True
-    whole = used.get("url", "") + used.get("passagePrefix", "") + embedded_text(row.title, row.header, text)
-    return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row.embedding_key)
+    whole = embedding.get("url", "") + embedding.get("passagePrefix", "") + embedded_text(row.title, row.header, text)
+    return key_of(whole, embedding["provider"], embedding["model"], embedding["dimensions"]) == bytes(row.embedding_key)

@@ -1,4 +1,4 @@
-"""Vectors against chunks: vectors without a chunk, visible chunks without a vector, and wrong vectors."""
+"""Check of stored vectors against chunks."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from retrieval.ports import Vector, VectorStore
 def find_differences(instance: Instance, place: Place) -> Iterator[Finding]:
     """Yield vectors without a visible chunk, and visible chunks without a vector."""
     store = instance.stores(place.scope.namespace).vectors
-    stored = set(store.ids(place.scope, ""))
-    expected, excused = _expected(instance, place)
-    extra = sorted(vector_id for vector_id in stored - expected if not _is_of(vector_id, excused))
-    lacking = sorted(vector_id for vector_id in expected - stored if not _is_of(vector_id, excused))
-    if not extra and not lacking:
+    stored_ids = set(store.ids(place.scope, ""))
+    expected, excused = _expected_ids(instance, place)
+    unexpected = sorted(vector_id for vector_id in stored_ids - expected if not _is_of(vector_id, excused))
+    missing = sorted(vector_id for vector_id in expected - stored_ids if not _is_of(vector_id, excused))
+    if not unexpected and not missing:
         return
     # Stores and tables are not read at once: each difference is checked a second time.
-    documents = sorted({parsed[0] for vector_id in (*extra, *lacking) if (parsed := ids.parse_vector_id(vector_id))})
+    documents = sorted(
+        {parsed[0] for vector_id in (*unexpected, *missing) if (parsed := ids.parse_vector_id(vector_id))}
+    )
     for part in split_batches(documents, 200):
-        expected, excused = _expected(instance, place, part)
+        expected, excused = _expected_ids(instance, place, part)
         present = {
             vector_id
             for document in part
             for vector_id in store.ids(place.scope, ids.vector_prefix_of_document(document))
         }
         orphans = [
-            vector_id for vector_id in extra if vector_id in present - expected and not _is_of(vector_id, excused)
+            vector_id for vector_id in unexpected if vector_id in present - expected and not _is_of(vector_id, excused)
         ]
         yield from _report_orphans(instance, place, orphans)
         yield from _report_missing(
             instance,
             store,
             place,
-            [vector_id for vector_id in lacking if vector_id in expected - present and not _is_of(vector_id, excused)],
+            [vector_id for vector_id in missing if vector_id in expected - present and not _is_of(vector_id, excused)],
         )
-    foreign = [vector_id for vector_id in extra if ids.parse_vector_id(vector_id) is None]
+    foreign = [vector_id for vector_id in unexpected if ids.parse_vector_id(vector_id) is None]
     yield from (_make_finding("ORPHAN_VECTOR", place, None, vector_id) for vector_id in foreign)
 
 
 def find_unfit(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Yield vectors of visible chunks with other dimensions; StepError if the store refuses the namespace's vectors."""
+    """Yield vectors with wrong dimensions. StepError if the store refuses the namespace's vectors."""
     store = instance.stores(place.scope.namespace).vectors
     store.check()
     if not (misfits := set(store.list_misfits(place.scope))):
         return
-    expected, excused = _expected(instance, place)
+    expected, excused = _expected_ids(instance, place)
     misfits &= set(instance.stores(place.scope.namespace).vectors.list_misfits(place.scope))
     yield from (
         _make_finding("WRONG_VECTOR", place, (ids.parse_vector_id(vector_id) or ("",))[0], vector_id)
@@ -66,8 +68,8 @@ def remove_orphans(instance: Instance, place: Place, findings: Sequence[Finding]
         store.delete(place.scope, part)
 
 
-def restore(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
-    """Write missing and wrong vectors from their embeddings; return the documents that lack embeddings."""
+def restore_vectors(instance: Instance, place: Place, findings: Sequence[Finding]) -> list[str]:
+    """Write missing and wrong vectors from their embeddings; return documents without embeddings."""
     store = instance.stores(place.scope.namespace).vectors
     indexes_by_version: dict[tuple[str, int], list[int]] = {}
     for finding in findings:
@@ -94,10 +96,10 @@ def _make_vectors(instance: Instance, document: str, generation: int, indexes: S
     ]
 
 
-def _expected(
+def _expected_ids(
     instance: Instance, place: Place, documents: Sequence[str] | None = None
 ) -> tuple[set[str], frozenset[str]]:
-    """Return the vector ids of all visible chunks, and the documents to skip (`VisibleVersion.excused`)."""
+    """Return the vector ids of visible chunks, and the documents to skip."""
     rows = queries_stores.list_visible(instance.db, place.partition_id, documents)
     names = {ids.vector_id(row.document_id, row.generation, index) for row in rows for index in row.indexes}
     return names, frozenset(row.document_id for row in rows if row.excused)

@@ -21,38 +21,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-VERSION = 2
-READABLE_VERSIONS = (1, VERSION)
-"""Releases 0.1 wrote version 1 (`conversions`)."""
-MANIFEST = "manifest.json"
-NAMESPACE = "namespace.json"
-EMBEDDINGS = "embeddings.bin"
-FILES = "files/"
+ARCHIVE_VERSION = 2
+# Releases 0.1 wrote version 1 (`conversions`).
+READABLE_VERSIONS = (1, ARCHIVE_VERSION)
+MANIFEST_NAME = "manifest.json"
+NAMESPACE_NAME = "namespace.json"
+EMBEDDINGS_NAME = "embeddings.bin"
+FILES_PREFIX = "files/"
 MAX_ROW_BYTES = 64 << 20
 MAX_MANIFEST_BYTES = 256 << 20
 _READ_BYTES = 1 << 20
-_ROWS = re.compile(r"[a-z_]{1,40}\.jsonl")
-_FILE = re.compile(r"files/(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_LENGTHS = struct.Struct(">HI")
+_ROWS_NAME_PATTERN = re.compile(r"[a-z_]{1,40}\.jsonl")
+_FILE_NAME_PATTERN = re.compile(r"files/(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+")
+_SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
+_LENGTHS_HEADER = struct.Struct(">HI")
 
 
+# Row of a table as a JSON object.
 Record = dict[str, Any]
-"""A row of a table as a JSON object of the file."""
 
 
 class ArchiveError(Exception):
-    """The file is no export, is damaged, or has another version; the message is for the person who imports it."""
+    """Not an export, damaged, or another version; the message addresses the importing person."""
 
 
-class Writer:
-    """Writer of an archive; members may be larger than memory, and the manifest comes last."""
+class ArchiveWriter:
+    """Writer of an archive with members larger than memory; the manifest comes last."""
 
     def __init__(self, file: Path) -> None:
         self._tar = tarfile.open(file, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - closed with the writer
         self._hashes: dict[str, str] = {}
 
-    def add(self, name: str, chunks: Iterable[bytes]) -> int:
+    def add_member(self, name: str, chunks: Iterable[bytes]) -> int:
         """Add a member and return its size in bytes."""
         with tempfile.TemporaryFile() as buffer:
             digest, size = hashlib.sha256(), 0
@@ -68,12 +68,14 @@ class Writer:
 
     def add_records(self, table: str, records: Iterable[Record]) -> None:
         """Add the records of a table as JSON lines."""
-        self.add(f"{table}.jsonl", (json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records))
+        self.add_member(
+            f"{table}.jsonl", (json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+        )
 
     def close(self, totals: dict[str, Any]) -> None:
-        """Write the manifest with the totals of the archive, and close it."""
-        body = json.dumps({"version": VERSION, **totals, "members": self._hashes}, indent=1).encode()
-        info = tarfile.TarInfo(MANIFEST)
+        """Write the manifest with the totals and close the archive."""
+        body = json.dumps({"version": ARCHIVE_VERSION, **totals, "members": self._hashes}, indent=1).encode()
+        info = tarfile.TarInfo(MANIFEST_NAME)
         info.size, info.mode = len(body), 0o600
         self._tar.addfile(info, io.BytesIO(body))
         self._tar.close()
@@ -84,7 +86,7 @@ class Writer:
 
 
 class Archive:
-    """Archive whose members all match the manifest."""
+    """Archive with verified members."""
 
     def __init__(self, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo], manifest: dict[str, Any]) -> None:
         self._tar = tar
@@ -93,14 +95,14 @@ class Archive:
         self.version = int(manifest["version"])
 
     def read_json(self, name: str) -> Any:
-        """Return a member that is one JSON value."""
+        """Return a member with one JSON value."""
         if name not in self._members or self._members[name].size > MAX_ROW_BYTES:
             raise ArchiveError(f"The file is no export of a namespace: it has no {name}.")
         with self.open(name) as member:
             return _parse_json(member.read(), name)
 
     def iterate_records(self, table: str) -> Iterator[Record]:
-        """Yield the records of a table, none for a table that the archive lacks."""
+        """Yield the records of a table, none for a missing table."""
         name = f"{table}.jsonl"
         if name not in self._members:
             return
@@ -112,22 +114,22 @@ class Archive:
                 yield record
 
     def iterate_embeddings(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys with their vectors in PostgreSQL's binary form of a halfvec."""
-        if EMBEDDINGS not in self._members:
+        """Yield keys with vectors in PostgreSQL's binary form of a halfvec."""
+        if EMBEDDINGS_NAME not in self._members:
             return
-        with self.open(EMBEDDINGS) as member:
-            while head := member.read(_LENGTHS.size):
-                if len(head) < _LENGTHS.size:
-                    raise ArchiveError(f"The export is damaged: {EMBEDDINGS} ends within a vector.")
-                keys, values = _LENGTHS.unpack(head)
+        with self.open(EMBEDDINGS_NAME) as member:
+            while head := member.read(_LENGTHS_HEADER.size):
+                if len(head) < _LENGTHS_HEADER.size:
+                    raise ArchiveError(f"The export is damaged: {EMBEDDINGS_NAME} ends within a vector.")
+                keys, values = _LENGTHS_HEADER.unpack(head)
                 body = member.read(keys + values) if keys + values < MAX_ROW_BYTES else b""
                 if len(body) < keys + values or not is_halfvec(body[keys:]):
-                    raise ArchiveError(f"The export is damaged: {EMBEDDINGS} holds an invalid vector.")
+                    raise ArchiveError(f"The export is damaged: {EMBEDDINGS_NAME} holds an invalid vector.")
                 yield body[:keys], body[keys:]
 
     def list_files(self) -> Iterator[str]:
         """Yield the keys of the stored files, below the namespace."""
-        return (name.removeprefix(FILES) for name in self._members if name.startswith(FILES))
+        return (name.removeprefix(FILES_PREFIX) for name in self._members if name.startswith(FILES_PREFIX))
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
@@ -141,7 +143,7 @@ class Archive:
 
 def pack_embedding(key: bytes, values: bytes) -> bytes:
     """Return an embedding in the form of `embeddings.bin`."""
-    return _LENGTHS.pack(len(key), len(values)) + key + values
+    return _LENGTHS_HEADER.pack(len(key), len(values)) + key + values
 
 
 def is_halfvec(values: bytes) -> bool:
@@ -173,8 +175,10 @@ def _list_members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     for info in tar:
         if not info.isreg() or info.issparse():
             raise ArchiveError(f"The file is refused: its member {info.name[:200]!r} is no plain file.")
-        expected = info.name in {MANIFEST, NAMESPACE, EMBEDDINGS} or _ROWS.fullmatch(info.name)
-        if not expected and not _FILE.fullmatch(info.name):
+        expected = info.name in {MANIFEST_NAME, NAMESPACE_NAME, EMBEDDINGS_NAME} or _ROWS_NAME_PATTERN.fullmatch(
+            info.name
+        )
+        if not expected and not _FILE_NAME_PATTERN.fullmatch(info.name):
             raise ArchiveError(f"The file is refused: no export has a member {info.name[:200]!r}.")
         if info.name in members:
             raise ArchiveError(f"The file is refused: it has two members {info.name[:200]!r}.")
@@ -183,12 +187,12 @@ def _list_members(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
 
 
 def _read_manifest(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, Any]:
-    info = members.pop(MANIFEST, None)
+    info = members.pop(MANIFEST_NAME, None)
     body = tar.extractfile(info) if info is not None and info.size <= MAX_MANIFEST_BYTES else None
     if body is None:
         raise ArchiveError("The file is no export of a namespace, or is incomplete: it has no manifest.json.")
     with body:
-        content = _parse_json(body.read(), MANIFEST)
+        content = _parse_json(body.read(), MANIFEST_NAME)
     if (
         not isinstance(content, dict)
         or content.get("version") not in READABLE_VERSIONS
@@ -196,11 +200,13 @@ def _read_manifest(tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) ->
     ):
         version = content.get("version") if isinstance(content, dict) else None
         raise ArchiveError(
-            f"The export is of version {str(version)[:40]}, and this service reads versions 1 to {VERSION}: import it"
-            " with the version of the service that exported it, or a newer one."
+            f"The export is of version {str(version)[:40]}, and this service reads versions 1 to {ARCHIVE_VERSION}:"
+            " import it with the version of the service that exported it, or a newer one."
         )
     hashes = content.get("members")
-    if not isinstance(hashes, dict) or not all(isinstance(h, str) and _SHA256.fullmatch(h) for h in hashes.values()):
+    if not isinstance(hashes, dict) or not all(
+        isinstance(h, str) and _SHA256_PATTERN.fullmatch(h) for h in hashes.values()
+    ):
         raise ArchiveError("The export is damaged: its manifest names no hashes.")
     if differing := sorted(hashes.keys() ^ members.keys()):
         raise ArchiveError(f"The export is damaged: manifest and members differ in {differing[0][:200]!r}.")

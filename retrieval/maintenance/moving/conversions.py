@@ -1,4 +1,4 @@
-"""Conversion of exports of version 1, which releases 0.1 wrote."""
+"""Conversion of exports of version 1 (releases 0.1)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from retrieval.access.queries import lists
 from retrieval.database.database import Database
 from retrieval.maintenance.moving import queries
 
-PAGE_MAP = "pageMap"
-"""Property of documents whose pages the parser placed; the pages of other documents are estimates."""
+# Property of documents with exact pages; other pages are estimates.
+PAGE_MAP_PROPERTY = "pageMap"
 
 
 class Conversion:
-    """Converter of the rows of an export, in the order of import; rows of the current version stay as they are."""
+    """Converter of an export's rows in the order of import; rows of the current version stay unchanged."""
 
     def __init__(self, version: int) -> None:
         self._is_needed = version == 1
@@ -23,12 +23,12 @@ class Conversion:
         self._without_pages: set[str] = set()
         self._has_first_access_lists = False
 
-    def note_document(self, record: Mapping[str, Any]) -> None:
-        """Record the generation of a document's content, or a later one, before documents are converted."""
+    def record_generation(self, record: Mapping[str, Any]) -> None:
+        """Record the generation of a document's content before documents are converted."""
         self._generations[record["id"]] = min(record["active_generation"], record["latest_generation"])
 
     def convert_job(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Detach a job that was accepted on behalf of a user from its connection."""
+        """Detach a job on behalf of a user from its connection."""
         # The user may have chosen fewer documents than the connection.
         config = dict(record["config"])
         if self._is_needed and config.pop("principal", None) is not None:
@@ -36,11 +36,11 @@ class Conversion:
         return {**record, "config": config}
 
     def convert_document(self, record: Mapping[str, Any], new_id: str) -> dict[str, Any]:
-        """Convert access lists of the first design, and mark members of archives for `finish_runs`."""
+        """Convert access lists of the first design; collect members of archives for `finish_runs`."""
         if not self._is_needed:
             return dict(record)
-        properties = {name: value for name, value in record["properties"].items() if name != PAGE_MAP}
-        if PAGE_MAP not in record["properties"]:
+        properties = {name: value for name, value in record["properties"].items() if name != PAGE_MAP_PROPERTY}
+        if PAGE_MAP_PROPERTY not in record["properties"]:
             self._without_pages.add(record["id"])
         content = self._generations.get(record["archive_id"])
         if content is not None and lists.ARCHIVE_HASH not in properties:
@@ -64,10 +64,10 @@ class Conversion:
         return {**record, "page": None} if record["document_id"] in self._without_pages else record
 
     def finish_documents(self, db: Database, partitions: list[int]) -> None:
-        """Mark members of archives as inheriting their access list if it equals that of the archive."""
+        """Mark archive members with the archive's access list as inheriting."""
         if self._has_first_access_lists:
             queries.set_inheritance(db, partitions)
 
     def finish_runs(self, db: Database) -> None:
-        """Give members of archives the digest of their archive."""
+        """Set the digest of the archive on members of archives."""
         queries.set_archive_hashes(db, self._members, lists.ARCHIVE_HASH)

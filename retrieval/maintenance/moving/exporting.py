@@ -1,4 +1,4 @@
-"""Export of one namespace of a running instance, from one snapshot, without secrets."""
+"""Export of one namespace from one snapshot, without secrets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _READ_BYTES = 1 << 20
 
 
 class NoSuchNamespace(Exception):
-    """No namespace has this id or name, or several have this name."""
+    """No or several namespaces with this id or name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """Totals of an export. `left_out`: documents without a version; `missing`: files that the store lacks."""
+class ExportTotals:
+    """Totals of an export. `left_out`: documents without a version; `missing`: files absent from the store."""
 
     namespace: str
     documents: int
@@ -49,10 +49,10 @@ def find_namespace(db: Database, name: str) -> str:
     return namespaces[0]
 
 
-def export_namespace(db: Database, namespace: str, files: Callable[[], FileStore], target: Path) -> Exported:
-    """Write the namespace to `target`, which appears when it is complete."""
+def export_namespace(db: Database, namespace: str, files: Callable[[], FileStore], target: Path) -> ExportTotals:
+    """Write the namespace to `target`; the file appears when complete."""
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    writer = archive.Writer(part)
+    writer = archive.ArchiveWriter(part)
     try:
         with copies.keep_files(db.url, namespace) as connection, connection.transaction():
             queries_export.begin_snapshot(connection)
@@ -68,20 +68,24 @@ def export_namespace(db: Database, namespace: str, files: Callable[[], FileStore
     return exported
 
 
-def _write_members(connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer) -> Exported:
+def _write_members(
+    connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.ArchiveWriter
+) -> ExportTotals:
     content = queries_export.find_namespace(connection, namespace)
     if content is None:
         raise NoSuchNamespace(f"There is no namespace {namespace}.")
-    writer.add(archive.NAMESPACE, [json.dumps(content._asdict()).encode()])
+    writer.add_member(archive.NAMESPACE_NAME, [json.dumps(content._asdict()).encode()])
     counts: dict[str, int] = {}
-    for table in queries_export.TABLES:
+    for table in queries_export.TABLE_QUERIES:
         records = queries_export.iterate_records(connection, table, namespace)
         writer.add_records(table, _count_records(table, records, counts))
     embeddings = queries_export.iterate_embeddings(connection, namespace)
-    writer.add(archive.EMBEDDINGS, (archive.pack_embedding(bytes(key), bytes(values)) for key, values in embeddings))
+    writer.add_member(
+        archive.EMBEDDINGS_NAME, (archive.pack_embedding(bytes(key), bytes(values)) for key, values in embeddings)
+    )
     left_out = queries_export.count_left_out(connection, namespace)
     stored, missing = _write_files(connection, namespace, files, writer)
-    exported = Exported(
+    exported = ExportTotals(
         namespace,
         counts.get("documents", 0),
         counts.get("chunks", 0),
@@ -102,14 +106,16 @@ def _write_members(connection: ThreadConnection, namespace: str, files: FileStor
 
 
 def _write_files(
-    connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.Writer
+    connection: ThreadConnection, namespace: str, files: FileStore, writer: archive.ArchiveWriter
 ) -> tuple[int, int]:
-    """Write the stored files; return the numbers of written and missing ones."""
+    """Write the stored files; return the numbers of written and missing files."""
     stored = missing = 0
     for key in queries_export.list_file_keys(connection, namespace):
         try:
             with files.open(key) as stream:
-                writer.add(archive.FILES + key.partition("/")[2], iter(lambda: stream.read(_READ_BYTES), b""))
+                writer.add_member(
+                    archive.FILES_PREFIX + key.partition("/")[2], iter(lambda: stream.read(_READ_BYTES), b"")
+                )
             stored += 1
         except Skippable:
             missing += 1

@@ -21,42 +21,42 @@ from retrieval.ports import FileStore, VectorStore
 from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus
 
+# In memory at once.
 PAGE_ROWS = 500
-"""Rows in memory at once."""
 LEASE_RENEWAL_SECONDS = 10
 
 
 @dataclass(slots=True)
-class Target:
-    """Target of an import: configuration of the new namespace, and its stores, which are opened once it exists."""
+class ImportTarget:
+    """Target of an import: configuration of the new namespace, and its stores, opened after its creation."""
 
     db: Database
     ring: KeyRing
     config: NamespaceConfig
     files: Callable[[], FileStore]
+    # By dimensions.
     vectors: Callable[[int], VectorStore]
-    """By dimensions."""
     language: str
     lacks: tuple[str, ...] = ()
+    # New partition and tenant by archived partition.
     partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Partition of the archive to the new partition and its tenant."""
 
 
-class Frame:
-    """Hidden namespace of an import, protected by leases, and made visible as its last step."""
+class ImportFrame:
+    """Hidden namespace of an import, protected by leases until the last step."""
 
-    def __init__(self, target: Target, archive: Archive) -> None:
+    def __init__(self, target: ImportTarget, archive: Archive) -> None:
         self._target = target
         self._db = target.db
         self._archive = archive
         self._renewed = 0.0
 
     def begin(self) -> None:
-        """Create the namespace and its partitions, hidden, with the sweep that clears them if the import ends early."""
+        """Create the hidden namespace and its partitions, with the sweep for an interrupted import."""
         tenants: dict[int, str] = {}
         for record in self._archive.iterate_records("partitions"):
             number, tenant = record.get("id"), record.get("tenant")
-            if not isinstance(number, int) or not isinstance(tenant, str) or not TENANT.fullmatch(tenant):
+            if not isinstance(number, int) or not isinstance(tenant, str) or not TENANT_PATTERN.fullmatch(tenant):
                 raise ArchiveError("The export is damaged: it has an invalid tenant.")
             tenants[number] = tenant
         if len(set(tenants.values())) != len(tenants):
@@ -70,7 +70,7 @@ class Frame:
             queries.insert_leases(connection, self._list_partitions())
 
     def abort(self) -> None:
-        """Let garbage collection clear the namespace now."""
+        """Make garbage collection clear the namespace now."""
         try:
             queries.end_leases(self._db, self._list_partitions())
         except psycopg.Error:
@@ -83,7 +83,7 @@ class Frame:
         return self._target.partitions[record["partition_id"]][0]
 
     def _renew_lease(self) -> None:
-        """Renew the lease when it is due; ArchiveError if garbage collection has begun to clear the namespace."""
+        """Renew a due lease; ArchiveError after garbage collection began."""
         if time.monotonic() - self._renewed < LEASE_RENEWAL_SECONDS:
             return
         self._check_leases(queries.renew_leases(self._db, self._list_partitions()))
@@ -111,17 +111,17 @@ class Frame:
             queries.insert_records(connection, table, records)
 
 
-T = TypeVar("T")
+RowT = TypeVar("RowT")
 
-DOCUMENT = re.compile(r"doc_[0-9A-Za-z]{1,60}")
-CONNECTION = re.compile(r"conn_[0-9A-Za-z]{1,60}")
-SOURCE = re.compile(r"[A-Z_]{1,40}")
-TENANT = re.compile(r"[A-Za-z0-9_\-]{0,64}")
-OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
+DOCUMENT_ID_PATTERN = re.compile(r"doc_[0-9A-Za-z]{1,60}")
+CONNECTION_ID_PATTERN = re.compile(r"conn_[0-9A-Za-z]{1,60}")
+SOURCE_PATTERN = re.compile(r"[A-Z_]{1,40}")
+TENANT_PATTERN = re.compile(r"[A-Za-z0-9_\-]{0,64}")
+DOCUMENT_FILE_PATTERN = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
 
 
 @dataclass(slots=True)
-class Job:
+class ImportedJob:
     """New job of an archived one, with its only run."""
 
     id: str
@@ -132,7 +132,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Document:
+class ImportedDocument:
     """New document of an archived one."""
 
     id: str
@@ -144,7 +144,8 @@ class Document:
 
 
 def final_status(archived: str, *, visible: bool) -> str:
-    """Return the final status of an imported document, whose archived status may be one in progress."""
+    """Return the final status of an imported document."""
+    # The archived status may be unfinished.
     ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
     if visible:
         return archived if archived in ended else DocumentStatus.SUCCESS.value
@@ -157,9 +158,9 @@ def vector_text(values: bytes) -> str:
     return "[" + ",".join(map(repr, halves)) + "]"
 
 
-def split_pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+def split_pages(rows: Iterable[RowT], size: int) -> Iterator[list[RowT]]:
     """Yield lists of at most `size` rows."""
-    page: list[T] = []
+    page: list[RowT] = []
     for row in rows:
         page.append(row)
         if len(page) == size:
@@ -169,17 +170,14 @@ def split_pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
         yield page
 
 
-_ID = re.compile(r"[a-z]{1,10}_[0-9A-Za-z]{1,60}")
-_PARTITIONS = "partitions"
+_ID_PATTERN = re.compile(r"[a-z]{1,10}_[0-9A-Za-z]{1,60}")
+_PARTITIONS_TABLE = "partitions"
 
 
 @dataclass(frozen=True, slots=True)
 class TableImport:
-    """Import of a table whose rows are copied with new ids.
-
-    `references`: columns with a partition or a row of an earlier table. `new_id`: makes an id for tables with ids;
-    `table`: the table of these ids. `documents`: JSON columns that contain ids of documents.
-    """
+    """Import of a table with new ids. `references`: columns with a partition or row of an earlier table; `documents`:
+    JSON columns with document ids."""
 
     references: Mapping[str, str]
     new_id: Callable[[], str] | None = None
@@ -187,24 +185,24 @@ class TableImport:
     documents: tuple[str, ...] = ()
 
 
+# In the order of import.
 TABLE_IMPORTS: Mapping[str, TableImport] = {
-    "evaluations": TableImport({"partition_id": _PARTITIONS}, new_id=ids.evaluation_id, table="evaluations"),
+    "evaluations": TableImport({"partition_id": _PARTITIONS_TABLE}, new_id=ids.evaluation_id, table="evaluations"),
     "evaluation_questions": TableImport({"evaluation_id": "evaluations"}, documents=("relevant", "filter")),
     "evaluation_runs": TableImport(
         {"evaluation_id": "evaluations"}, new_id=ids.evaluation_run_id, table="evaluation_runs"
     ),
-    "access_groups": TableImport({"partition_id": _PARTITIONS}),
-    "group_members": TableImport({"partition_id": _PARTITIONS}),
-    "directory_resources": TableImport({"partition_id": _PARTITIONS}),
+    "access_groups": TableImport({"partition_id": _PARTITIONS_TABLE}),
+    "group_members": TableImport({"partition_id": _PARTITIONS_TABLE}),
+    "directory_resources": TableImport({"partition_id": _PARTITIONS_TABLE}),
 }
-"""By table, in the order of import."""
 
 
-class TableImporter(Frame):
+class TableImporter(ImportFrame):
     """Import of the tables of `TABLE_IMPORTS`."""
 
     def _import_tables(self, documents: Mapping[str, str], *, renamed: bool) -> None:
-        """Import every row. `documents`: archived ids of documents to new ones."""
+        """Import every row. `documents`: new document id by archived id."""
         new_ids: dict[str, dict[str, str]] = {}
         for table, rule in TABLE_IMPORTS.items():
             new_ids[table] = {}
@@ -218,7 +216,7 @@ class TableImporter(Frame):
         self, rule: TableImport, new_id: Callable[[], str], records: list[Record], *, renamed: bool
     ) -> dict[str, str]:
         archived_ids = [record["id"] for record in records]
-        if not all(isinstance(name, str) and _ID.fullmatch(name) for name in archived_ids):
+        if not all(isinstance(name, str) and _ID_PATTERN.fullmatch(name) for name in archived_ids):
             raise ArchiveError("The export is damaged: a row has an invalid id.")
         in_use = queries.has_any(self._db, rule.table, archived_ids)
         return {name: new_id() if renamed or in_use else name for name in archived_ids}
@@ -229,14 +227,16 @@ class TableImporter(Frame):
         rule = TABLE_IMPORTS[table]
         values = dict(record)
         for column, target in rule.references.items():
-            values[column] = self._partition_of(record) if target == _PARTITIONS else new_ids[target][record[column]]
+            values[column] = (
+                self._partition_of(record) if target == _PARTITIONS_TABLE else new_ids[target][record[column]]
+            )
         if rule.new_id is not None:
             values["id"] = new_ids[table][record["id"]]
         return values | {column: _replace_ids(record[column], documents) for column in rule.documents}
 
 
 def _replace_ids(value: Any, documents: Mapping[str, str]) -> Any:
-    """Return a copy of the JSON value with the new ids of documents."""
+    """Return a copy of the JSON value with new document ids."""
     match value:
         case str():
             return documents.get(value, value)

@@ -1,8 +1,7 @@
-"""Import of a namespace from an archive.
+"""Import of a namespace from an archive."""
 
-The namespace is created as a deleted one whose sweep is postponed while the import runs. The last transaction makes it
-visible; after an import that ends earlier, garbage collection clears it.
-"""
+# The namespace starts as a deleted one with a postponed sweep. The last transaction makes it visible;
+# garbage collection clears an interrupted import.
 
 from __future__ import annotations
 
@@ -22,36 +21,36 @@ from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.keywords import languages, postings
 from retrieval.maintenance.moving import frame, queries
-from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
+from retrieval.maintenance.moving.archive import FILES_PREFIX, NAMESPACE_NAME, Archive, ArchiveError
 from retrieval.maintenance.moving.conversions import Conversion
-from retrieval.maintenance.moving.frame import PAGE_ROWS, TableImporter, Target
+from retrieval.maintenance.moving.frame import PAGE_ROWS, ImportTarget, TableImporter
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.statuses import DocumentStatus, Stage
 
-T = TypeVar("T")
+RowT = TypeVar("RowT")
 
 _READ_BYTES = 1 << 20
 _READ_BACK_SECONDS = 60.0
-_NO_TOKENS = "The connection was imported without its tokens: authorize it again."
+_MISSING_TOKENS_REASON = "The connection was imported without its tokens: authorize it again."
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """Result of an import. `renamed`: an id of a document existed already, so all documents have new ids."""
+class ImportResult:
+    """Result of an import. `renamed`: a document id was in use, so all documents have new ids."""
 
     namespace: str
     documents: int
     chunks: int
     renamed: bool
+    # Dotted paths of secrets for the client to send.
     lacks: tuple[str, ...]
-    """Dotted paths of the secrets that a client must send."""
 
 
 def read_configs(archive: Archive) -> tuple[str, dict[str, Any]]:
     """Return name and configurations of the archived namespace."""
-    content = archive.read_json(NAMESPACE)
+    content = archive.read_json(NAMESPACE_NAME)
     configs = content.get("config") if isinstance(content, dict) else None
     name = content.get("name") if isinstance(content, dict) else None
     if not isinstance(configs, dict) or not isinstance(name, str) or not 0 < len(name) <= 200:
@@ -65,18 +64,18 @@ def read_configs(archive: Archive) -> tuple[str, dict[str, Any]]:
 
 
 def read_language(archive: Archive) -> str | None:
-    """Return the fixed keyword language of the archived namespace; None without one that this service supports."""
-    content = archive.read_json(NAMESPACE)
+    """Return the fixed keyword language of the archived namespace, if supported."""
+    content = archive.read_json(NAMESPACE_NAME)
     language = content.get("keyword_language") if isinstance(content, dict) else None
     return language if isinstance(language, str) and languages.parse_configuration(language) is not None else None
 
 
-def import_namespace(target: Target, archive: Archive) -> Imported:
-    """Create the namespace, which appears when it is complete; Fatal if this installation lacks its stores."""
+def import_namespace(target: ImportTarget, archive: Archive) -> ImportResult:
+    """Create the namespace, visible when complete. Fatal if this installation lacks its stores."""
     # Garbage collection could not clear a namespace whose stores are not available.
     target.files()
     target.vectors(1)
-    work = _Import(target, archive)
+    work = _NamespaceImport(target, archive)
     work.begin()
     try:
         return work.run()
@@ -88,18 +87,18 @@ def import_namespace(target: Target, archive: Archive) -> Imported:
         raise
 
 
-class _Import(TableImporter):
-    def __init__(self, target: Target, archive: Archive) -> None:
+class _NamespaceImport(TableImporter):
+    def __init__(self, target: ImportTarget, archive: Archive) -> None:
         super().__init__(target, archive)
-        self._jobs: dict[str, frame.Job] = {}
-        self._documents: dict[str, frame.Document] = {}
+        self._jobs: dict[str, frame.ImportedJob] = {}
+        self._documents: dict[str, frame.ImportedDocument] = {}
         self._document_ids: dict[str, str] = {}
         self._conversion = Conversion(archive.version)
         self._connections: dict[str, str] = {}
         self._renamed = False
         self._stored: set[str] = set()
 
-    def run(self) -> Imported:
+    def run(self) -> ImportResult:
         """Import everything, then make the namespace visible."""
         self._choose_document_ids()
         self._read_connections()
@@ -114,17 +113,17 @@ class _Import(TableImporter):
             self._write_vectors(self._target.vectors(dimensions))
         self._show_namespace()
         config = self._target.config
-        return Imported(config.id, len(self._documents), chunks, self._renamed, self._target.lacks)
+        return ImportResult(config.id, len(self._documents), chunks, self._renamed, self._target.lacks)
 
     def _choose_document_ids(self) -> None:
-        """Keep the ids of documents, or choose new ids for all if one exists already."""
+        """Keep document ids, or choose new ones for all if one is in use."""
         for page in self._read_pages("documents"):
             names = [record["id"] for record in page]
-            if not all(isinstance(name, str) and frame.DOCUMENT.fullmatch(name) for name in names):
+            if not all(isinstance(name, str) and frame.DOCUMENT_ID_PATTERN.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an invalid id.")
             self._document_ids |= dict(zip(names, names, strict=True))
             for record in page:
-                self._conversion.note_document(record)
+                self._conversion.record_generation(record)
             self._renamed |= queries.has_any(self._db, "documents", names)
         if self._renamed:
             fresh = sorted(
@@ -135,7 +134,7 @@ class _Import(TableImporter):
     def _read_connections(self) -> None:
         for page in self._read_pages("connections"):
             for record in page:
-                if not frame.CONNECTION.fullmatch(record["id"]):
+                if not frame.CONNECTION_ID_PATTERN.fullmatch(record["id"]):
                     raise ArchiveError("The export is damaged: a connection has an invalid id.")
                 is_taken = self._renamed or queries.has_any(self._db, "connections", [record["id"]])
                 self._connections[record["id"]] = ids.connection_id() if is_taken else record["id"]
@@ -147,7 +146,9 @@ class _Import(TableImporter):
                         "id": self._connections[record["id"]],
                         "partition_id": self._partition_of(record),
                         "status": record["status"] if record["status"] == "REVOKED" else "FAILED",
-                        "status_reason": record["status_reason"] if record["status"] == "REVOKED" else _NO_TOKENS,
+                        "status_reason": record["status_reason"]
+                        if record["status"] == "REVOKED"
+                        else _MISSING_TOKENS_REASON,
                         "client_redirect_url": None,
                         "credentials": None,
                         "cursor": None,
@@ -160,9 +161,11 @@ class _Import(TableImporter):
         for page in self._read_pages("jobs"):
             jobs = []
             for record in page:
-                if not frame.SOURCE.fullmatch(record["source"]):
+                if not frame.SOURCE_PATTERN.fullmatch(record["source"]):
                     raise ArchiveError("The export is damaged: a job has an invalid source.")
-                new_job = frame.Job(ids.job_id(), self._partition_of(record), record["source"], ids.job_run_id())
+                new_job = frame.ImportedJob(
+                    ids.job_id(), self._partition_of(record), record["source"], ids.job_run_id()
+                )
                 self._jobs[record["id"]] = new_job
                 config = self._conversion.convert_job(record)["config"]
                 if config.get("connectionId") is not None:
@@ -194,10 +197,10 @@ class _Import(TableImporter):
             records = []
             for record in page:
                 job, visible = self._jobs[record["job_id"]], int(record["active_generation"]) > 0
-                if self._partition_of(record) != job.partition or not frame.SOURCE.fullmatch(record["source"]):
+                if self._partition_of(record) != job.partition or not frame.SOURCE_PATTERN.fullmatch(record["source"]):
                     raise ArchiveError("The export is damaged: a document and its job are in different partitions.")
                 status = frame.final_status(record["status"], visible=visible)
-                document = frame.Document(
+                document = frame.ImportedDocument(
                     self._document_ids[record["id"]], job.partition, job.number, job.run, visible, status
                 )
                 self._documents[record["id"]] = document
@@ -237,7 +240,7 @@ class _Import(TableImporter):
         queries.set_files(self._db, self._document_ids[record["id"]], raw_key, parsed_key)
 
     def _file_key(self, partition: int, key: str | None) -> str | None:
-        """Return the new key of an archived file; None if the archive lacks it."""
+        """Return the new key of an archived file; None for a missing file."""
         below = key.partition("/")[2] if isinstance(key, str) else ""
         return self._new_key(partition, below) if below in self._stored else None
 
@@ -247,7 +250,7 @@ class _Import(TableImporter):
         if folder != file_keys.tenant_folder(tenant):
             raise ArchiveError("The export is damaged: a file is in the folder of another tenant.")
         root = file_keys.folder_key(Scope(self._target.config.organization_id, self._target.config.id, tenant))
-        match = frame.OF_DOCUMENT.fullmatch(path)
+        match = frame.DOCUMENT_FILE_PATTERN.fullmatch(path)
         owner = self._documents.get(match["document"]) if match else None
         if match and owner:
             return f"{root}{owner.id}/{owner.generation}/{match['rest']}"
@@ -261,12 +264,13 @@ class _Import(TableImporter):
             number = by_tenant.get(below.partition("/")[0])
             if number is None:
                 raise ArchiveError("The export is damaged: a file is in the folder of no tenant.")
-            with self._archive.open(FILES + below) as member:
+            with self._archive.open(FILES_PREFIX + below) as member:
                 if store is not None:
                     store.put(self._new_key(number, below), iter(lambda: member.read(_READ_BYTES), b""))
 
     def _write_runs(self) -> None:
-        """Import the entries of documents in job runs, by which garbage collection finds their files."""
+        """Import the documents' entries in job runs."""
+        # Garbage collection finds files by them.
         partition_of = {new: number for number, (new, _) in self._target.partitions.items()}
         positions: dict[str, int] = {}
         stages = {stage.value for stage in Stage}
@@ -371,7 +375,7 @@ def draft_namespace(
     sent_to: Mapping[str, list[str]],
     keyword_language: str | None = None,
 ) -> NamespaceConfig:
-    """Return the configuration of the namespace that an import creates."""
+    """Return the configuration of the new namespace."""
     created_at = datetime.now(UTC)
     return NamespaceConfig(
         id=ids.namespace_id(),

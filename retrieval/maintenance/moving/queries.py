@@ -12,18 +12,18 @@ from psycopg.types.json import Jsonb
 from retrieval.database.rows import Executor, Params, row_factory
 from retrieval.database.sessions import ThreadConnection
 
+# Garbage collection clears an incomplete import after this time without a renewal.
 LEASE_MINUTES = 15
-"""Time without a renewal after which garbage collection clears an incomplete import."""
 
 
-class Run(NamedTuple):
+class ImportedRun(NamedTuple):
     """Run of an imported job."""
 
     job_id: str
     number: int
 
 
-class Chunk(NamedTuple):
+class InsertedChunk(NamedTuple):
     """Inserted chunk."""
 
     id: int
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """Chunk with its embedding as text (None without one) and the fields of its labels."""
+    """Chunk with its embedding as text (None if missing) and the fields of its labels."""
 
     id: int
     document_id: str
@@ -55,7 +55,7 @@ def insert_partition(connection: Executor, namespace: str, tenant: str) -> int:
 
 
 def insert_leases(connection: Executor, partitions: Sequence[int]) -> None:
-    """Insert the sweeps that clear the partitions unless they are renewed in time."""
+    """Insert the sweeps that clear the partitions without timely renewal."""
     connection.execute(
         "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
         " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
@@ -107,28 +107,28 @@ def list_columns(db: Executor, table: str) -> list[str]:
 
 
 def insert_records(connection: ThreadConnection, table: str, records: Sequence[Mapping[str, Any]]) -> None:
-    """Insert the columns of the records that the table has."""
+    """Insert the columns of the records that exist in the table."""
     if records:
-        connection.execute(_insert(connection, table, records[0]), {"records": Jsonb(records)})
+        connection.execute(_insert_statement(connection, table, records[0]), {"records": Jsonb(records)})
 
 
-def insert_chunks(connection: ThreadConnection, records: Sequence[Mapping[str, Any]]) -> list[Chunk]:
-    statement = _insert(connection, "chunks", records[0]) + sql.SQL(" returning id, partition_id")
-    with connection.cursor(row_factory=row_factory(Chunk)) as cursor:
+def insert_chunks(connection: ThreadConnection, records: Sequence[Mapping[str, Any]]) -> list[InsertedChunk]:
+    statement = _insert_statement(connection, "chunks", records[0]) + sql.SQL(" returning id, partition_id")
+    with connection.cursor(row_factory=row_factory(InsertedChunk)) as cursor:
         return cursor.execute(statement, {"records": Jsonb(records)}).fetchall()
 
 
-def _insert(connection: Executor, table: str, record: Mapping[str, Any]) -> sql.Composed:
+def _insert_statement(connection: Executor, table: str, record: Mapping[str, Any]) -> sql.Composed:
     names = [name for name in list_columns(connection, table) if name in record]
     return sql.SQL(
         "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(records)s)"
     ).format(table=sql.Identifier(table), columns=sql.SQL(", ").join(map(sql.Identifier, names)))
 
 
-def insert_runs(db: Executor, columns: Params) -> list[Run]:
+def insert_runs(db: Executor, columns: Params) -> list[ImportedRun]:
     """Insert a completed run for each job. `columns`: `runs`, `jobs`, `partitions` and `sources`."""
     return db.fetch(
-        Run,
+        ImportedRun,
         """
         insert into job_runs (id, job_id, partition_id, source, status, created_at, started_at, finished_at)
         select w.run, w.job, w.partition, w.source, 'COMPLETED', j.created_at, now(), now()
@@ -141,7 +141,7 @@ def insert_runs(db: Executor, columns: Params) -> list[Run]:
 
 
 def has_any(db: Executor, table: LiteralString, ids: Sequence[str]) -> bool:
-    """Return True if the table has a row with one of the ids."""
+    """Return whether the table has a row with one of the ids."""
     statement: LiteralString = f"select exists (select from {table} where id = any(%(ids)s))"
     return bool(db.fetch_one(bool, statement, {"ids": list(ids)}))
 
@@ -152,7 +152,7 @@ def set_files(db: Executor, document_id: str, raw_key: str | None, parsed_key: s
 
 
 def set_archive_hashes(db: Executor, document_ids: Sequence[str], name: str) -> None:
-    """Set the property `name` of members of archives to the digest of their archive."""
+    """Set the property `name` of archive members to the digest of their archive."""
     db.execute(
         """
         update documents d
@@ -165,7 +165,7 @@ def set_archive_hashes(db: Executor, document_ids: Sequence[str], name: str) -> 
 
 
 def set_inheritance(db: Executor, partitions: Sequence[int]) -> None:
-    """Let members inherit their access list if it equals that of their archive."""
+    """Let members inherit their access list if equal to the archive's."""
     db.execute(
         """
         update documents m set inherits_access = m.access is not distinct from a.access
@@ -176,7 +176,7 @@ def set_inheritance(db: Executor, partitions: Sequence[int]) -> None:
 
 
 def insert_embeddings(db: Executor, keys: Sequence[bytes], vectors: Sequence[str], partitions: Sequence[int]) -> None:
-    """Insert the embeddings that chunks of the partitions use."""
+    """Insert the embeddings used by chunks of the partitions."""
     db.execute(
         """
         insert into embeddings (partition_id, key, values)

@@ -275,4 +275,4 @@ def use(variant, vendor, config, options):
     elif variant.area == namespaces.RERANKER_CONFIG:
         registry.make_reranker(config)
     else:
-        registry.make_connector(vendor, connections.usable_app(config, vendor, options), options)
+        registry.make_connector(vendor, connections.get_usable_app(config, vendor, options), options)

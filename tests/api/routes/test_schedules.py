@@ -46,7 +46,7 @@ def test_a_website_is_ingested_again_by_its_schedule(org, api_db):
     assert listed(org) == [second["id"], made["id"]]
     assert listed(org, namespaceId=space) == [made["id"]]
     first = schedules.repeat_ingestion(api_db, made["id"])
-    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY
+    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY_REASON
     path = f"/v1/schedules/{made['id']}"
     shown = org.client.get(path, params={"namespaceId": space}).json()["data"]["schedule"]
     assert (shown["lastRun"]["id"], shown["lastRun"]["status"]) == (first.job_run_id, "QUEUED")
@@ -142,7 +142,7 @@ def test_a_due_time_during_a_run_is_no_failure(org, api_db):
     space = org.namespace(**WEB)
     made = create(org, space, ingest(org, space), intervalMinutes=60)
     schedules.repeat_ingestion(api_db, made["id"])
-    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY
+    assert schedules.repeat_ingestion(api_db, made["id"]).reason == schedules.BUSY_REASON
     assert read_schedule(org, space, made["id"])["health"]["state"] == "UNKNOWN"
 
 

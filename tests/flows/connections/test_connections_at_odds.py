@@ -251,7 +251,7 @@ def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(
 
 def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, account, monkeypatch):
     """Each page with a cursor of its own, as no connector could tell."""
-    monkeypatch.setattr(connected_source, "IDLE_PAGES", 5)
+    monkeypatch.setattr(connected_source, "MAX_IDLE_PAGES", 5)
     one = account.put("one.txt", "the one and only")
     pages = []
 
@@ -269,7 +269,7 @@ def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, acco
 
 def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
     """A run that dies among thousands of questions asks those again that it knows no answer to."""
-    monkeypatch.setattr(connected_source, "ASKED", 2)
+    monkeypatch.setattr(connected_source, "CHECKS_PER_PAGE", 2)
     kept = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
     lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(6)]
     space.ingest()

@@ -39,8 +39,8 @@ def space(db, monkeypatch):
 
 def every(space, minutes):
     """The id of the schedule of the connection's interval."""
-    change = connections.Change(sync_minutes=minutes, sync_sent=True)
-    changed = connections.change(space.db, space.ring, space.scope, space.connection, change, None)
+    change = connections.ConnectionChange(sync_minutes=minutes, sync_sent=True)
+    changed = connections.change_connection(space.db, space.ring, space.scope, space.connection, change, None)
     return space.call(changed).schedule["id"]
 
 
@@ -54,7 +54,7 @@ async def there():
 def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
     async def reconciled():
         async with get_client() as client:
-            return await prefect_schedules.reconcile_schedules(client, schedules.wanted_schedules(space.db))
+            return await prefect_schedules.reconcile_schedules(client, schedules.list_timings(space.db))
 
     asyncio.run(register_deployments())
     assert asyncio.run(reconciled()) == 0
@@ -177,9 +177,9 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
 @pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
 def test_only_an_active_connection_is_ingested(space, status):
     schedule = every(space, 5)
-    assert schedule in schedules.wanted_schedules(space.db)
+    assert schedule in schedules.list_timings(space.db)
     space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
-    assert schedule not in schedules.wanted_schedules(space.db)
+    assert schedule not in schedules.list_timings(space.db)
     asked = schedules.repeat_ingestion(space.db, schedule)
     assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
 
@@ -223,7 +223,7 @@ def test_a_pause_goes_to_prefect_and_comes_from_there(space, prefect_server):
 
             if active is not None:
                 await client.update_deployment_schedule(deployment, (await read()).id, active=active)
-            await prefect_schedules.reconcile_schedules(client, schedules.wanted_schedules(space.db), None, settle)
+            await prefect_schedules.reconcile_schedules(client, schedules.list_timings(space.db), None, settle)
             return await read()
 
     def paused():

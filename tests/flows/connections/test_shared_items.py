@@ -86,7 +86,7 @@ class Shared:
 
     def revoke(self, connection, *, keep=True):
         space = self.space
-        revoked = space.call(connections.revoke(space.db, space.ring, space.scope, connection, keep=keep))
+        revoked = space.call(connections.revoke_connection(space.db, space.ring, space.scope, connection, keep=keep))
         connection_documents.release_documents(space.db, connection, keep=keep, seconds=10)
         return revoked.documents
 

@@ -111,7 +111,7 @@ def imported(db, ring, file, organization=None, name="copy"):
     with archive.open_archive(file) as found:
         _, configs = importing.read_configs(found)
         config = importing.draft_namespace(organization, name, configs, {}, importing.read_language(found))
-        target = frame.Target(
+        target = frame.ImportTarget(
             db,
             ring,
             config,
@@ -224,15 +224,15 @@ def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, m
     space = filled(two[0], 2)
     file, _ = exported(space, tmp_path)
     folder = home("new")
-    real = getattr(importing._Import, step)
+    real = getattr(importing._NamespaceImport, step)
 
     def killed(self, *args):
         if step != "_show_namespace":
             real(self, *args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importing._Import, step, killed)
-    monkeypatch.setattr(importing._Import, "abort", lambda _: None)  # as after a SIGKILL
+    monkeypatch.setattr(importing._NamespaceImport, step, killed)
+    monkeypatch.setattr(importing._NamespaceImport, "abort", lambda _: None)  # as after a SIGKILL
     with pytest.raises(KeyboardInterrupt):
         imported(two[1], space.ring, file)
     db = two[1]

@@ -53,7 +53,7 @@ def value_of(column, place):
 def plant(db, place):
     """A row in each table of namespaces."""
     for name, table in TABLES.items():
-        if name not in ownership.OF_NAMESPACES or name in {"namespaces", "partitions"}:
+        if name not in ownership.NAMESPACE_TABLES or name in {"namespaces", "partitions"}:
             continue
         values = {column.name: value_of(column, place) for column in table.columns}
         given = {column: value for column, value in values.items() if value is not None}
@@ -88,10 +88,10 @@ def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
         "tenant": "",
     }
     plant(quiet, place)
-    owned = {name for name, one in ownership.OF_NAMESPACES.items() if name != "namespaces"}
+    owned = {name for name, one in ownership.NAMESPACE_TABLES.items() if name != "namespaces"}
     assert left(quiet, place) == owned
     space.call(namespaces.delete_namespace(quiet, scope.organization, scope.namespace))
     for _ in range(3):
         space.sweep()
-    stays = {name for name, one in ownership.OF_NAMESPACES.items() if one.stays and name != "namespaces"}
+    stays = {name for name, one in ownership.NAMESPACE_TABLES.items() if one.stays and name != "namespaces"}
     assert left(quiet, place) == stays

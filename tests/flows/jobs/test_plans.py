@@ -277,7 +277,7 @@ def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_databa
         connection.execute("vacuum analyze")
         connection.execute("update sweeps set due_at = now()")
         asked = {"busy": [], "healthy": [], "blocked": [], "limit": 40, "partition": 1}
-        for text in (queries.DUE, queries.TAKE):
+        for text in (queries.DUE_SCOPES_QUERY, queries.TAKE_SWEEP_STATEMENT):
             where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
             assert most <= 2 * scopes + 2, f"{most} rows by {where}"
     with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:

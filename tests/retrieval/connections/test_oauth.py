@@ -386,13 +386,13 @@ def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
     one, two = connected(good(memory)), connected(good(memory))
     partition = stored(db, one)["partition_id"]
     for _ in range(2):
-        authorizations.end_all(db, ring, partition, lambda _: memory)
+        authorizations.revoke_all(db, ring, partition, lambda _: memory)
     assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
     gone = stored(db, one)
     assert (gone["status"], gone["credentials"]) == ("REVOKED", None)
     assert stored(db, two)["status"] == "ACTIVE"
     memory.trouble = Retryable("away")
-    authorizations.end_all(db, ring, stored(db, two)["partition_id"], lambda _: memory)
+    authorizations.revoke_all(db, ring, stored(db, two)["partition_id"], lambda _: memory)
     assert stored(db, two)["credentials"] is None
 
 
@@ -404,7 +404,7 @@ def test_tokens_open_in_their_own_row_only(ring):
 
 
 def test_a_token_that_ends_soon_is_not_used():
-    assert timedelta(seconds=30) < authorizations.EARLY < timedelta(seconds=300)
+    assert timedelta(seconds=30) < authorizations.RENEWAL_MARGIN < timedelta(seconds=300)
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "https://", "http://", "https://app.example.com", "//"]))

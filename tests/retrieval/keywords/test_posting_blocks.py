@@ -272,7 +272,7 @@ def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, da
     with ThreadConnection.connect(database_url) as packer:
         queries_blocks.try_lock(packer, library.partition)
         queries_blocks.pack_terms(packer, {"partition": library.partition, "base": 0}, ["termai"])
-        sweep = threading.Thread(target=garbage_actions.ACTIONS["partition"], args=(library.db, nothing, row))
+        sweep = threading.Thread(target=garbage_actions.SWEEP_ACTIONS["partition"], args=(library.db, nothing, row))
         sweep.start()
         ends = time.monotonic() + 30
         while sweep.is_alive() and not library.db.rows(WAITS) and time.monotonic() < ends:

@@ -122,10 +122,10 @@ def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
     pepper, made = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
         assert_opens(db, AFTER, pepper, made)
-    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=5 * 4 + 1, left=0)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5 * 4 + 1, left=0)
     assert_opens(db, AFTER, pepper, made)
     stamps = [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made]
-    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=0, left=0)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=0, left=0)
     assert [namespaces.load_namespace(db, AFTER, space).updated_at for space, *_ in made] == stamps
 
 
@@ -138,7 +138,7 @@ def test_what_no_key_opens_is_counted_and_left_alone(db):
         " values (%(caller)s, 'k', '', %(sealed)s) returning key",
         {"caller": make_lost, "sealed": other.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
     )
-    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.Outcome(resealed=5, left=1)
+    assert key_rotation.reseal_secrets(db, BOTH) == key_rotation.RotationOutcome(resealed=5, left=1)
     assert_opens(db, AFTER, pepper, made)
 
 
