@@ -111,45 +111,35 @@ class ConnectedSource:
         yield from self._departures(tokens, request, position)
 
     def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
-        """List the changes and removals of the next listing without recording them; the `done` page lists missing
-        items."""
+        """List the changes and removals of the next listing; the `done` page lists missing items."""
         tokens, choice = self._tokens(request), self._choice(request)
         tokens.token()
         if choice and isinstance(self._connector, SelectiveConnector):
             self._connector = self._connector.with_choice(choice)
-        position, repetition, seen_ids, last = (
-            self._begin(request),
-            _RepetitionDetector(),
-            set[str](),
-            SourceCursor("listing", None),
-        )
+        position, loops, seen_ids = self._begin(request), _LoopDetector(), set[str]()
+        last = SourceCursor("listing", None)
         known_ids: Sequence[str] = ()
         if position.step == "unfinished":
-            yield Page(
-                [_unfinished_item(row) for row in queries_sync.list_unfinished(self._db, request)], "", done=False
-            )
+            rows = queries_sync.list_unfinished(self._db, request)
+            yield Page([_unfinished_item(row) for row in rows], "", done=False)
         for page in self._connector.iter_changes(tokens, position.at):
-            repetition.check_page(page)
+            loops.check_page(page)
             items = list({item.external_id: item for item in page.items}.values())
             seen_ids.update(item.external_id for item in items)
             last = SourceCursor("departures", None, whole=page.whole, whole_pattern=page.whole_pattern)
-            left_ids = {item.external_id for item in items if not _is_present_and_selected(choice, item)}
+            left_ids = {item.external_id for item in items if not _is_included(choice, item)}
             known_ids = SourceCursor("listing", None, known_ids=known_ids).add_known(
                 (item for item in items if item.external_id not in left_ids), left_ids
             )
             removed_items = [
                 SourceItem(listed_item.external_id, listed_item.name, deleted=True)
                 for listed_item in items
-                if not _is_present_and_selected(choice, listed_item)
+                if not _is_included(choice, listed_item)
             ]
             yield Page(
                 [
                     *removed_items,
-                    *(
-                        sanitize.sanitize_item(listed_item)
-                        for listed_item in items
-                        if _is_present_and_selected(choice, listed_item)
-                    ),
+                    *(sanitize.sanitize_item(item) for item in items if _is_included(choice, item)),
                 ],
                 "",
                 done=False,
@@ -201,7 +191,6 @@ class ConnectedSource:
             return SourceCursor("listing", None, moved=state.moved)
         if state.chosen != self._choice(request).mark:
             return SourceCursor("listing", None, moved=state.moved)
-        # No feed reports changes of sharing reliably.
         at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
         return SourceCursor("unfinished", at, moved=state.moved)
 
@@ -210,7 +199,6 @@ class ConnectedSource:
 
     def _unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
         """List items that earlier runs did not finish."""
-        # The service will not list them again.
         while rows := queries_sync.list_unfinished(self._db, request):
             items = [_unfinished_item(row) for row in rows]
             note = partial(
@@ -221,17 +209,17 @@ class ConnectedSource:
     def _listing(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, position: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        repetition, choice, picks = _RepetitionDetector(), self._choice(request), bool(request.config.get("pick"))
+        loops, choice, picks = _LoopDetector(), self._choice(request), bool(request.config.get("pick"))
         has_shares = queries_sync.read_state(self._db, _connection_id(request)).shares
         for page in self._connector.iter_changes(tokens, position.at):
-            repetition.check_page(page)
+            loops.check_page(page)
             last_items = {
                 item.external_id: item for item in page.items
             }.values()  # of one named twice the last word counts
             chosen = [item for item in last_items if not item.deleted and _is_selected(choice, item)]
             chosen_items = [sanitize.sanitize_item(item) for item in chosen]
             removed_ids = [item.external_id for item in last_items if item.deleted or not _is_selected(choice, item)]
-            unshared_ids = [] if picks else removed_ids
+            left_ids = [] if picks else removed_ids
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
             is_whole, known_ids = page.whole and not picks, position.add_known(chosen_items, removed_ids)
             next_cursor = SourceCursor(
@@ -243,13 +231,9 @@ class ConnectedSource:
                 known_ids=known_ids,
             )
             listed_ids = [item.external_id for item in chosen_items]
-            fetched_ids = [item.external_id for item in chosen_items if not item.error]
+            fetchable_ids = [item.external_id for item in chosen_items if not item.error]
             noted = partial(
-                queries_sync.record_page,
-                request=request,
-                listed=listed_ids,
-                departed=unshared_ids,
-                fetchable=fetched_ids,
+                queries_sync.record_page, request=request, listed=listed_ids, departed=left_ids, fetchable=fetchable_ids
             )
             note = noted
             if has_shares:
@@ -342,7 +326,7 @@ class ConnectedSource:
         return ConnectionTokens(self._db, self._ring, _connection_id(request), self._connector.authorizer)
 
 
-class _RepetitionDetector:
+class _LoopDetector:
     """Detector of listings that repeat themselves."""
 
     def __init__(self) -> None:
@@ -359,7 +343,7 @@ class _RepetitionDetector:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
 
 
-def _is_present_and_selected(choice: Choice, item: SourceItem) -> bool:
+def _is_included(choice: Choice, item: SourceItem) -> bool:
     return not item.deleted and _is_selected(choice, item)
 
 
