@@ -85,7 +85,7 @@ async def create_connection(
     It is PENDING until a person visits the authorizationUrl, which is valid for ten minutes. Connectors without
     an app, such as OBJECTS or GITHUB, take a `config` instead and are ACTIVE at once.
     """
-    connection_id = await connections.create_connection(
+    connection_id = await connections.add_connection(
         request.services.db,
         request.scope_of(data.namespace_id),
         request.services.ring,

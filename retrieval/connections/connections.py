@@ -66,7 +66,7 @@ class ConnectionChange:
     permissions: str | None = None
 
 
-async def create_connection(
+async def add_connection(
     db: Database,
     scope: Scope,
     ring: KeyRing,

@@ -59,7 +59,7 @@ class ConnectedSpace(Configured):
     def _create(self, start) -> str:
         name, connector = "x", self.account.connector
         return self.call(
-            connections.create_connection(
+            connections.add_connection(
                 self.db, self.scope, self.ring, start, name=name, connector=connector, client_redirect_url=None
             )
         )
