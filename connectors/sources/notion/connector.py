@@ -1,16 +1,12 @@
-"""Notion: pages and files of a workspace.
+"""Notion connector: pages and files of a workspace."""
 
-A page is a document and may hold others: it is shown as a file that may have children, a database as a folder.
-
-GET /v1/users (developers.notion.com/reference/get-users) names them, with addresses where the integration may read
-them.
-"""
+# A page is a document with children: browsing shows it as a file that may have children, and a database as a folder.
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,123 +16,135 @@ from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.http.responses import Cursors
 from connectors.sources.notion import INFO, blocks, pages, transport
-from connectors.sources.notion.content import TOO_LARGE, Content
+from connectors.sources.notion.content import TOO_LARGE_MESSAGE, PageContent
 from connectors.sources.notion.listing import NotionCursor, NotionListing
-from connectors.sources.notion.pages import Paths, join_path
-from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request, Wire
+from connectors.sources.notion.pages import Paths, id_forms
+from connectors.sources.notion.transport import (
+    Answer,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    NotionClient,
+    Request,
+    RequestSender,
+)
 from retrieval.errors import Fatal, ItemMissing, Skippable
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
 
-PAGE: Final = 100
-NOT_THERE: Final = "There is no such page or database in Notion, or it is not shared with the integration."
-_ID = re.compile("[0-9a-fA-F-]{32,36}")
-Ask = Callable[[Request], Answer]
+RESULTS_PER_REQUEST: Final = 100
+FOLDER_MISSING_MESSAGE: Final = "There is no such page or database in Notion, or it is not shared with the integration."
+_ID_PATTERN = re.compile("[0-9a-fA-F-]{32,36}")
 
 
-def list_children(ask: Ask, paths: Paths, parent: str | None, cursor: str | None) -> FolderPage:
-    """The cursor: Notion's own; of a database the number of the source, too."""
-    if parent is not None and not _ID.fullmatch(parent):
-        raise Skippable(NOT_THERE)
+def list_children(send: RequestSender, paths: Paths, parent: str | None, cursor: str | None) -> Level:
+    """List a page of a level, from `cursor`: Notion's own, with the number of the source for a database."""
+    if parent is not None and not _ID_PATTERN.fullmatch(parent):
+        raise Skippable(FOLDER_MISSING_MESSAGE)
     try:
         if parent is None:
-            return _top(ask, paths, cursor)
+            return _list_top_level(send, paths, cursor)
         try:
-            database = ask(lambda client, token: client.databases.retrieve(parent, auth=token))
+            database = send(lambda client, token: client.databases.retrieve(parent, auth=token))
         except (NotFound, BadRequest):
-            return _page(ask, paths, parent, cursor)
-        return _rows(ask, paths, database, cursor)
+            return _list_page(send, paths, parent, cursor)
+        return _list_rows(send, paths, database, cursor)
     except (NotFound, BadRequest, Forbidden) as error:
-        raise Skippable(NOT_THERE) from error
+        raise Skippable(FOLDER_MISSING_MESSAGE) from error
 
 
-def _top(ask: Ask, paths: Paths, cursor: str | None) -> FolderPage:
-    """Return the items that no other shared item contains, and that no query of a parent lists. Notion's search has no
-    levels: a page of it may hold none."""
-    answer = ask(lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=cursor))
-    entries: dict[str, FolderEntry] = {}
+def _list_top_level(send: RequestSender, paths: Paths, cursor: str | None) -> Level:
+    """List shared items without a shared parent, and rows that are databases."""
+    # Notion's search has no levels: a page of it may hold no top-level item. No query of the parent lists a database
+    # among rows.
+    answer = send(lambda client, token: client.search(auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor))
+    entries: dict[str, Entry] = {}
     for result in answer.get("results") or ():
-        if not isinstance(result, Mapping) or pages.is_out(result):
+        if not isinstance(result, Mapping) or pages.is_trashed(result):
             continue
-        entry_object = _database(ask, result) or result if result.get("object") == "data_source" else result
+        entry_object = _read_database(send, result) or result if result.get("object") == "data_source" else result
         is_among_rows = entry_object.get("object") == "database" and bool(
             (entry_object.get("parent") or {}).get("database_id")
         )
         if entry_object.get("object") in {"page", "database"} and (
-            is_among_rows or not paths.lies_in(entry_object, ask)
+            is_among_rows or not paths.is_nested(entry_object, send)
         ):
-            entries[str(entry_object["id"])] = _entry(entry_object, ask, paths)
-    return FolderPage(list(entries.values()), _next(answer))
+            entries[str(entry_object["id"])] = _entry(entry_object, send, paths)
+    return Level(list(entries.values()), _next_cursor(answer))
 
 
-def _database(ask: Ask, source: Answer) -> Answer | None:
-    its = (source.get("parent") or {}).get("database_id")
+def _read_database(send: RequestSender, source: Answer) -> Answer | None:
+    database_id = (source.get("parent") or {}).get("database_id")
     try:
-        return ask(lambda client, token: client.databases.retrieve(its, auth=token)) if its else None
+        return send(lambda client, token: client.databases.retrieve(database_id, auth=token)) if database_id else None
     except (NotFound, BadRequest, Forbidden):
         return None
 
 
-def _page(ask: Ask, paths: Paths, parent: str, cursor: str | None) -> FolderPage:
-    page = ask(lambda client, token: client.pages.retrieve(parent, auth=token))
-    path, above = paths.place(page, ask)
-    above = (*join_path(str(page["id"])), *above)
-    answer = ask(
-        lambda client, token: client.blocks.children.list(parent, auth=token, page_size=PAGE, start_cursor=cursor)
+def _list_page(send: RequestSender, paths: Paths, parent: str, cursor: str | None) -> Level:
+    page = send(lambda client, token: client.pages.retrieve(parent, auth=token))
+    path, above = paths.locate(page, send)
+    above = (*id_forms(str(page["id"])), *above)
+    answer = send(
+        lambda client, token: client.blocks.children.list(
+            parent, auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor
+        )
     )
     entries = [
         entry
         for result in answer.get("results") or ()
         if isinstance(result, Mapping) and (entry := _file_entry(result, str(page["id"]), path, above)) is not None
     ]
-    return FolderPage(entries, _next(answer))
+    return Level(entries, _next_cursor(answer))
 
 
-def _rows(ask: Ask, paths: Paths, database: Answer, cursor: str | None) -> FolderPage:
+def _list_rows(send: RequestSender, paths: Paths, database: Answer, cursor: str | None) -> Level:
     sources = [str(data_source["id"]) for data_source in database.get("data_sources") or ()]
     number, at = json.loads(cursor) if cursor else (0, None)
     if number >= len(sources):
-        return FolderPage([])
-    answer = ask(
-        lambda client, token: client.data_sources.query(sources[number], auth=token, page_size=PAGE, start_cursor=at)
+        return Level([])
+    answer = send(
+        lambda client, token: client.data_sources.query(
+            sources[number], auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=at
+        )
     )
     rows = [
         data_source
         for data_source in answer.get("results") or ()
-        if isinstance(data_source, Mapping) and not pages.is_out(data_source)
+        if isinstance(data_source, Mapping) and not pages.is_trashed(data_source)
     ]
-    entries = [_entry(data_source, ask, paths) for data_source in rows if data_source.get("object") == "page"]
-    following = _next(answer)
+    entries = [_entry(data_source, send, paths) for data_source in rows if data_source.get("object") == "page"]
+    following = _next_cursor(answer)
     next_cursor = [number, following] if following else [number + 1, None]
     return FolderPage(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
 
 
-def _entry(thing: Answer, ask: Ask, paths: Paths) -> FolderEntry:
-    is_folder = thing.get("object") != "page"
-    path, above = paths.place(thing, ask)
-    return FolderEntry(
-        str(thing["id"]),
-        pages.page_title(thing),
+def _entry(content: Answer, send: RequestSender, paths: Paths) -> Entry:
+    is_folder = content.get("object") != "page"
+    path, above = paths.locate(content, send)
+    return Entry(
+        str(content["id"]),
+        pages.page_title(content),
         is_folder=is_folder,
         path=path,
-        media_type="" if is_folder else pages.MEDIA_TYPE,
-        modified_at=thing.get("last_edited_time"),
+        media_type="" if is_folder else pages.PAGE_MEDIA_TYPE,
+        modified_at=content.get("last_edited_time"),
         has_children=True,
-        above=(*above, *join_path(str(thing["id"]))),
+        above=(*above, *id_forms(str(content["id"]))),
     )
 
 
-def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> FolderEntry | None:
-    """A page, a database or a file among the blocks of a page; None for text."""
-    its, kind, changed = str(block.get("id")), block.get("type"), block.get("last_edited_time")
+def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> Entry | None:
+    """Return the entry of a page, a database or a file among the blocks of a page; None for text."""
+    block_id, kind, changed = str(block.get("id")), block.get("type"), block.get("last_edited_time")
     if kind in {"child_page", "child_database"}:
-        title = str((block.get(kind) or {}).get("title") or pages.UNTITLED)
+        title = str((block.get(kind) or {}).get("title") or pages.DEFAULT_TITLE)
         is_folder = kind == "child_database"
-        media = "" if is_folder else pages.MEDIA_TYPE
-        location = (*join_path(its), *above)
-        return FolderEntry(
-            its, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location
+        media = "" if is_folder else pages.PAGE_MEDIA_TYPE
+        location = (*id_forms(block_id), *above)
+        return Entry(
+            block_id, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location
         )
     item = blocks.named_file(block, page_id)
     if item is None:
@@ -152,47 +160,49 @@ def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[
     )
 
 
-def _next(answer: Answer) -> str | None:
+def _next_cursor(answer: Answer) -> str | None:
     return str(answer["next_cursor"]) if answer.get("has_more") and answer.get("next_cursor") else None
 
 
-ACCESS_CLOSED: Final = (
+ACCESS_CLOSED_MESSAGE: Final = (
     "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
     " email addresses."
 )
-RETIRED: Final = (
+RETIRED_MESSAGE: Final = (
     "Notion no longer answers for items that it lists: its list of users is missing (404). Nothing was removed or"
     " hidden. Update the retrieval service."
 )
-UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
+ACCESS_UNREADABLE_MESSAGE: Final = "Notion's answer does not tell who is in the workspace."
 
 
-def read_access(ask: Callable[[Request], Answer]) -> SourceAccess:
-    """Read the people of the workspace. Skippable where the integration may not, or is shown no address."""
+def read_access(send: RequestSender) -> SourceAccess:
+    """Return the people of the workspace. Skippable without the permission, or without any address."""
+    # GET /v1/users (developers.notion.com/reference/get-users) includes addresses only if the integration may read
+    # them.
     emails, at = list[str](), None
     cursors = Cursors("Notion's listing of users")
     while True:
         position = at
         try:
-            answer = ask(
+            answer = send(
                 lambda client, token, position=position: client.users.list(  # type: ignore[misc]
                     auth=token, page_size=100, start_cursor=position
                 )
             )
         except NotFound as error:  # the address names no item: nothing can be missing but the endpoint
-            raise Fatal(RETIRED) from error
+            raise Fatal(RETIRED_MESSAGE) from error
         except (BadRequest, Forbidden) as error:
-            raise Skippable(ACCESS_CLOSED) from error
+            raise Skippable(ACCESS_CLOSED_MESSAGE) from error
         results, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
         if not isinstance(results, list) or not isinstance(at, str | None):
-            raise Skippable(UNREADABLE)
+            raise Skippable(ACCESS_UNREADABLE_MESSAGE)
         people = [user for user in results if isinstance(user, Mapping) and user.get("type") == "person"]
         emails += [address for user in people if (address := _address(user.get("person")))]
         if not at:
             break
         cursors.follow(at, brought=bool(people))
     if not emails:
-        raise Skippable(ACCESS_CLOSED)
+        raise Skippable(ACCESS_CLOSED_MESSAGE)
     return SourceAccess(tuple(emails))
 
 
@@ -201,7 +211,7 @@ def _address(person: Any) -> str:
     return email if isinstance(email, str) else ""
 
 
-SERVICE = Service(
+OAUTH_SERVICE = Service(
     name=INFO.title,
     authorize="https://api.notion.com/v1/oauth/authorize",
     token="https://api.notion.com/v1/oauth/token",  # noqa: S106
@@ -212,24 +222,28 @@ SERVICE = Service(
     revoke_auth=Auth.BASIC,
     account="workspace_id",
 )
-GONE = "The page is not in Notion any more, or is not shared with the integration any more."
-CLOSED = "Notion does not let the integration read this page: share it with the integration."
+PAGE_GONE_MESSAGE = "The page is not in Notion any more, or is not shared with the integration any more."
+PAGE_CLOSED_MESSAGE = "Notion does not let the integration read this page: share it with the integration."
 
 
-def make(app: Mapping[str, Any], settings: Settings) -> Notion:
-    """The connector of a namespace's app."""
-    return Notion(oauth.make_oauth("NOTION", SERVICE, app, settings, transport.send_token_request), Wire(settings))
+def make_notion(app: Mapping[str, Any], settings: Settings) -> Notion:
+    """Return the connector of a namespace's app."""
+    return Notion(
+        oauth.make_oauth("NOTION", OAUTH_SERVICE, app, settings, transport.send_token_request), NotionClient(settings)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Notion:
-    """A `Connector`. There is no list of changes: each listing is of everything, and a page's time is its version."""
+    """`Connector` of Notion."""
+
+    # Notion has no list of changes: each listing names everything, and the time of edit is the version.
 
     authorizer: OAuth
-    wire: Wire
+    wire: NotionClient
     paths: Paths = field(default_factory=Paths)
+    # By connection: pages without a change since their files were listed.
     unchanged: dict[str, set[str]] = field(default_factory=dict)
-    """By connection: pages that its listing found as they were when their files were listed."""
     choice: Choice = EVERYTHING
     people: dict[str, SourceAccess] = field(default_factory=dict)
 
@@ -239,16 +253,16 @@ class Notion:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         unchanged = self.unchanged.setdefault(tokens.connection_id, set())
         return NotionListing(
-            lambda request: self.wire.ask(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
-        ).pages(NotionCursor.of(cursor))
+            lambda request: self.wire.send(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
+        ).pages(NotionCursor.parse(cursor))
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-        return list_children(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return list_children(lambda request: self.wire.send(tokens, request), self.paths, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)
-        """Access list of the workspace, read once in a run."""
+        """Return the access list of the workspace, read once per run."""
         if tokens.connection_id not in self.people:
-            self.people[tokens.connection_id] = read_access(lambda request: self.wire.ask(tokens, request))
+            self.people[tokens.connection_id] = read_access(lambda request: self.wire.send(tokens, request))
         return self.people[tokens.connection_id]
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
@@ -260,65 +274,62 @@ class Notion:
             return client.pages.retrieve(page_id, auth=token)
 
         try:
-            return pages.page_version(self.wire.ask(tokens, request), datetime.now(UTC))
+            return pages.page_version(self.wire.send(tokens, request), datetime.now(UTC))
         except (NotFound, BadRequest, Forbidden):
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
-        def ask(request: Request) -> Answer:
-            return self.wire.ask(tokens, request)
+        def send(request: Request) -> Answer:
+            return self.wire.send(tokens, request)
 
         if blocks.is_file(item.external_id):
-            return blocks.fetch_file(self.wire, ask, self.paths, item.external_id, to)
+            return blocks.fetch_file(self.wire, send, self.paths, item.external_id, to)
         try:
-            page = ask(lambda client, token: client.pages.retrieve(item.external_id, auth=token))
-            if pages.is_out(page):
-                raise Skippable(GONE)
-            content = Content(ask, self.wire.largest).of(item.external_id)
-            rows = pages.row_lines(page, ask) if pages.is_row(page) else ""
+            page = send(lambda client, token: client.pages.retrieve(item.external_id, auth=token))
+            if pages.is_trashed(page):
+                raise Skippable(PAGE_GONE_MESSAGE)
+            content = PageContent(send, self.wire.max_file_bytes).read_markdown(item.external_id)
+            rows = pages.row_lines(page, send) if pages.is_row(page) else ""
         except NotFound as error:
-            raise ItemMissing(GONE) from error
+            raise ItemMissing(PAGE_GONE_MESSAGE) from error
         except BadRequest as error:
-            raise Skippable(GONE) from error
+            raise Skippable(PAGE_GONE_MESSAGE) from error
         except Forbidden as error:
-            raise Skippable(CLOSED) from error
-        return self._written(page, rows, content, self.paths.of(page, ask), to)
+            raise Skippable(PAGE_CLOSED_MESSAGE) from error
+        return self._write_page(page, rows, content, self.paths.read_path(page, send), to)
 
-    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
-        """Tell whether a page is deleted. A page that Notion does not let us read may still exist.
-
-        Files of an unchanged page exist: no request is needed. Those of a page outside of the selection count as
-        deleted.
-        """
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        """Return True if an item is deleted, or a file belongs to a page outside of the selection."""
+        # An unreadable page may still exist. Files of an unchanged page exist without a request.
         if blocks.is_file(external_id):
-            if self.choice and self._is_left_out(tokens, external_id.partition("/")[0]):
+            if self.choice and self._is_unselected(tokens, external_id.partition("/")[0]):
                 return True
             is_there = external_id.partition("/")[0] in self.unchanged.get(tokens.connection_id, ())
-            return not is_there and blocks.is_file_gone(lambda request: self.wire.ask(tokens, request), external_id)
+            return not is_there and blocks.is_file_gone(lambda request: self.wire.send(tokens, request), external_id)
         try:
-            page = self.wire.ask(tokens, lambda client, token: client.pages.retrieve(external_id, auth=token))
+            page = self.wire.send(tokens, lambda client, token: client.pages.retrieve(external_id, auth=token))
         except NotFound:
             return True
         except (BadRequest, Forbidden):
             return False
-        return pages.is_out(page)
+        return pages.is_trashed(page)
 
-    def _is_left_out(self, tokens: TokenSource, page_id: str) -> bool:
-        def ask(request: Request) -> Answer:
-            return self.wire.ask(tokens, request)
+    def _is_unselected(self, tokens: TokenSource, page_id: str) -> bool:
+        def send(request: Request) -> Answer:
+            return self.wire.send(tokens, request)
 
         try:
-            page = ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
+            page = send(lambda client, token: client.pages.retrieve(page_id, auth=token))
         except (NotFound, BadRequest, Forbidden):
             return False
-        path, above = self.paths.place(page, ask)
-        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *join_path(page_id))), ids=False)
+        path, above = self.paths.locate(page, send)
+        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *id_forms(page_id))), ids=False)
 
-    def _written(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
+    def _write_page(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
         title = pages.page_title(page)
         data = "\n\n".join(part for part in (f"# {title}", rows, content) if part).encode(errors="replace") + b"\n"
-        if len(data) > self.wire.largest:
-            raise Skippable(TOO_LARGE)
+        if len(data) > self.wire.max_file_bytes:
+            raise Skippable(TOO_LARGE_MESSAGE)
         to.write_bytes(data)
         fields = {**pages.page_properties(page), "title": title, "path": path}
-        return RawContent(to, title, pages.MEDIA_TYPE, len(data), properties=fields)
+        return RawContent(to, title, pages.PAGE_MEDIA_TYPE, len(data), properties=fields)

@@ -1,20 +1,20 @@
-"""Listing of Notion: its cursor, which another process can continue from.
+"""Resumable listing of a Notion workspace.
 
-search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
-      └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
+search, newest change first ──▶ (oldest first, if Notion's limit cut the search) ──▶ each database's sources, by row
 
-Blocks are looked into once, and again when their page changes; everything is looked into each week. Pages and databases
-that only blocks name are remembered, and requested by each listing.
-Search is not complete and its order moves while it is walked: it finds pages, and nothing is concluded from what it
-leaves out. A source's rows come in the order of their creation, which is stable.
+└─ each changed page: child pages, child databases, files          └──▶ remaining pages
 """
+
+# Notion's search is incomplete, and its order moves during the walk: it finds pages, and absence from it means nothing.
+# Rows of a source come in order of creation, which is stable. Blocks are read when their page changes, and all of them
+# each week. Pages and databases that only blocks name are stored in the cursor and requested by each listing.
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -23,26 +23,26 @@ from typing import Any, Literal
 import structlog
 
 from connectors.sources.notion import blocks, pages
-from connectors.sources.notion.pages import Paths, join_path
-from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, Request
+from connectors.sources.notion.pages import Paths, id_forms
+from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, RequestSender
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 from retrieval.sync_filter import EVERYTHING, Choice, Subject
 
-WEEK = 7 * 86400
-"""Seconds after which a listing looks into all pages again."""
-_TUPLES = ("databases", "sources", "look", "hidden", "kept", "inner")
+# Interval of listings that read the blocks of all pages.
+FULL_LISTING_SECONDS = 7 * 86400
+TUPLE_FIELDS = ("databases", "sources", "look", "hidden", "kept", "inner")
 
 
 @dataclass(frozen=True, slots=True)
 class NotionCursor:
-    """Position of a listing. `at`: Notion's own cursor; `since`: rows created from then on, past its limit.
+    """Position of a listing, stored as JSON.
 
-    `last`: creation time of the last row; `cut`: Notion reported that it does not give all of what is walked.
-
-    `look`: pages to look into; `hidden`: pages that blocks name and no listing has so far; `kept`: those of them that
-    are there; `inner`: databases that blocks name. `newest`: the latest change that this listing began with; `looked`:
-    that of the last listing, None where everything is looked into; `full`: when that was, in seconds since 1970.
+    `at`: Notion's own cursor. `since`: lower bound of the rows' creation time, past Notion's limit of rows. `last`:
+    creation time of the last row. `cut`: Notion reported an incomplete result. `look`: pages with unread blocks.
+    `hidden`: pages named only by blocks, unvisited; `kept`: the existing ones. `inner`: databases named only by
+    blocks. `newest`: latest change at the start of this listing; `looked`: at the start of the previous one, None to
+    read all blocks. `full`: time of the last listing of all blocks, in seconds since 1970.
     """
 
     step: Literal["newest", "oldest", "rows"] = "newest"
@@ -61,11 +61,11 @@ class NotionCursor:
     full: int = 0
 
     @classmethod
-    def of(cls, cursor: str | None) -> NotionCursor:
-        """A cursor that cannot be read is none: everything is listed anew."""
+    def parse(cls, cursor: str | None) -> NotionCursor:
+        """Parse a cursor; an invalid one restarts the listing."""
         try:
             fields = json.loads(cursor or "{}")
-            return cls(**{**fields, **{name: tuple(fields.get(name, ())) for name in _TUPLES}})
+            return cls(**{**fields, **{name: tuple(fields.get(name, ())) for name in TUPLE_FIELDS}})
         except (ValueError, TypeError, AttributeError):
             return cls()
 
@@ -76,291 +76,301 @@ class NotionCursor:
     def is_end(self) -> bool:
         return self.step == "rows" and not (self.databases or self.sources or self.look or self.hidden)
 
-    def begun(self, now: datetime, named: tuple[str, ...] = ()) -> NotionCursor:
-        """Return the cursor at the beginning of a listing; it looks into everything at first and each week. `named`:
-        ids of pages and databases that are always requested."""
+    def start(self, now: datetime, page_ids: tuple[str, ...] = ()) -> NotionCursor:
+        """Return the start of a listing if this is one; `page_ids` are always requested."""
+        # The first listing and one a week read the blocks of all pages.
         if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
             return self
         seconds = int(now.timestamp())
-        is_due = self.newest is None or seconds - self.full > WEEK
+        is_due = self.newest is None or seconds - self.full > FULL_LISTING_SECONDS
         return NotionCursor(
-            hidden=tuple(dict.fromkeys([*self.kept, *named])),
-            databases=tuple(dict.fromkeys([*self.inner, *named])),
+            hidden=tuple(dict.fromkeys([*self.kept, *page_ids])),
+            databases=tuple(dict.fromkeys([*self.inner, *page_ids])),
             inner=self.inner,
             looked=None if is_due else self.newest,
             full=seconds if is_due else self.full,
         )
 
     def end(self) -> NotionCursor:
-        """Position at which the next listing begins."""
+        """Return the start of the next listing."""
         return NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full)
 
     def is_within(self, other: NotionCursor) -> bool:
-        """Tell whether the position is in the same search, or among the same rows."""
+        """Return True in the same search, or among the same rows."""
         return replace(self, at=None, last=None) == replace(other, at=None, last=None)
 
 
-log = structlog.get_logger()
+logger = structlog.get_logger()
 
-PAGE = 100
-QUIET = 20
-"""Requests that may bring nothing before the place is saved."""
-HIDDEN = 10_000
-DATABASES = 1000
-"""Pages, and databases, that only blocks name and that are remembered."""
-OVERLAP = timedelta(minutes=10)
-MANY_PAGES = "page in other pages beyond those that are remembered"
-LARGE_PAGE = "page with more blocks than are looked into for files and pages"
-_ID = re.compile("[0-9a-fA-F-]{32,36}")
-IDLE = 500
-"""Requests within one search, or one database's rows, that may bring nothing new: Notion gives 10,000 in all."""
-Ask = Callable[[Request], Answer]
+RESULTS_PER_REQUEST = 100
+# Requests without an item before the cursor is saved.
+REQUESTS_PER_SAVE = 20
+MAX_HIDDEN_PAGES = 10_000
+# Limits of the pages and databases in the cursor that only blocks name.
+MAX_INNER_DATABASES = 1000
+SEARCH_LAG = timedelta(minutes=10)
+SKIPPED_NESTED_PAGE = "page in other pages beyond those that are remembered"
+SKIPPED_LARGE_PAGE = "page with more blocks than are looked into for files and pages"
+_ID_PATTERN = re.compile("[0-9a-fA-F-]{32,36}")
+# Requests without an item within a search or the rows of a source: Notion returns at most 10,000 results.
+MAX_IDLE_REQUESTS = 500
 
 
 @dataclass(slots=True)
 class NotionListing:
-    """One walk through a workspace. `ask` makes a request in the name of the connection."""
+    """One walk through the workspace of a connection."""
 
-    ask: Ask
+    send: RequestSender
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     unchanged: set[str] = field(default_factory=set)
     choice: Choice = EVERYTHING
     paths: Paths = field(default_factory=Paths)
-    _listed: set[str] = field(default_factory=set)
-    _opened: set[str] = field(default_factory=set)
-    _been: set[int] = field(default_factory=set)
-    _began_again: bool = False
+    _listed_ids: set[str] = field(default_factory=set)
+    _opened_ids: set[str] = field(default_factory=set)
+    _seen_positions: set[int] = field(default_factory=set)
+    _restarted: bool = False
     _skipped: Counter[str] = field(default_factory=Counter)
 
-    def pages(self, place: NotionCursor) -> Iterator[Page[SourceItem]]:
-        """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk.
-
-        Most databases hold nothing that search has not named: not each of them is worth a page.
-        """
+    def pages(self, cursor: NotionCursor) -> Iterator[Page[SourceItem]]:
+        """Yield pages of items from the cursor to the end of the workspace; the last one is `whole`."""
+        # Most databases hold only pages from the search: they get no page of their own.
         chosen_pages = tuple(
-            page for entry in self.choice.include if _ID.fullmatch(page := entry.get("id", "").partition("/")[0])
+            page
+            for entry in self.choice.include
+            if _ID_PATTERN.fullmatch(page := entry.get("id", "").partition("/")[0])
         )
-        idle, place = 0, place.begun(self.now, chosen_pages)
+        idle, cursor = 0, cursor.start(self.now, chosen_pages)
         for number in count(1):
-            if hash(place) in self._been:  # places name all databases that are left, and take memory
+            if hash(cursor) in self._seen_positions:  # places name all databases that are left, and take memory
                 raise Retryable("Notion's listing repeats a page and would never end.")
-            self._been.add(hash(place))
-            previous, (items, place) = place, self._step(place)
-            idle = idle + 1 if not items and place.is_within(previous) else 0
-            if idle > IDLE:
+            self._seen_positions.add(hash(cursor))
+            previous, (items, cursor) = cursor, self._step(cursor)
+            idle = idle + 1 if not items and cursor.is_within(previous) else 0
+            if idle > MAX_IDLE_REQUESTS:
                 raise Retryable("Notion's listing repeats the same pages and has no end.")
-            is_end = place.is_end
-            if items or is_end or number % QUIET == 0:
+            is_end = cursor.is_end
+            if items or is_end or number % REQUESTS_PER_SAVE == 0:
                 skipped, self._skipped = self._skipped, Counter()
-                yield Page(items, str(place.end() if is_end else place), done=is_end, skipped=skipped, whole=is_end)
+                yield Page(items, str(cursor.end() if is_end else cursor), done=is_end, skipped=skipped, whole=is_end)
             if is_end:
                 return
 
-    def _step(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+    def _step(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         try:
-            if place.look:
-                return self._looked_into(place)
-            if place.step != "rows":
-                return self._searched(place)
-            if place.sources or place.databases:
-                return self._queried(place) if place.sources else self._opened_next(place)
-            return self._asked_next(place)
+            if cursor.look:
+                return self._read_contents(cursor)
+            if cursor.step != "rows":
+                return self._search(cursor)
+            if cursor.sources or cursor.databases:
+                return self._read_rows(cursor) if cursor.sources else self._open_database(cursor)
+            return self._read_hidden_page(cursor)
         except BadRequest as error:
-            if place.at is None or self._began_again:
+            if cursor.at is None or self._restarted:
                 raise Retryable("Notion refuses to continue the listing.") from error
-            log.info("notion.cursor_not_accepted", step=place.step)
-            self._began_again = True
-            self._been.clear()
-            return [], replace(place, at=None)
+            logger.info("notion.cursor_not_accepted", step=cursor.step)
+            self._restarted = True
+            self._seen_positions.clear()
+            return [], replace(cursor, at=None)
 
-    def _searched(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        direction = "descending" if place.step == "newest" else "ascending"
+    def _search(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+        direction = "descending" if cursor.step == "newest" else "ascending"
         sort = {"timestamp": "last_edited_time", "direction": direction}
         try:
-            answer = self.ask(
-                lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=place.at, sort=sort)
+            answer = self.send(
+                lambda client, token: client.search(
+                    auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor.at, sort=sort
+                )
             )
         except Forbidden as error:
             raise Fatal(
                 "Notion does not let the integration read: give it the capability to read content, and authorize again."
             ) from error
-        results, next_position = _read(answer, place)
-        if place.newest is None:
-            next_position = replace(next_position, newest=_before(results))
-        items, next_position = self._items(results, self._told(next_position, results))
+        results, next_position = _read_results(answer, cursor)
+        if cursor.newest is None:
+            next_position = replace(next_position, newest=_latest_change(results))
+        items, next_position = self._items(results, self._queue_databases(next_position, results))
         if next_position.at is not None:
             return items, next_position
-        if next_position.cut and place.step == "newest":
+        if next_position.cut and cursor.step == "newest":
             return items, replace(next_position, step="oldest", cut=False)
         if next_position.cut:
-            log.warning("notion.search_cut", pages=len(self._listed))
+            logger.warning("notion.search_cut", pages=len(self._listed_ids))
         return items, replace(next_position, step="rows", cut=False)
 
-    def _opened_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+    def _open_database(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Read the sources of the next database; a deleted or unshared one has none."""
-        first, further = place.databases[0], place.databases[1:]
-        self._opened.add(first)
+        first, further = cursor.databases[0], cursor.databases[1:]
+        self._opened_ids.add(first)
         try:
-            answer = self.ask(lambda client, token: client.databases.retrieve(first, auth=token))
+            answer = self.send(lambda client, token: client.databases.retrieve(first, auth=token))
         except (NotFound, BadRequest, Forbidden):
-            return [], replace(place, databases=further)
-        data_sources = () if pages.is_out(answer) else answer.get("data_sources") or ()
+            return [], replace(cursor, databases=further)
+        data_sources = () if pages.is_trashed(answer) else answer.get("data_sources") or ()
         sources = tuple(
-            str(data_source["id"]) for data_source in data_sources if str(data_source["id"]) not in self._opened
+            str(data_source["id"]) for data_source in data_sources if str(data_source["id"]) not in self._opened_ids
         )
-        return [], replace(place, databases=further, sources=sources)
+        return [], replace(cursor, databases=further, sources=sources)
 
-    def _queried(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """Rows of the first source. Past Notion's limit of rows another query begins at the last one's creation."""
-        source = place.sources[0]
+    def _read_rows(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+        """Read rows of the first source."""
+        # Past Notion's limit of rows, the next query begins at the creation of the last row.
+        source = cursor.sources[0]
         try:
-            answer = self._query(source, place)
+            answer = self._query(source, cursor)
         except (NotFound, Forbidden):
-            return [], self._behind(place)
+            return [], self._skip_source(cursor)
         except BadRequest:
-            if place.at is not None:
+            if cursor.at is not None:
                 raise
-            log.warning("notion.rows_refused", data_source=source)
-            return [], self._behind(place)
-        results, next_position = _read(answer, place)
-        next_position = self._told(
+            logger.warning("notion.rows_refused", data_source=source)
+            return [], self._skip_source(cursor)
+        results, next_position = _read_results(answer, cursor)
+        next_position = self._queue_databases(
             next_position, [result for result in results if result.get("object") == "data_source"]
         )
         next_position = replace(
-            next_position, last=max([place.last or "", *(str(result.get("created_time") or "") for result in results)])
+            next_position, last=max([cursor.last or "", *(str(result.get("created_time") or "") for result in results)])
         )
         if (
             next_position.at is None
             and next_position.cut
             and next_position.last
-            and next_position.last > (place.since or "")
+            and next_position.last > (cursor.since or "")
         ):
             next_position = replace(next_position, since=next_position.last, cut=False)
         elif next_position.at is None:
             if next_position.cut:
-                log.warning("notion.rows_cut", data_source=source)
-            next_position = self._behind(next_position)
+                logger.warning("notion.rows_cut", data_source=source)
+            next_position = self._skip_source(next_position)
         return self._items(results, next_position)
 
-    def _looked_into(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """Read the files of the first waiting page, and its other contents."""
-        contents = blocks.list_contents(place.look[0], self.ask, self.now)
-        self._skipped[LARGE_PAGE] += contents.cut
-        known_ids = {*place.hidden, *place.kept, *self._listed}
-        hidden = (*place.hidden, *(page_id for page_id in contents.pages if page_id not in known_ids))
-        inner = (*place.inner, *(page_id for page_id in contents.databases if page_id not in place.inner))
-        self._skipped[MANY_PAGES] += max(0, len(hidden) - HIDDEN) + max(0, len(inner) - DATABASES)
+    def _read_contents(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+        """Read files, child pages and child databases of the next changed page."""
+        contents = blocks.list_contents(cursor.look[0], self.send, self.now)
+        self._skipped[SKIPPED_LARGE_PAGE] += contents.cut
+        known_ids = {*cursor.hidden, *cursor.kept, *self._listed_ids}
+        hidden = (*cursor.hidden, *(page_id for page_id in contents.pages if page_id not in known_ids))
+        inner = (*cursor.inner, *(page_id for page_id in contents.databases if page_id not in cursor.inner))
+        self._skipped[SKIPPED_NESTED_PAGE] += max(0, len(hidden) - MAX_HIDDEN_PAGES) + max(
+            0, len(inner) - MAX_INNER_DATABASES
+        )
         fresh = (
-            page_id for page_id in contents.databases if page_id not in self._opened and page_id not in place.databases
+            page_id
+            for page_id in contents.databases
+            if page_id not in self._opened_ids and page_id not in cursor.databases
         )
-        databases = (*place.databases, *fresh)
+        databases = (*cursor.databases, *fresh)
         next_position = replace(
-            place, look=place.look[1:], hidden=hidden[:HIDDEN], inner=inner[:DATABASES], databases=databases
+            cursor,
+            look=cursor.look[1:],
+            hidden=hidden[:MAX_HIDDEN_PAGES],
+            inner=inner[:MAX_INNER_DATABASES],
+            databases=databases,
         )
-        return self._inside(place.look[0], contents.files), next_position
+        return self._with_paths(cursor.look[0], contents.files), next_position
 
-    def _asked_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """The first page that no listing names, if it is there."""
-        first, remaining = place.hidden[0], replace(place, hidden=place.hidden[1:])
-        if first in self._listed:
+    def _read_hidden_page(self, cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+        """Read the next page that only blocks name."""
+        first, remaining = cursor.hidden[0], replace(cursor, hidden=cursor.hidden[1:])
+        if first in self._listed_ids:
             return [], remaining
         try:
-            page = self.ask(lambda client, token: client.pages.retrieve(first, auth=token))
+            page = self.send(lambda client, token: client.pages.retrieve(first, auth=token))
         except (NotFound, BadRequest, Forbidden):
             return [], remaining
-        if pages.is_out(page):
+        if pages.is_trashed(page):
             return [], remaining
         return self._items([page], replace(remaining, kept=(*remaining.kept, first)))
 
-    def _query(self, source: str, place: NotionCursor) -> Answer:
+    def _query(self, source: str, cursor: NotionCursor) -> Answer:
         paging: dict[str, Any] = {}
-        if place.since:
-            paging["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
+        if cursor.since:
+            paging["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": cursor.since}}
         sorts = [{"timestamp": "created_time", "direction": "ascending"}]
-        return self.ask(
+        return self.send(
             lambda client, token: client.data_sources.query(
-                source, auth=token, page_size=PAGE, start_cursor=place.at, sorts=sorts, **paging
+                source, auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor.at, sorts=sorts, **paging
             )
         )
 
-    def _behind(self, place: NotionCursor) -> NotionCursor:
-        self._opened.add(place.sources[0])
-        return replace(place, at=None, since=None, last=None, cut=False, sources=place.sources[1:])
+    def _skip_source(self, cursor: NotionCursor) -> NotionCursor:
+        self._opened_ids.add(cursor.sources[0])
+        return replace(cursor, at=None, since=None, last=None, cut=False, sources=cursor.sources[1:])
 
-    def _items(self, found: list[Answer], place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
-        """The pages that are there and were not listed before; those that changed are to be looked into."""
-        items, look, seen_ids = [], list(place.look), set[str]()
-        for result in found:
-            if result.get("object") == "page" and result["id"] not in self._listed:
-                self._listed.add(result["id"])
+    def _items(self, results: list[Answer], cursor: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
+        """Convert pages to items without repetition, and queue the changed ones."""
+        items, look, seen_ids = [], list(cursor.look), set[str]()
+        for result in results:
+            if result.get("object") == "page" and result["id"] not in self._listed_ids:
+                self._listed_ids.add(result["id"])
                 seen_ids.add(str(result["id"]))
-                page = result if "last_edited_time" in result else self._whole(str(result["id"]))
-                if page is not None and not pages.is_out(page):
-                    item, deeper = self._placed(page)
+                page = result if "last_edited_time" in result else self._read_page(str(result["id"]))
+                if page is not None and not pages.is_trashed(page):
+                    item, deeper = self._to_item(page)
                     items.append(item)
-                    is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
+                    is_new = cursor.looked is None or str(page["last_edited_time"]) >= cursor.looked
                     look += [str(page["id"])] if is_new and deeper else []
                     self.unchanged |= set() if is_new else {str(page["id"])}
-        hidden = tuple(result for result in place.hidden if result not in seen_ids)
-        return items, replace(place, look=tuple(look), hidden=hidden)
+        hidden = tuple(result for result in cursor.hidden if result not in seen_ids)
+        return items, replace(cursor, look=tuple(look), hidden=hidden)
 
-    def _placed(self, page: Answer) -> tuple[SourceItem, bool]:
-        """A page as an item, and whether it is looked into: not where nothing in it is chosen."""
+    def _to_item(self, page: Answer) -> tuple[SourceItem, bool]:
+        """Return a page as an item, and True if the selection may include contents of the page."""
         item = pages.page_item(page, self.now)
         if not self.choice:
             return item, True
-        path, above = self.paths.place(page, self.ask)
-        item = replace(item, properties={**item.properties, "path": path}, above=(*above, *join_path(item.external_id)))
+        path, above = self.paths.locate(page, self.send)
+        item = replace(item, properties={**item.properties, "path": path}, above=(*above, *id_forms(item.external_id)))
         inside = any(chosen_id.startswith(f"{item.external_id}/") for chosen_id in self.choice.ids)
         return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
 
-    def _inside(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
-        """Files of a page, with their paths."""
-        page = self._whole(page_id) if files and self.choice else None
+    def _with_paths(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
+        """Add paths to the files of a page."""
+        page = self._read_page(page_id) if files and self.choice else None
         if page is None:
             return files
-        path, above = self.paths.place(page, self.ask)
-        above = (*join_path(page_id), *above)
+        path, above = self.paths.locate(page, self.send)
+        above = (*id_forms(page_id), *above)
         return [
             replace(file, properties={**file.properties, "path": f"{path}/{file.name}"}, above=above) for file in files
         ]
 
-    def _whole(self, page_id: str) -> Answer | None:
-        """Read a page of which a listing gave the id alone."""
+    def _read_page(self, page_id: str) -> Answer | None:
+        """Read a page by id; None if it is missing."""
         try:
-            return self.ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
+            return self.send(lambda client, token: client.pages.retrieve(page_id, auth=token))
         except (NotFound, BadRequest):
             return None
 
-    def _told(self, place: NotionCursor, found: list[Answer]) -> NotionCursor:
-        """Queue databases that were not opened before, and sources whose database is unknown."""
-        databases, sources = list(place.databases), list(place.sources)
-        for result in found:
+    def _queue_databases(self, cursor: NotionCursor, results: list[Answer]) -> NotionCursor:
+        """Queue new databases, and sources without a known database."""
+        databases, sources = list(cursor.databases), list(cursor.sources)
+        for result in results:
             parent = result.get("parent") or {}
             source = result["id"] if result.get("object") == "data_source" else parent.get("data_source_id")
             parent_id, known_parents = (
                 (database, databases) if (database := parent.get("database_id")) else (source, sources)
             )
-            if parent_id and parent_id not in self._opened and parent_id not in known_parents:
+            if parent_id and parent_id not in self._opened_ids and parent_id not in known_parents:
                 known_parents.append(str(parent_id))
-        return replace(place, databases=tuple(databases), sources=tuple(sources))
+        return replace(cursor, databases=tuple(databases), sources=tuple(sources))
 
 
-def _before(found: list[Answer]) -> str | None:
-    """The latest change of these, less what Notion's search may lag behind."""
-    times = [result["last_edited_time"] for result in found if isinstance(result.get("last_edited_time"), str)]
+def _latest_change(results: list[Answer]) -> str | None:
+    """Return the latest change of the results, minus the lag of Notion's search."""
+    times = [result["last_edited_time"] for result in results if isinstance(result.get("last_edited_time"), str)]
     try:
-        latest = datetime.fromisoformat(max(times)).astimezone(UTC) - OVERLAP
+        latest = datetime.fromisoformat(max(times)).astimezone(UTC) - SEARCH_LAG
     except ValueError:
         return None
     return latest.strftime("%Y-%m-%dT%H:%M:00.000Z")
 
 
-def _read(answer: Answer, place: NotionCursor) -> tuple[list[Answer], NotionCursor]:
-    """Results of a page of a listing, and the next position. Retryable if it breaks off."""
+def _read_results(answer: Answer, cursor: NotionCursor) -> tuple[list[Answer], NotionCursor]:
+    """Return results and the next position. Retryable for an incomplete answer."""
     results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
     if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):
         raise Retryable("Notion's listing breaks off before its end.")
     valid_results = [result for result in results if isinstance(result, dict) and result.get("id")]
-    is_cut = place.cut or (answer.get("request_status") or {}).get("type") == "incomplete"
-    return list(valid_results), replace(place, at=str(at) if has_more else None, cut=is_cut)
+    is_cut = cursor.cut or (answer.get("request_status") or {}).get("type") == "incomplete"
+    return list(valid_results), replace(cursor, at=str(at) if has_more else None, cut=is_cut)

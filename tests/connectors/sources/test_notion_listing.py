@@ -62,7 +62,7 @@ def walked(account, deaths, forgets):
     listed, place = set(), None
     deaths, forgets = list(deaths), list(forgets)
     for _ in range(1000):
-        for found in NotionListing(asking(account)).pages(NotionCursor.of(place)):
+        for found in NotionListing(asking(account)).pages(NotionCursor.parse(place)):
             listed |= {item.external_id for item in found.items}
             place = found.cursor
             if found.done:
