@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from connectors.sources.dropbox.connector import SERVICE
+from connectors.sources.dropbox.connector import OAUTH_SERVICE
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 
@@ -179,7 +179,7 @@ class DropboxAccount(Served):
                 raise Refusal({".tag": "missing_scope", "required_scope": "sharing.read"}, 401)
             return argument
         scope = SCOPES.get(name, "account_info.read")
-        if scope not in SERVICE.extra["scope"].split():
+        if scope not in OAUTH_SERVICE.extra["scope"].split():
             self.complaints.append(f"{name} needs {scope}, which was not asked for")
         return argument
 

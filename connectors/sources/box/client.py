@@ -1,8 +1,7 @@
-"""Client of Box's API through its own SDK, one request at a time, with a fresh access token.
+"""Client of Box's API through the SDK: one request at a time, with a fresh access token."""
 
-The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
-its tries are set to one: a 401, 429 or 5xx is raised here and `connectors.http.retries` decides on the next try.
-"""
+# The SDK would retry and renew tokens by itself, but Box's refresh tokens are single-use: it gets none, and one try. A
+# 401, 429 or 5xx is raised here, and `connectors.http.retries` decides on the next try.
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from box_sdk_gen import BoxClient, NetworkSession
 
 
-class Named(msgspec.Struct, frozen=True):
-    """A folder of a path, or a person."""
+class NamedEntity(msgspec.Struct, frozen=True):
+    """Folder of a path, or person."""
 
     id: str
     name: str | None = None
@@ -40,7 +39,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class PathCollection(msgspec.Struct, frozen=True):
-    entries: Sequence[Named] = ()
+    entries: Sequence[NamedEntity] = ()
 
 
 class Watermark(msgspec.Struct, frozen=True):
@@ -58,7 +57,7 @@ class BoxItem(msgspec.Struct, frozen=True):
     etag: str | None = None
     item_status: str | None = None
     path_collection: PathCollection | None = None
-    owned_by: Named | None = None
+    owned_by: NamedEntity | None = None
     created_at: str | None = None
     modified_at: str | None = None
     content_created_at: str | None = None
@@ -67,9 +66,8 @@ class BoxItem(msgspec.Struct, frozen=True):
 
 
 class SharedLink(msgspec.Struct, frozen=True):
-    """`effective_access`: after the folders' and the enterprise's rules; open, company or collaborators.
-    `effective_permission`: what who has the link may do, `no_access` if nothing; `unshared_at`: when it ends.
-    """
+    """Shared link. `effective_access` includes rules of folders and of the enterprise: open, company or
+    collaborators. `effective_permission`: rights of a holder, or `no_access`; `unshared_at`: end of the link."""
 
     effective_access: str | None = None
     effective_permission: str | None = None
@@ -78,10 +76,10 @@ class SharedLink(msgspec.Struct, frozen=True):
 
 
 class SharedItem(msgspec.Struct, frozen=True):
-    """Sharing state of a file. `is_externally_owned`: its owner is outside of the account's enterprise."""
+    """Sharing state of a file. `is_externally_owned`: the owner is outside of the account's enterprise."""
 
     id: str
-    owned_by: Named | None = None
+    owned_by: NamedEntity | None = None
     is_externally_owned: bool | None = None
     path_collection: PathCollection | None = None
     shared_link: SharedLink | None = None
@@ -96,7 +94,7 @@ class Collaborator(msgspec.Struct, frozen=True):
 
 
 class Collaboration(msgspec.Struct, frozen=True):
-    """Collaboration. `accessible_by` is null for an invited person without an account; `expires_at`: its end."""
+    """Collaboration. `accessible_by` is null for an invited person without an account; `expires_at`: end."""
 
     role: str | None = None
     status: str | None = None
@@ -104,8 +102,8 @@ class Collaboration(msgspec.Struct, frozen=True):
     accessible_by: Collaborator | None = None
 
     @classmethod
-    def of(cls, entry: Any) -> Collaboration:
-        """Parse an entry; one that is not as documented grants nothing, so that the others count."""
+    def parse(cls, entry: Any) -> Collaboration:
+        """Parse an entry; an undocumented form grants nothing."""
         try:
             return msgspec.convert(entry, cls)
         except msgspec.ValidationError:
@@ -118,14 +116,14 @@ class Collaborations(msgspec.Struct, frozen=True):
 
 
 class FolderPage(msgspec.Struct, frozen=True):
-    """A page of a folder. `next_marker` is empty on its last."""
+    """Page of a folder; `next_marker` is empty on the last one."""
 
     entries: Sequence[BoxItem]
     next_marker: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True):
-    """`source`: what it happened to, in one of several shapes, or nothing."""
+    """Event; `source` is the changed item, in one of several forms."""
 
     event_type: str | None = None
     source: Mapping[str, Any] | None = None
@@ -136,34 +134,34 @@ class Events(msgspec.Struct, frozen=True):
     next_stream_position: str | int | None = None
 
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 BASE_URL = "https://api.box.com"
-POLICY = ServicePolicy("Box", per_minute=900, burst=20)
-"""Box allows 1000 requests a minute for a user; some are left to people and to token requests."""
+# Box allows 1000 requests a minute for a user; the rest is for people and token requests.
+SERVICE_POLICY = ServicePolicy("Box", per_minute=900, burst=20)
 
-LIMIT, EVENT_LIMIT = 1000, 500
-"""Entries of one answer at most, by Box's description."""
-FIELDS = ",".join(BoxItem.__struct_fields__)
+# Box's largest pages.
+MAX_PAGE_ENTRIES, MAX_PAGE_EVENTS = 1000, 500
+ITEM_FIELDS = ",".join(BoxItem.__struct_fields__)
 CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
-_REDIRECTS = 5
+MAX_REDIRECTS = 5
 
-T = TypeVar("T")
+ResponseT = TypeVar("ResponseT")
 
 
 class NotFound(Exception):
-    """There is nothing by this id, or nothing that the account can see (404)."""
+    """The item is missing or invisible to the account (404)."""
 
 
 class Forbidden(Exception):
-    """Box refuses this one thing to the account (403)."""
+    """Box refuses the item to the account (403)."""
 
 
 class Unreadable(Exception):
-    """Box's answer is an object, but not as it is described."""
+    """Box's answer is an object of another form than documented."""
 
 
 class CursorExpired(Exception):
-    """Box does not take the request's position or marker (400)."""
+    """Box rejects the position or marker of the request (400)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,81 +174,101 @@ class Download:
 
 
 class BoxSession:
-    """Safe to share between threads: one pool of connections, no cookies, a token of its own for each request."""
+    """Shared connections to Box, without cookies, with a token for each request. Thread-safe."""
 
-    def __init__(self, endpoint: Endpoint | None, most: int) -> None:
-        self.most = most
+    def __init__(self, endpoint: Endpoint | None, max_file_bytes: int) -> None:
+        self.max_file_bytes = max_file_bytes
         self._base = sessions.base_url(endpoint, BASE_URL)
         self._endpoint = endpoint
 
-    def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
-        """A page of what a folder holds."""
-        wish = {"fields": FIELDS, "usemarker": "true", "limit": str(LIMIT), **({"marker": marker} if marker else {})}
-        return self._asked(tokens, f"folders/{folder_id}/items", wish, FolderPage, (NotFound, Forbidden, CursorExpired))
+    def list_folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
+        """Return a page of a folder's entries."""
+        params = {
+            "fields": ITEM_FIELDS,
+            "usemarker": "true",
+            "limit": str(MAX_PAGE_ENTRIES),
+            **({"marker": marker} if marker else {}),
+        }
+        return self._request(
+            tokens, f"folders/{folder_id}/items", params, FolderPage, (NotFound, Forbidden, CursorExpired)
+        )
 
-    def file(self, tokens: TokenSource, file_id: str) -> BoxItem:
-        """Current metadata of a file."""
-        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (NotFound, Forbidden))
+    def read_file(self, tokens: TokenSource, file_id: str) -> BoxItem:
+        """Return current metadata of a file."""
+        return self._request(tokens, f"files/{file_id}", {"fields": ITEM_FIELDS}, BoxItem, (NotFound, Forbidden))
 
-    def shared(self, tokens: TokenSource, file_id: str) -> SharedItem:
-        """A file with its owner, its folders and its shared link."""
-        wish = {"fields": ",".join(SharedItem.__struct_fields__)}
-        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (NotFound, Forbidden, Unreadable))
+    def read_sharing(self, tokens: TokenSource, file_id: str) -> SharedItem:
+        """Return a file's owner, folders and shared link."""
+        params = {"fields": ",".join(SharedItem.__struct_fields__)}
+        return self._request(tokens, f"files/{file_id}", params, SharedItem, (NotFound, Forbidden, Unreadable))
 
-    def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
+    def list_collaborations(self, tokens: TokenSource, kind: str, item_id: str) -> list[Collaboration]:
         """List all collaborations on a file (`files`) or a folder (`folders`)."""
         collaborations: list[Collaboration] = []
         cursors, marker = Cursors("Box's listing of collaborations"), ""
         while True:
-            wish = {
+            params = {
                 "fields": "role,status,expires_at,accessible_by",
-                "limit": str(LIMIT),
+                "limit": str(MAX_PAGE_ENTRIES),
                 **({"marker": marker} if marker else {}),
             }
             expected = (NotFound, Forbidden, Unreadable)
-            page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, expected)
-            collaborations += map(Collaboration.of, page.entries)
+            page = self._request(tokens, f"{kind}/{item_id}/collaborations", params, Collaborations, expected)
+            collaborations += map(Collaboration.parse, page.entries)
             marker = page.next_marker or ""
             if not marker:
                 return collaborations
             cursors.follow(marker, brought=bool(page.entries))
 
-    def events(self, tokens: TokenSource, position: str) -> Events:
-        """List the events since a position; `now` gives no events and the current position."""
-        wish = {"stream_type": "changes", "stream_position": position, "limit": str(EVENT_LIMIT)}
-        return self._asked(tokens, "events", wish, Events, (CursorExpired,))
+    def list_events(self, tokens: TokenSource, position: str) -> Events:
+        """List events after a position; `now` returns only the current position."""
+        params = {"stream_type": "changes", "stream_position": position, "limit": str(MAX_PAGE_EVENTS)}
+        return self._request(tokens, "events", params, Events, (CursorExpired,))
 
     def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
-        """The file's content. Box sends its clients on to another host for it, which is shown no token."""
-        return POLICY.call(tokens, lambda token: self._download(token, file_id, to))
+        """Download a file's content."""
+        # Box redirects clients to another host, and that host gets no token.
+        return SERVICE_POLICY.call(tokens, lambda token: self._download(token, file_id, to))
 
-    def account(self, token: str) -> str | None:
-        """Account of the token; None if Box does not answer at once: a person waits for it."""
+    def read_account_id(self, token: str) -> str | None:
+        """Return the token's account id; None without a prompt answer."""
+        # A person waits for this answer.
         from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
         soon = self._network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
         try:
-            return self._got(self._sdk(token, soon), "users/me", {"fields": "id"}, Named, ()).id
+            return self._send(self._make_client(token, soon), "users/me", {"fields": "id"}, NamedEntity, ()).id
         except (Unauthorized, RateLimited, TransientError, Fatal) as error:
-            log.warning("box.account_unknown", error=str(error))
+            logger.warning("box.account_unknown", error=str(error))
             return None
 
-    def _asked(
-        self, tokens: TokenSource, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]
-    ) -> T:
-        return POLICY.call(tokens, lambda token: self._got(self._sdk(token), path, wish, kind, expected))
+    def _request(
+        self,
+        tokens: TokenSource,
+        path: str,
+        params: dict[str, str],
+        kind: type[ResponseT],
+        expected: tuple[type[Exception], ...],
+    ) -> ResponseT:
+        return SERVICE_POLICY.call(
+            tokens, lambda token: self._send(self._make_client(token), path, params, kind, expected)
+        )
 
-    def _got(
-        self, sdk: BoxClient, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]
-    ) -> T:
-        """The answer in our own types: the SDK takes any JSON, and anything else for an empty answer.
-
-        (Its own types of a page of 1000 files take much longer to make than the page to decode.)
-        """
+    def _send(
+        self,
+        sdk: BoxClient,
+        path: str,
+        params: dict[str, str],
+        kind: type[ResponseT],
+        expected: tuple[type[Exception], ...],
+    ) -> ResponseT:
+        """Return the answer converted to `kind`."""
+        # The SDK accepts any JSON, and its own types of a page of 1000 files take longer to create than the page takes
+        # to decode.
         from box_sdk_gen import FetchOptions
 
-        with _explained(expected):
-            answer = sdk.make_request(FetchOptions(url=f"{self._base}/2.0/{path}", method="GET", params=wish))
+        with _translated_errors(expected):
+            answer = sdk.make_request(FetchOptions(url=f"{self._base}/2.0/{path}", method="GET", params=params))
         try:
             return msgspec.convert(answer.data, kind)
         except msgspec.ValidationError as error:
@@ -261,30 +279,30 @@ class BoxSession:
         from box_sdk_gen import FetchOptions, ResponseFormat
 
         url = f"{self._base}/2.0/files/{file_id}/content"
-        wish = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
-        with _explained((NotFound, Forbidden, Skippable)):
-            answer = self._sdk(token).make_request(wish)
+        params = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
+        with _translated_errors((NotFound, Forbidden, Skippable)):
+            answer = self._make_client(token).make_request(params)
             content = answer.content or BytesIO()
             if answer.status == 200:
-                return self._write(iter(lambda: content.read(responses.CHUNK_BYTES), b""), answer.headers, to)
+                return self._save(iter(lambda: content.read(responses.CHUNK_BYTES), b""), answer.headers, to)
             content.read(responses.CHUNK_BYTES)  # to its end: the connection serves again
             if answer.status == 202:
                 delay = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=delay)
             if not answer.headers.get("Location"):
                 raise unreadable_answer("Box")
-            return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
+            return self._download_redirected(urljoin(url, answer.headers["Location"]), to)
 
-    def _elsewhere(self, url: str, to: Path) -> Download:
-        """Download from the address that Box signed, without a token, and only by TLS if Box is reached by TLS."""
-        for _ in range(_REDIRECTS):
+    def _download_redirected(self, url: str, to: Path) -> Download:
+        """Download from Box's signed address, without a token, and only by TLS if Box is reached by TLS."""
+        for _ in range(MAX_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
                 raise unreadable_answer("Box")
-            with self._session.get(
+            with self._http_session.get(
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
                 if answer.status_code == 200:
-                    return self._write(responses.iter_raw(answer.raw), answer.headers, to)
+                    return self._save(responses.iter_raw(answer.raw), answer.headers, to)
                 if answer.status_code == 429:
                     raise RateLimited(retry_after(answer.headers))
                 if not answer.is_redirect:
@@ -292,22 +310,24 @@ class BoxSession:
                 url = urljoin(url, answer.headers["Location"])
         raise unreadable_answer("Box")
 
-    def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
+    def _save(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         digest = hashlib.sha1(usedforsecurity=False)
-        size = responses.save_file(pieces, to, most=self.most, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest)
+        size = responses.save_file(
+            pieces, to, most=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest
+        )
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
         return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
 
-    def _sdk(self, token: str, network: NetworkSession | None = None) -> BoxClient:
-        """It costs a third of a millisecond; the connections are shared."""
+    def _make_client(self, token: str, network: NetworkSession | None = None) -> BoxClient:
+        """Return a client for a token, in about 0.3 ms; clients share connections."""
         from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
 
         return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=network or self._network)
 
     @cached_property
-    def _session(self) -> requests.Session:
+    def _http_session(self) -> requests.Session:
         session = sessions.requests_session(self._endpoint, "BOX")
-        session.hooks["response"].append(_taken)
+        session.hooks["response"].append(_buffer_body)
         return session
 
     @cached_property
@@ -317,25 +337,23 @@ class BoxSession:
 
         timeouts = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
         return NetworkSession(
-            network_client=BoxNetworkClient(self._session),
+            network_client=BoxNetworkClient(self._http_session),
             base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
             retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
             timeout_config=timeouts,
         )
 
 
-def _taken(answer: requests.Response, **_: Any) -> None:
-    """Disable the SDK's own reading of the body; we read content ourselves."""
+def _buffer_body(answer: requests.Response, **_: Any) -> None:
+    """Read the body here, except content; the SDK then reads a buffer."""
     if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
         responses.buffer_body(answer, "Box")
 
 
 @contextmanager
-def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Convert the SDK's errors to port errors. `expected`: refusals that carry meaning.
-
-    The cause is dropped, also from the traceback: it repeats Box's answer, or an address that opens a file.
-    """
+def _translated_errors(expected: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Convert the SDK's errors to port errors; `expected` lists meaningful refusals."""
+    # The cause is dropped from the traceback: it repeats Box's answer, or an address that opens a file.
     import requests
     from box_sdk_gen import BoxAPIError, BoxSDKError
 
@@ -343,7 +361,7 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
         try:
             yield
         except BoxAPIError as error:
-            raise _meaning(error.response_info.status_code, error.response_info, expected) from None
+            raise _port_error(error.response_info.status_code, error.response_info, expected) from None
         except RecursionError:
             raise unreadable_answer("Box") from None
         except BoxSDKError as error:
@@ -351,15 +369,15 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
             raise cause if isinstance(cause, requests.RequestException) else connection_error("Box") from None
 
 
-def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:
+def _port_error(status: int, response: Any, expected: tuple[type[Exception], ...]) -> Exception:
     if status == 401:
         return Unauthorized()
-    if status == 403 and said.code == "insufficient_scope":
+    if status == 403 and response.code == "insufficient_scope":
         return Fatal(
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
             "authorize the connection again."
         )
-    return transient_error("Box", status, said.headers) or _refusal(status, expected)
+    return transient_error("Box", status, response.headers) or _refusal(status, expected)
 
 
 def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:

@@ -1,7 +1,6 @@
-"""A Box file as a source item, and its content; Box Notes as Markdown.
+"""Box files as source items, their content, and Box Notes as Markdown."""
 
-Neither form is described by Box. What is not known here is read for the text in it.
-"""
+# Box documents neither form of notes: unknown nodes are read for their text.
 
 from __future__ import annotations
 
@@ -17,26 +16,27 @@ from connectors.sources.box.client import BoxItem, BoxSession, Download, Forbidd
 from retrieval.errors import ItemMissing, Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem, TokenSource
 
-_LISTS = frozenset({"bullet_list", "ordered_list", "check_list"})
-_MARKS = {"strong": "**", "em": "*", "strikethrough": "~~", "code": "`"}
+_LIST_TYPES = frozenset({"bullet_list", "ordered_list", "check_list"})
+_MARK_SIGNS = {"strong": "**", "em": "*", "strikethrough": "~~", "code": "`"}
 _UNREADABLE_NOTE = "This Box Note cannot be read: open it in Box and save it as a Word document or a PDF beside it."
 
 Node = Mapping[str, Any]
 
 
 def render_note(data: bytes) -> str:
-    """The note's text. Skippable if it is no note."""
+    """Convert a note to Markdown. Skippable for other content."""
     try:
         note = msgspec.json.decode(data) if data.strip() else {"doc": {}}
         if isinstance(note.get("doc"), dict):
-            return _blocks(note["doc"])
-        return _old_note(note["atext"]["text"])
+            return _format_blocks(note["doc"])
+        return _convert_old_note(note["atext"]["text"])
     except (msgspec.DecodeError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise Skippable(_UNREADABLE_NOTE) from error
 
 
-def _old_note(text: str) -> str:
-    """Convert a line of an old note. A star at its start is the marker of the line's kind, mostly a list item."""
+def _convert_old_note(text: str) -> str:
+    """Convert an old note to Markdown."""
+    # A star at the start of a line marks its kind, mostly a list item.
     lines = ("- " + line[1:].strip() if line.startswith("*") else line for line in text.splitlines())
     return "\n".join(lines).strip() + "\n"
 
@@ -45,95 +45,97 @@ def _children(node: Node) -> Sequence[Node]:
     return node.get("content") or ()
 
 
-def _blocks(node: Node) -> str:
-    """Join the content with an empty line between two blocks."""
-    return "\n\n".join(text for child in _children(node) if (text := _block(child).strip("\n")))
+def _format_blocks(node: Node) -> str:
+    """Join blocks by an empty line."""
+    return "\n\n".join(text for child in _children(node) if (text := _format_block(child).strip("\n")))
 
 
-def _block(node: Node) -> str:
-    return _RENDERED.get(node["type"], _plain)(node)
+def _format_block(node: Node) -> str:
+    return _NODE_FORMATS.get(node["type"], _format_unknown)(node)
 
 
-def _plain(node: Node) -> str:
-    return _blocks(node) if _holds_blocks(node) else _inline(node)
+def _format_unknown(node: Node) -> str:
+    return _format_blocks(node) if _holds_blocks(node) else _format_inline(node)
 
 
-def _heading(node: Node) -> str:
+def _format_heading(node: Node) -> str:
     level = int((node.get("attrs") or {}).get("level") or 1)
-    return "#" * min(max(level, 1), 6) + " " + _inline(node)
+    return "#" * min(max(level, 1), 6) + " " + _format_inline(node)
 
 
-def _quote(node: Node) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in _blocks(node).splitlines())
+def _format_quote(node: Node) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in _format_blocks(node).splitlines())
 
 
 def _holds_blocks(node: Node) -> bool:
     return any("content" in child for child in _children(node))
 
 
-def _list(node: Node, indent: str = "") -> str:
-    """A list within a list is a neighbour of the items, one level deeper."""
+def _format_list(node: Node, indent: str = "") -> str:
+    """Format a list."""
+    # A nested list is a sibling of the items, one level deeper.
     lines, number = [], int((node.get("attrs") or {}).get("order") or 1)
     for child in _children(node):
-        if child["type"] in _LISTS:
-            lines.append(_list(child, indent + "    "))
+        if child["type"] in _LIST_TYPES:
+            lines.append(_format_list(child, indent + "    "))
             continue
         sign = f"{number}. " if node["type"] == "ordered_list" else "- "
         if child["type"] == "check_list_item":
             sign += "[x] " if (child.get("attrs") or {}).get("checked") else "[ ] "
         number += 1
-        lines.append(indent + sign + _blocks(child).replace("\n", "\n" + indent + "    "))
+        lines.append(indent + sign + _format_blocks(child).replace("\n", "\n" + indent + "    "))
     return "\n".join(lines)
 
 
-def _table(node: Node) -> str:
-    rows = [[_cell(cell) for cell in _children(row)] for row in _children(node)]
+def _format_table(node: Node) -> str:
+    rows = [[_format_cell(cell) for cell in _children(row)] for row in _children(node)]
     width = max((len(row) for row in rows), default=0)
     lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in rows]
     return "\n".join([*lines[:1], "|" + " --- |" * width, *lines[1:]]) if lines else ""
 
 
-def _cell(cell: Node) -> str:
-    return _blocks(cell).replace("\n\n", "<br>").replace("\n", " ").replace("|", "\\|")
+def _format_cell(cell: Node) -> str:
+    return _format_blocks(cell).replace("\n\n", "<br>").replace("\n", " ").replace("|", "\\|")
 
 
-def _inline(node: Node) -> str:
-    return "".join(_text(child) for child in _children(node))
+def _format_inline(node: Node) -> str:
+    return "".join(_format_text(child) for child in _children(node))
 
 
-def _text(node: Node) -> str:
+def _format_text(node: Node) -> str:
     if node["type"] == "hard_break":
         return "\n"
     if node["type"] != "text":
-        return _inline(node)
+        return _format_inline(node)
     text = str(node["text"])
     for mark in node.get("marks") or ():
-        sign = _MARKS.get(mark["type"], "")
+        sign = _MARK_SIGNS.get(mark["type"], "")
         text = f"{sign}{text}{sign}"
         if mark["type"] == "link" and (address := (mark.get("attrs") or {}).get("href")):
             text = f"[{text}]({address})" if address != text else text
     return text
 
 
-_RENDERED: Mapping[str, Callable[[Node], str]] = {
-    **dict.fromkeys(_LISTS, _list),
-    "heading": _heading,
+_NODE_FORMATS: Mapping[str, Callable[[Node], str]] = {
+    **dict.fromkeys(_LIST_TYPES, _format_list),
+    "heading": _format_heading,
     "horizontal_rule": lambda _node: "---",
-    "blockquote": _quote,
-    "call_out_box": _quote,
-    "code_block": lambda node: f"```\n{_inline(node)}\n```",
-    "table": _table,
+    "blockquote": _format_quote,
+    "call_out_box": _format_quote,
+    "code_block": lambda node: f"```\n{_format_inline(node)}\n```",
+    "table": _format_table,
 }
 
 
-TRIES = 3
-NOTE: Final = ".boxnote"
-_GOOGLES = (".gdoc", ".gsheet", ".gslides")
-_GONE = "The file is no longer in Box, or no longer shared with this account."
+MAX_DOWNLOADS = 3
+NOTE_SUFFIX: Final = ".boxnote"
+_GOOGLE_SUFFIXES = (".gdoc", ".gsheet", ".gslides")
+_GONE_MESSAGE = "The file is no longer in Box, or no longer shared with this account."
 
 
 def as_source_item(entry: BoxItem) -> SourceItem:
-    """Source item as listed. Its version is the hash of its content: a new name or folder is no new content."""
+    """Convert a listed file to a source item."""
+    # The version is the hash of the content: a new name or folder is no new content.
     if is_gone(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
@@ -148,7 +150,7 @@ def is_gone(entry: BoxItem) -> bool:
 
 
 def read_properties(entry: BoxItem) -> dict[str, str | int]:
-    """Metadata of a file under our names. The times are the content's, where Box has them."""
+    """Return metadata of a file in the contract's names, with times of the content if Box has them."""
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
     owner = entry.owned_by and (entry.owned_by.name or entry.owned_by.login)
@@ -164,39 +166,45 @@ def read_properties(entry: BoxItem) -> dict[str, str | int]:
 
 
 def fetch_file(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> RawContent:
-    """The content, compared with the hash that Box names; Box Notes as Markdown."""
+    """Download a file, check Box's hash, and convert Box Notes to Markdown."""
     try:
-        entry, got = _downloaded(client, tokens, file_id, to)
+        entry, download = _download_consistent(client, tokens, file_id, to)
     except NotFound as error:
-        raise ItemMissing(_GONE) from error
+        raise ItemMissing(_GONE_MESSAGE) from error
     except Forbidden as error:
         raise Skippable(
             "Box does not let this account download the file: ask its owner for more than a preview."
         ) from error
     raw = RawContent(
-        to, entry.name or entry.id, got.media_type, got.size, content_version(entry), properties=read_properties(entry)
+        to,
+        entry.name or entry.id,
+        download.media_type,
+        download.size,
+        content_version(entry),
+        properties=read_properties(entry),
     )
     return _as_markdown(raw) if _is_note(entry) else raw
 
 
-def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> tuple[BoxItem, Download]:
-    """Again if it changed meanwhile."""
-    for _ in range(TRIES):
-        entry = client.file(tokens, file_id)
+def _download_consistent(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> tuple[BoxItem, Download]:
+    """Download a file; repeat after a change during the download."""
+    for _ in range(MAX_DOWNLOADS):
+        entry = client.read_file(tokens, file_id)
         if is_gone(entry):
-            raise Skippable(_GONE)
-        if (entry.size or 0) > client.most:
-            raise responses.too_large(client.most)
-        got = client.download(tokens, file_id, to)
-        if got.sha1 == entry.sha1 or _is_remade(entry):
-            return entry, got
+            raise Skippable(_GONE_MESSAGE)
+        if (entry.size or 0) > client.max_file_bytes:
+            raise responses.too_large(client.max_file_bytes)
+        download = client.download(tokens, file_id, to)
+        if download.sha1 == entry.sha1 or _is_converted(entry):
+            return entry, download
     raise Retryable("The file's content does not match its checksum at Box; it is probably being changed.")
 
 
-def _is_remade(entry: BoxItem) -> bool:
-    """Tell whether Box sends other bytes than it stores: with a watermark, or Google's documents as Office files."""
+def _is_converted(entry: BoxItem) -> bool:
+    """Return True if Box sends other bytes than it stores: watermarked files, and Google's documents as Office
+    files."""
     is_marked = entry.watermark_info is not None and entry.watermark_info.is_watermarked
-    return bool(is_marked) or (entry.name or "").lower().endswith(_GOOGLES) or entry.sha1 is None
+    return bool(is_marked) or (entry.name or "").lower().endswith(_GOOGLE_SUFFIXES) or entry.sha1 is None
 
 
 def _as_markdown(raw: RawContent) -> RawContent:
@@ -205,7 +213,7 @@ def _as_markdown(raw: RawContent) -> RawContent:
 
 
 def _is_note(entry: BoxItem) -> bool:
-    return (entry.name or "").lower().endswith(NOTE)
+    return (entry.name or "").lower().endswith(NOTE_SUFFIX)
 
 
 def content_version(entry: BoxItem) -> str:

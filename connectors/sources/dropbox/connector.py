@@ -1,7 +1,4 @@
-"""Dropbox: authorization, listing and download.
-
-`client` sends requests, `listing` lists, `files` fetches.
-"""
+"""Dropbox connector: authorization, listing and download."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAcc
 from retrieval.settings import Settings
 from retrieval.sync_filter import EVERYTHING, Choice
 
-PAGE: Final = 500
-NOT_THERE: Final = "There is no such folder in Dropbox, or the account may not read it."
+FOLDER_PAGE_SIZE: Final = 500
+FOLDER_MISSING_MESSAGE: Final = "There is no such folder in Dropbox, or the account may not read it."
 
 
-def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
-    """The cursor is Dropbox's own."""
+def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    """Return a page of a folder from Dropbox's own cursor."""
 
     def request(sdk: Any) -> Any:
         from dropbox.exceptions import ApiError
@@ -34,45 +31,46 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
         try:
             if cursor is not None:
                 return sdk.files_list_folder_continue(cursor)
-            return sdk.files_list_folder(parent or "", include_mounted_folders=True, limit=PAGE)
+            return sdk.files_list_folder(parent or "", include_mounted_folders=True, limit=FOLDER_PAGE_SIZE)
         except (ApiError, ValidationError) as error:
-            raise Skippable(NOT_THERE) from error
+            raise Skippable(FOLDER_MISSING_MESSAGE) from error
 
-    answer = client.ask(tokens, request)
+    answer = client.call(tokens, request)
     entries = [entry for metadata in answer.entries if (entry := _entry(metadata)) is not None]
     return FolderPage(entries, answer.cursor if answer.has_more else None)
 
 
-def _entry(found: Any) -> FolderEntry | None:
-    """Entry of metadata; None for deleted or unsupported items. Dropbox does not report whether a folder is empty."""
+def _entry(metadata: Any) -> Entry | None:
+    """Convert metadata to an entry; None for deleted or unsupported items."""
+    # Dropbox does not report whether a folder is empty.
     from dropbox.files import FileMetadata, FolderMetadata
 
-    path = str(getattr(found, "path_display", None) or f"/{found.name}").lstrip("/")
-    if isinstance(found, FolderMetadata):
-        return FolderEntry(found.id, found.name, is_folder=True, path=path, has_children=True)
-    item = files.as_source_item(found) if isinstance(found, FileMetadata) else ""
+    path = str(getattr(metadata, "path_display", None) or f"/{metadata.name}").lstrip("/")
+    if isinstance(metadata, FolderMetadata):
+        return Entry(metadata.id, metadata.name, is_folder=True, path=path, has_children=True)
+    item = files.as_source_item(metadata) if isinstance(metadata, FileMetadata) else ""
     if isinstance(item, str):
         return None
-    changed = found.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-    return FolderEntry(found.id, found.name, False, path, item.media_type, found.size, changed)  # noqa: FBT003
+    changed = metadata.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
+    return Entry(metadata.id, metadata.name, False, path, item.media_type, metadata.size, changed)  # noqa: FBT003
 
 
 def add_folders(
     pages: Iterator[Page[SourceItem]], client: DropboxSession, tokens: TokenSource, ids: Sequence[str]
 ) -> Iterator[Page[SourceItem]]:
-    """Add to each item of the pages those of these folders that contain it."""
+    """Add the ids of containing folders, among `ids`, to each item."""
     folders = {folder_id: path for folder_id in ids if (path := _folder_path(client, tokens, folder_id)) is not None}
     for page in pages:
-        yield replace(page, items=[replace(item, above=_above(item, folders)) for item in page.items])
+        yield replace(page, items=[replace(item, above=_containing_folders(item, folders)) for item in page.items])
 
 
-def _above(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
+def _containing_folders(item: SourceItem, folders: Mapping[str, str]) -> tuple[str, ...]:
     path = "/" + str(item.properties.get("path") or "").casefold()
     return tuple(folder_id for folder_id, folder in folders.items() if path.startswith(folder + "/"))
 
 
 def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> str | None:
-    """Path of a folder in lower case; None for a file, and for a missing folder."""
+    """Return a folder's path in lower case; None for a file or a missing folder."""
 
     def request(sdk: Any) -> str | None:
         from dropbox.exceptions import ApiError
@@ -83,39 +81,39 @@ def _folder_path(client: DropboxSession, tokens: TokenSource, folder: str) -> st
             metadata = sdk.files_get_metadata(folder)
         except (ApiError, ValidationError):
             return None
-        lies = metadata.path_display or metadata.path_lower
-        return str(lies).casefold() if isinstance(metadata, FolderMetadata) and lies else None
+        path = metadata.path_display or metadata.path_lower
+        return str(path).casefold() if isinstance(metadata, FolderMetadata) and path else None
 
-    return client.ask(tokens, request) if folder.startswith("id:") else None
+    return client.call(tokens, request) if folder.startswith("id:") else None
 
 
-SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
-SERVICE = Service(
+OAUTH_SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
+OAUTH_SERVICE = Service(
     name=INFO.title,
     authorize="https://www.dropbox.com/oauth2/authorize",
     token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
-    extra={"scope": " ".join(SCOPES), "token_access_type": "offline"},
+    extra={"scope": " ".join(OAUTH_SCOPES), "token_access_type": "offline"},
     revoke="https://api.dropboxapi.com/2/auth/token/revoke",
     revoke_auth=Auth.BEARER,
     account="account_id",
-    rights=dict.fromkeys(SCOPES, ()),
-    sharing={"scope": " ".join((*SCOPES, sharing.SCOPE))},
+    rights=dict.fromkeys(OAUTH_SCOPES, ()),
+    sharing={"scope": " ".join((*OAUTH_SCOPES, sharing.SHARING_SCOPE))},
 )
 
 
-def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
-    """The connector of a namespace's app."""
+def make_dropbox(app: Mapping[str, Any], settings: Settings) -> Dropbox:
+    """Return the connector of a namespace's app."""
     client = DropboxSession(settings.endpoints.get("DROPBOX"))
-    return Dropbox(oauth.make_oauth("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
+    return Dropbox(oauth.make_oauth("DROPBOX", OAUTH_SERVICE, app, settings), client, settings.max_file_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Dropbox:
-    """A `Connector`. `most`: bytes that one file may have."""
+    """`Connector` of Dropbox."""
 
     authorizer: OAuth
     client: DropboxSession
-    most: int
+    max_file_bytes: int
     choice: Choice = EVERYTHING
 
     def with_choice(self, choice: Choice) -> Dropbox:
@@ -129,7 +127,7 @@ class Dropbox:
         return list_folder(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        return files.fetch_file(self.client, tokens, item, to, self.most)
+        return files.fetch_file(self.client, tokens, item, to, self.max_file_bytes)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
         return sharing.read_access(self.client, tokens, external_id)

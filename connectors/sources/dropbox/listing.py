@@ -1,11 +1,9 @@
-"""Listing of Dropbox: everything at first, then changes, by its cursor.
+"""Listing of Dropbox by its cursor: everything at first, then changes."""
 
-A change names a path, while documents go by file ids, which outlive moves. What a change took away is therefore looked
-up: the revisions of a path name the files that were there, also when another file is there now, and a request for each
-of them shows whether it still exists. That costs two requests or so a changed path, so where it cannot
-answer (a folder was deleted or moved), or there is much to look up, everything is listed instead: 2000 files a request,
-and what is missing then was deleted. Revisions are kept for 30 days at least; each week everything is listed anyway.
-"""
+# A change names a path, but documents have file ids, which survive moves. So revisions of a changed path name its
+# earlier files, and a request for each shows whether it still exists: about two requests per path. After a deleted or
+# moved folder, or many changes, everything is listed instead, 2000 files per request. Revisions are kept for 30 days at
+# least; each week everything is listed anyway.
 
 from __future__ import annotations
 
@@ -27,25 +25,26 @@ if TYPE_CHECKING:
     from connectors.sources.dropbox.client import DropboxSession
     from retrieval.ports import TokenSource
 
-PAGE = 2000
-"""Entries a request: the most that Dropbox gives."""
-LOOKUPS = 200
-"""Changed paths of one listing that are looked up; with more, everything is listed."""
-THREADS = 4
-WEEK = 7 * 86400.0
-REVISIONS = 100
-EMPTY = 1000
-"""Pages without a file, one after the other, that are taken for a listing that leads nowhere."""
-STARTS = 3
-"""How often one listing may begin from the start."""
+# Dropbox's largest page.
+ENTRIES_PER_PAGE = 2000
+# Changed paths of a listing with a look-up; beyond, everything is listed.
+MAX_LOOKUPS = 200
+LOOKUP_THREADS = 4
+FULL_LISTING_SECONDS = 7 * 86400.0
+MAX_REVISIONS = 100
+# Consecutive pages without a file before a listing counts as endless.
+MAX_EMPTY_PAGES = 1000
+# Restarts of one listing.
+MAX_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class DropboxCursor:
-    """Position of a listing. `at`: Dropbox's cursor, None before the first page; `whole`: of everything.
+    """Position of a listing, stored as JSON. `at`: Dropbox's cursor, None before the first page; `whole`: a full
+    listing.
 
-    `since`: when the last listing of everything began, as seconds since 1970; 0 if the next one is due at once.
-    `looked`: paths that were looked up so far.
+    `since`: start of the last full listing in seconds since 1970, 0 if the next one is due; `looked`: number of
+    looked-up paths.
     """
 
     at: str | None = None
@@ -54,12 +53,12 @@ class DropboxCursor:
     looked: int = 0
 
     @classmethod
-    def of(cls, cursor: str | None) -> DropboxCursor:
-        """A cursor that cannot be read is none: everything is listed anew."""
+    def parse(cls, cursor: str | None) -> DropboxCursor:
+        """Parse a cursor; an invalid or overdue one starts a full listing."""
         position = cls()
         with suppress(ValueError, TypeError):
             position = cls(**json.loads(cursor or "{}"))
-        overdue = not position.whole and time.time() - position.since > WEEK
+        overdue = not position.whole and time.time() - position.since > FULL_LISTING_SECONDS
         return cls() if overdue else position
 
     def __str__(self) -> str:
@@ -67,13 +66,13 @@ class DropboxCursor:
 
 
 def list_changes(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-    """See `Connector.iter_changes`."""
-    position, starts, empty, seen_cursors = DropboxCursor.of(cursor), 0, 0, set[str]()
+    """Implement `Connector.iter_changes`."""
+    position, starts, empty, seen_cursors = DropboxCursor.parse(cursor), 0, 0, set[str]()
     while True:
-        answer = _next(client, tokens, position)
+        answer = _read_page(client, tokens, position)
         if answer is None:
             starts += 1
-            if starts > STARTS:
+            if starts > MAX_STARTS:
                 raise Retryable("Dropbox has reset its listing several times in a row.")
             position = DropboxCursor()
             continue
@@ -82,53 +81,53 @@ def list_changes(client: DropboxSession, tokens: TokenSource, cursor: str | None
         if page.done:
             return
         empty = 0 if page.items else empty + 1
-        if position.at is None or position.at in seen_cursors or empty > EMPTY:
+        if position.at is None or position.at in seen_cursors or empty > MAX_EMPTY_PAGES:
             raise Retryable("Dropbox's listing does not come to an end.")
         seen_cursors.add(position.at)
 
 
-def _next(
-    client: DropboxSession, tokens: TokenSource, place: DropboxCursor
+def _read_page(
+    client: DropboxSession, tokens: TokenSource, cursor: DropboxCursor
 ) -> tuple[Page[SourceItem], DropboxCursor] | None:
-    """The page behind a place and the place behind that; None if everything has to be listed from the start."""
-    since = time.time() if place.at is None else place.since
+    """Return the next page and position; None if a full listing is necessary."""
+    since = time.time() if cursor.at is None else cursor.since
     try:
-        answer = client.ask(tokens, lambda sdk: _ask(sdk, place))
+        answer = client.call(tokens, lambda sdk: _request_page(sdk, cursor))
     except CursorExpired:
         return None
-    paths = _changed(answer.entries, place)
-    looked = place.looked + len(paths)
-    moved_ids = _left(client, tokens, paths) if looked <= LOOKUPS else None
+    paths = _changed_paths(answer.entries, cursor)
+    looked = cursor.looked + len(paths)
+    moved_ids = _deleted_ids(client, tokens, paths) if looked <= MAX_LOOKUPS else None
     if moved_ids is None:
-        if not place.whole:
+        if not cursor.whole:
             return None
-        moved_ids, since = set(), 0.0  # deleted while everything was being listed: seen when that is done again
-    next_position = DropboxCursor(answer.cursor, place.whole, since, looked)
+        moved_ids, since = set(), 0.0  # the next full listing finds files deleted during this one
+    next_position = DropboxCursor(answer.cursor, cursor.whole, since, looked)
     done = not answer.has_more
     saved = DropboxCursor(answer.cursor, whole=False, since=since) if done else next_position
-    page = _page(answer.entries, moved_ids)
-    return replace(page, cursor=str(saved), done=done, whole=done and place.whole), next_position
+    page = _make_page(answer.entries, moved_ids)
+    return replace(page, cursor=str(saved), done=done, whole=done and cursor.whole), next_position
 
 
-def _ask(sdk: Any, place: DropboxCursor) -> Any:
+def _request_page(sdk: Any, cursor: DropboxCursor) -> Any:
     from dropbox.exceptions import ApiError
 
     try:
-        if place.at is not None:
-            return sdk.files_list_folder_continue(place.at)
-        return sdk.files_list_folder("", recursive=True, include_mounted_folders=True, limit=PAGE)
+        if cursor.at is not None:
+            return sdk.files_list_folder_continue(cursor.at)
+        return sdk.files_list_folder("", recursive=True, include_mounted_folders=True, limit=ENTRIES_PER_PAGE)
     except ApiError as error:
-        if place.at is not None and error.error.is_reset():
+        if cursor.at is not None and error.error.is_reset():
             raise CursorExpired from error
         raise Fatal("Dropbox refuses to list this account's files.") from error
 
 
-def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
+def _make_page(entries: Sequence[Any], deleted_ids: set[str]) -> Page[SourceItem]:
     from dropbox.files import FileMetadata
 
     files_found = [files.as_source_item(entry) for entry in entries if isinstance(entry, FileMetadata)]
     items = {file_item.external_id: file_item for file_item in files_found if isinstance(file_item, SourceItem)}
-    items |= {file_item: SourceItem(file_item, "", deleted=True) for file_item in left}
+    items |= {file_item: SourceItem(file_item, "", deleted=True) for file_item in deleted_ids}
     return Page(
         list(items.values()),
         "",
@@ -137,48 +136,48 @@ def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
     )
 
 
-def _changed(entries: Sequence[Any], place: DropboxCursor) -> dict[str, str | None]:
-    """Paths at which another file may have been before, with the id of the current file.
-
-    A listing of everything needs to know only what was deleted meanwhile.
-    """
+def _changed_paths(entries: Sequence[Any], cursor: DropboxCursor) -> dict[str, str | None]:
+    """Return changed paths with the id of the current file."""
+    # A full listing needs only deletions.
     from dropbox.files import DeletedMetadata, FileMetadata
 
     paths: dict[str, str | None] = {}
     for entry in entries:
         if isinstance(entry, DeletedMetadata):
             paths[entry.path_lower] = None
-        elif isinstance(entry, FileMetadata) and entry.path_lower and not place.whole:
+        elif isinstance(entry, FileMetadata) and entry.path_lower and not cursor.whole:
             paths[entry.path_lower] = entry.id
     return paths
 
 
-def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
-    """Return the ids of deleted files that were at these paths; None if they cannot be determined one by one."""
+def _deleted_ids(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
+    """Return the ids of deleted files of these paths; None if they cannot be determined one by one."""
 
     def ids_at(path: str) -> set[str]:
-        return client.ask(tokens, lambda sdk: _ids_at(sdk, path))
+        return client.call(tokens, lambda sdk: _file_ids_at(sdk, path))
 
     def is_gone(external_id: str) -> bool:
         return files.is_gone(client, tokens, external_id)
 
     if not paths:
         return set()
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="dropbox") as pool:
+    with ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="dropbox") as pool:
         ids_by_path = list(pool.map(ids_at, paths))
         if any(not ids and current_id is None for ids, current_id in zip(ids_by_path, paths.values(), strict=True)):
             return None
         former_ids = sorted(
             set().union(*(ids - {current_id} for ids, current_id in zip(ids_by_path, paths.values(), strict=True)))
         )
-        return {file_id for file_id, went in zip(former_ids, pool.map(is_gone, former_ids), strict=True) if went}
+        return {
+            file_id for file_id, is_deleted in zip(former_ids, pool.map(is_gone, former_ids), strict=True) if is_deleted
+        }
 
 
-def _ids_at(sdk: Any, path: str) -> set[str]:
-    """Return the ids of current and earlier files at a path; none if it is a folder's, or unknown to Dropbox."""
+def _file_ids_at(sdk: Any, path: str) -> set[str]:
+    """Return ids of current and earlier files at a path; none for a folder or an unknown path."""
     from dropbox.exceptions import ApiError
 
     try:
-        return {revision.id for revision in sdk.files_list_revisions(path, limit=REVISIONS).entries}
+        return {revision.id for revision in sdk.files_list_revisions(path, limit=MAX_REVISIONS).entries}
     except ApiError:
         return set()

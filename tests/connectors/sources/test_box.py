@@ -26,7 +26,7 @@ CONNECTOR, STANDIN = "BOX", box
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(box_client, "POLICY", replace(box_client.POLICY, burst=5000))
+    monkeypatch.setattr(box_client, "SERVICE_POLICY", replace(box_client.SERVICE_POLICY, burst=5000))
 
 
 def listed(connector, tokens, cursor=None):
@@ -139,7 +139,7 @@ def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch)
 def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
     one = account.put("a.txt", "x")
     _, last = listed(connector, tokens)
-    monkeypatch.setattr(listing, "MOST_EVENT_PAGES", 5)
+    monkeypatch.setattr(listing, "MAX_EVENT_PAGES", 5)
     positions = iter(range(1000, 2000))
 
     def endless(handler):
@@ -233,7 +233,7 @@ def test_a_page_that_leads_to_itself_is_no_loop(account, connector, tokens):
 
 
 def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(listing, "MOST_REQUESTS", 20)
+    monkeypatch.setattr(listing, "MAX_REQUESTS", 20)
     when(account, "/items", instead(200, {"entries": [{"type": "folder", "id": "0", "name": "itself"}]}))
     with pytest.raises(Fatal, match="too many folders"):
         listed(connector, tokens)
@@ -283,7 +283,7 @@ def test_what_box_sends_otherwise_than_it_keeps_it_is_taken(account, connector, 
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
     client = box_client.BoxSession(Endpoint(base_url="https://api.box.example"), 1000)
     with pytest.raises(retries.TransientError):
-        client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
+        client._download_redirected(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests
 
 

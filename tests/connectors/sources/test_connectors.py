@@ -21,7 +21,7 @@ LIMITS = {
     "BOX": [("connectors.http.responses", "READ_SECONDS")],
     "DROPBOX": [("connectors.http.responses", "READ_SECONDS")],
     "GOOGLE_DRIVE": [("connectors.sources.google_drive.transport", "ANSWER_SECONDS")],
-    "NOTION": [("connectors.sources.notion.transport", "SECONDS")],
+    "NOTION": [("connectors.sources.notion.transport", "REQUEST_SECONDS")],
     "ONEDRIVE": [("connectors.http.responses", "READ_SECONDS")],
     "SHAREPOINT": [("connectors.http.responses", "READ_SECONDS")],
 }

@@ -174,7 +174,7 @@ def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_re
     account.put("link.txt", "", symlink_info={"target": "/other.txt"})
     items, skipped, _ = listed(connector, tokens)
     assert items == {}
-    assert skipped == {files.NO_FORMAT: 1, files.SYMLINK: 1}
+    assert skipped == {files.SKIPPED_UNEXPORTABLE: 1, files.SKIPPED_SYMLINK: 1}
 
 
 def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(account, tokens, tmp_path):
@@ -277,12 +277,12 @@ def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, to
     failing(account, "continue", saying(409, reset))
     with pytest.raises(Retryable, match="has reset its listing"):
         listed(connector, tokens)
-    assert asked(account, "list_folder") <= listing.STARTS + 1
+    assert asked(account, "list_folder") <= listing.MAX_STARTS + 1
 
 
 @pytest.mark.parametrize("cursors", [["same"], ["one", "two"], None])
 def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(listing, "EMPTY", 20)
+    monkeypatch.setattr(listing, "MAX_EMPTY_PAGES", 20)
     numbers = iter(range(1000))
 
     def on_and_on(handler):

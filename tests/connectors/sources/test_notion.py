@@ -76,7 +76,7 @@ def test_a_database_that_is_not_shared_ends_no_listing(account, listed):
 
 def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, listed, monkeypatch):
     """All but those of the last ten minutes before the latest change, a minute each."""
-    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=1000))
+    monkeypatch.setattr(transport, "SERVICE_POLICY", replace(transport.SERVICE_POLICY, burst=1000))
     for number in range(150):
         account.add(f"page {number}")
     items, last = listed()
@@ -131,7 +131,7 @@ def test_a_page_that_search_names_by_id_alone_is_asked_for(account, listed, monk
 
 @pytest.mark.parametrize("walked", ["search", "rows"])
 def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, tokens, monkeypatch, walked):
-    monkeypatch.setattr(listing, "IDLE", 30)
+    monkeypatch.setattr(listing, "MAX_IDLE_REQUESTS", 30)
     account.put("plans/one.txt", "x")
     listed_by, numbers = account._listed, itertools.count()
 

@@ -130,7 +130,7 @@ def test_pages_are_looked_into_once_until_they_change_and_each_week(account, lis
     account.requests.clear()
     _, _, last = listed(last.cursor)
     assert len([one for one in account.requests if one.endswith("/children")]) <= 11  # of the last ten minutes
-    monkeypatch.setattr(listing, "WEEK", -1)
+    monkeypatch.setattr(listing, "FULL_LISTING_SECONDS", -1)
     account.requests.clear()
     listed(last.cursor)
     assert len([one for one in account.requests if one.endswith("/children")]) == 30

@@ -233,7 +233,7 @@ def box(told):
         return SimpleNamespace(data=here.get(wish.url.partition("/2.0/")[2], {"entries": []}))
 
     sdk = SimpleNamespace(make_request=asked)
-    session._sdk = lambda *_: sdk
+    session._make_client = lambda *_: sdk
     return box_sharing.read_access(session, TOKENS, "1", {})
 
 
