@@ -158,8 +158,8 @@ def _error_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Ex
 
 
 _PERMISSIONS_MESSAGE = (
-    f"{SERVICE_TITLE} does not take the request: allow account_info.read, files.metadata.read and files.content.read among"
-    " the app's permissions there, and authorize the connection again."
+    f"{SERVICE_TITLE} does not take the request: allow account_info.read, files.metadata.read and files.content.read"
+    " among the app's permissions there, and authorize the connection again."
 )
 
 

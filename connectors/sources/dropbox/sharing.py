@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SHARING_SCOPE: Final = "sharing.read"
 ACCESS_CLOSED_MESSAGE: Final = "Dropbox does not tell the connected account who may see this file."
 SCOPE_MISSING_MESSAGE: Final = (
-    f"Dropbox does not tell who may see this file: allow {SHARING_SCOPE} among the app's permissions there, and authorize"
-    " the connection again."
+    f"Dropbox does not tell who may see this file: allow {SHARING_SCOPE} among the app's permissions there, and"
+    " authorize the connection again."
 )
 # Group of a link for the account's whole team. A file of another team is open to unknown people there.
 TEAM_GROUP: Final = "dropbox:team"

@@ -1,4 +1,4 @@
-"""The requests that this service makes of Google Drive, each with its fields named and shared drives included."""
+"""Requests to Google Drive, with explicit fields and shared drives included."""
 
 from __future__ import annotations
 
@@ -10,40 +10,46 @@ from typing import Any, Final
 from connectors.http.responses import Cursors
 from connectors.http.retries import ServicePolicy
 from connectors.sources.google_drive import transport
-from connectors.sources.google_drive.transport import Ask, HttpPool, Sink
+from connectors.sources.google_drive.transport import HttpPool, RequestBuilder, Sink
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import TokenSource
 
-POLICY: Final = ServicePolicy(service="Google Drive", per_minute=3000, burst=50)
-"""The vendor allows 325,000 units a minute and user and promises no Retry-After: an even rate is better than a stop."""
-PAGE: Final = 1000
-DRIVES_PAGE: Final = 100
+# Google allows 325,000 units a minute per user and promises no Retry-After: an even rate beats a stop.
+SERVICE_POLICY: Final = ServicePolicy(service="Google Drive", per_minute=3000, burst=50)
+FILES_PER_PAGE: Final = 1000
+DRIVES_PER_PAGE: Final = 100
 
-FILE: Final = (
+FILE_FIELDS: Final = (
     "id,name,mimeType,parents,trashed,explicitlyTrashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,"
     "size,webViewLink,ownedByMe,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
 )
-KINDS: Final = {"parents": list, "owners": list, "shortcutDetails": dict, "capabilities": dict, "exportLinks": dict}
-"""Of a file's fields; all others are strings, or say yes or no."""
-EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
+# Types of a file's fields; all others are strings or booleans.
+FIELD_TYPES: Final = {
+    "parents": list,
+    "owners": list,
+    "shortcutDetails": dict,
+    "capabilities": dict,
+    "exportLinks": dict,
+}
+ALL_DRIVES: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Requests of one connection. Safe to use from several threads."""
+    """Requests of one connection. Thread-safe."""
 
-    wires: HttpPool
+    pool: HttpPool
     tokens: TokenSource
 
-    def shared_drives(self) -> dict[str, str]:
-        """Names by id of all that the account is a member of."""
-        answers = iterate_pages(self._shared_drives)
+    def list_shared_drives(self) -> dict[str, str]:
+        """Return names by id of the account's shared drives."""
+        answers = iterate_pages(self._list_drives_page)
         return {shared_drive["id"]: shared_drive["name"] for answer in answers for shared_drive in answer["drives"]}
 
-    def start_token(self, log: str) -> str:
-        """Return the token for changes from now on: of a shared drive, or for "" of the account itself."""
-        answer = self._listed(
+    def read_start_token(self, log: str) -> str:
+        """Return the token for future changes of a shared drive, or for "" of the account."""
+        answer = self._list(
             "startPageToken",
             lambda drive: drive.changes.getStartPageToken(
                 supportsAllDrives=True, fields="startPageToken", driveId=log or None
@@ -52,56 +58,56 @@ class Drive:
         )
         return str(answer["startPageToken"])
 
-    def files(self, query: str, log: str, page: str | None, *, part: bool = False) -> Answer:
-        """A page of files: of a shared drive, or for "" of what the account owns or was given; `part`: of a folder."""
-        return self._listed(
+    def list_files(self, query: str, log: str, page: str | None, *, part: bool = False) -> Answer:
+        """Return a page of files of a shared drive, or for "" of the account; `part`: only of a folder."""
+        return self._list(
             "files",
             lambda drive: drive.files.list(
                 q=query,
                 corpora="drive" if log else "user",
                 driveId=log or None,
-                pageSize=PAGE,
+                pageSize=FILES_PER_PAGE,
                 pageToken=page,
-                fields=f"nextPageToken,incompleteSearch,files({FILE})",
-                **EVERYWHERE,
+                fields=f"nextPageToken,incompleteSearch,files({FILE_FIELDS})",
+                **ALL_DRIVES,
             ),
             part=part or bool(log),
         )
 
-    def changes(self, log: str, page: str) -> Answer:
-        """Return a page of changes. A change without a file is of a file that was deleted everywhere."""
-        return self._listed(
+    def list_changes(self, log: str, page: str) -> Answer:
+        """Return a page of changes; a change without a file means a deleted file."""
+        return self._list(
             "changes",
             lambda drive: drive.changes.list(
                 pageToken=page,
                 driveId=log or None,
-                pageSize=PAGE,
+                pageSize=FILES_PER_PAGE,
                 includeRemoved=True,
                 includeCorpusRemovals=True,
-                fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE}))",
-                **EVERYWHERE,
+                fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE_FIELDS}))",
+                **ALL_DRIVES,
             ),
             part=bool(log),
         )
 
-    def file(self, file_id: str, fields: str = FILE) -> Answer:
-        """One file or folder. NotFound, a Skippable, if it is not there, or not for this account."""
+    def read_file(self, file_id: str, fields: str = FILE_FIELDS) -> Answer:
+        """Return a file or folder. NotFound, a Skippable, if it is missing or invisible to the account."""
 
-        def once(token: str) -> Answer:
-            answer = self.wires.answer(
+        def send(token: str) -> Answer:
+            answer = self.pool.send(
                 token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
             )
             if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
                 raise transport.senseless_answer()
             return answer
 
-        return POLICY.call(self.tokens, once)
+        return SERVICE_POLICY.call(self.tokens, send)
 
-    def permissions(self, file_id: str, page: str | None) -> Answer:
-        """A page of a file's permissions, inherited ones too."""
-        wanted_fields = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
-        fields = f"nextPageToken,permissions({wanted_fields},permissionDetails(inherited))"
-        return self._listed(
+    def list_permissions(self, file_id: str, page: str | None) -> Answer:
+        """Return a page of a file's permissions, including inherited ones."""
+        permission_fields = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
+        fields = f"nextPageToken,permissions({permission_fields},permissionDetails(inherited))"
+        return self._list(
             "permissions",
             lambda drive: drive.permissions.list(
                 fileId=file_id, pageSize=100, pageToken=page, supportsAllDrives=True, fields=fields
@@ -109,58 +115,59 @@ class Drive:
             part=True,
         )
 
-    def media(self, file_id: str, to: Path, most: int) -> Sink:
-        """A stored file's content."""
+    def download(self, file_id: str, to: Path, max_bytes: int) -> Sink:
+        """Download a stored file."""
 
-        def once(token: str) -> Sink:
-            with Sink(to, most) as sink:
-                self.wires.load(
+        def send(token: str) -> Sink:
+            with Sink(to, max_bytes) as sink:
+                self.pool.download(
                     token, lambda drive: drive.files.get_media(fileId=file_id, supportsAllDrives=True), sink
                 )
             return sink
 
-        return POLICY.call(self.tokens, once)
+        return SERVICE_POLICY.call(self.tokens, send)
 
-    def export(self, file_id: str, media_type: str, to: Path, most: int) -> None:
-        """A document of Google's own in another format; TooLarge or Unsupported, both Skippable, if it cannot be."""
+    def export_document(self, file_id: str, media_type: str, to: Path, max_bytes: int) -> None:
+        """Export a Google document. TooLarge or Unsupported, both Skippable, if it is impossible."""
 
-        def once(token: str) -> None:
-            with Sink(to, most) as sink:
-                self.wires.export(
+        def send(token: str) -> None:
+            with Sink(to, max_bytes) as sink:
+                self.pool.export(
                     token, lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), sink
                 )
 
-        POLICY.call(self.tokens, once)
+        SERVICE_POLICY.call(self.tokens, send)
 
-    def linked(self, url: str, to: Path, most: int) -> None:
-        """Download the file by one of its `exportLinks`, which have no limit of 10 MB."""
+    def download_link(self, url: str, to: Path, max_bytes: int) -> None:
+        """Download a document by one of its `exportLinks`."""
+        # Links have no limit of 10 MB.
 
-        def once(token: str) -> None:
-            with Sink(to, most) as sink:
-                transport.load_export(self.wires, token, url, sink)
+        def send(token: str) -> None:
+            with Sink(to, max_bytes) as sink:
+                transport.load_export(self.pool, token, url, sink)
 
-        POLICY.call(self.tokens, once)
+        SERVICE_POLICY.call(self.tokens, send)
 
-    def _shared_drives(self, page: str | None) -> Answer:
+    def _list_drives_page(self, page: str | None) -> Answer:
         fields = "nextPageToken,drives(id,name)"
-        return self._listed(
-            "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PAGE, pageToken=page, fields=fields)
+        return self._list(
+            "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PER_PAGE, pageToken=page, fields=fields)
         )
 
-    def _listed(self, what: str, ask: Ask, *, part: bool = False) -> Answer:
-        """CursorExpired if the page token or the listed drive is no longer known; Forbidden if it is a `part` of what
-        there is, a shared drive or a folder, and may not be listed."""
+    def _list(self, collection: str, build_request: RequestBuilder, *, part: bool = False) -> Answer:
+        """Return a page of a collection. CursorExpired for an unknown token or drive; Forbidden for a `part`, a
+        shared drive or a folder, without permission to list."""
 
-        def once(token: str) -> Answer:
-            answer = self.wires.answer(token, ask)
+        def send(token: str) -> Answer:
+            answer = self.pool.send(token, build_request)
             try:
-                _judge(answer, what)
+                _check_answer(answer, collection)
             except (TypeError, AttributeError, LookupError) as error:
                 raise transport.senseless_answer() from error
             return answer
 
         try:
-            return POLICY.call(self.tokens, once)
+            return SERVICE_POLICY.call(self.tokens, send)
         except (transport.NotFound, transport.Unsupported) as error:
             raise transport.CursorExpired from error
         except Skippable as error:
@@ -169,11 +176,11 @@ class Drive:
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
 
-def iterate_pages(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
-    """Page after page, until there are no more. Retryable if they would never end."""
+def iterate_pages(read_page: Callable[[str | None], Answer]) -> Iterator[Answer]:
+    """Yield pages until the last one. Retryable for an endless listing."""
     page, cursors = None, Cursors("Google Drive's listing")
     while True:
-        answer = ask(page)
+        answer = read_page(page)
         yield answer
         page = answer.get("nextPageToken")
         if not page:
@@ -181,14 +188,11 @@ def iterate_pages(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
         cursors.follow(page, brought=any(isinstance(value, list) and value for value in answer.values()))
 
 
-def _judge(answer: Answer, what: str) -> None:
-    """Raise an error for an answer that is incomplete or lacks the requested field, so that it is not taken for an
-    empty listing.
-
-    Permissions are judged by their caller: they are of one file, and only that file's access is unknown then.
-    """
-    if (what not in answer and what != "permissions") or (
-        what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
+def _check_answer(answer: Answer, collection: str) -> None:
+    """Raise an error for an incomplete answer, or one without the requested field."""
+    # It must not count as an empty listing. Permissions are checked by their caller: they concern one file.
+    if (collection not in answer and collection != "permissions") or (
+        collection == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
     ):
         raise transport.senseless_answer()
     if answer.get("incompleteSearch"):
@@ -199,8 +203,8 @@ def _judge(answer: Answer, what: str) -> None:
 
 
 def _is_shaped(file: Any) -> bool:
-    """Tell whether the fields that are present are of their kinds."""
+    """Return True if all fields have their types."""
     shaped = isinstance(file, dict) and all(
-        isinstance(value, KINDS.get(name, str | bool)) for name, value in file.items()
+        isinstance(value, FIELD_TYPES.get(name, str | bool)) for name, value in file.items()
     )
     return shaped and all(isinstance(owner, dict) for owner in file.get("owners", []))

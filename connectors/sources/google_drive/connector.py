@@ -1,9 +1,8 @@
-"""Google Drive: files of an account, and their permissions.
+"""Google Drive connector: files of an account, and their permissions."""
 
-By developers.google.com/workspace/drive/api/reference/rest/v3/permissions a permission is of a user, a group, a domain
-or anyone. Only administrators may read the members of a group: groups are named by their addresses, a domain by
-`domain:` and its name.
-"""
+# By developers.google.com/workspace/drive/api/reference/rest/v3/permissions a permission is of a user, a group, a
+# domain or anyone. Only administrators may read the members of a group: groups are named by address, a domain by
+# `domain:` and its name.
 
 from __future__ import annotations
 
@@ -27,48 +26,49 @@ if TYPE_CHECKING:
     from connectors.sources.google_drive.transport import HttpPool
 
 
-CLOSED: Final = (
+ACCESS_CLOSED_MESSAGE: Final = (
     "Google Drive does not tell the connected account who may see this file: let it share the file (Editor), or connect"
     " an account that may."
 )
-UNREADABLE: Final = "Google Drive's answer does not tell who may see this file."
-_SEES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
-"""Roles that show a file; an unknown role grants nothing."""
-_STAYS: Final = frozenset({"owner", "organizer"})
-"""Roles that show it also where inherited permissions do not count (`inheritedPermissionsDisabled`)."""
+ACCESS_UNREADABLE_MESSAGE: Final = "Google Drive's answer does not tell who may see this file."
+# Roles that show a file; an unknown role grants nothing.
+_READER_ROLES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
+# Roles that show a file despite `inheritedPermissionsDisabled`.
+_UNRESTRICTED_ROLES: Final = frozenset({"owner", "organizer"})
 
 
 def read_access(drive: Drive, file_id: str) -> SourceAccess:
-    """Return the access of one file. Skippable where the account may not read it, or it is empty: each file has an
-    owner."""
+    """Return the access list of a file. Skippable if it is unreadable or empty."""
+    # Each file has an owner.
     try:
         permissions = [
             permission
-            for answer in iterate_pages(lambda page: drive.permissions(file_id, page))
-            for permission in _permissions(answer)
+            for answer in iterate_pages(lambda page: drive.list_permissions(file_id, page))
+            for permission in _parse_permissions(answer)
         ]
     except (transport.CursorExpired, transport.Forbidden) as error:
         is_missing = isinstance(error.__cause__, transport.NotFound)
-        raise (ItemMissing if is_missing else Skippable)(CLOSED) from error
+        raise (ItemMissing if is_missing else Skippable)(ACCESS_CLOSED_MESSAGE) from error
     if not permissions:
-        raise Skippable(UNREADABLE)
-    good = [permission for permission in permissions if isinstance(permission, dict) and _counts(permission)]
-    domains = [f"domain:{name.lower()}" for name in _named(good, "domain", "domain")]
-    groups = (*(address.lower() for address in _named(good, "group", "emailAddress")), *domains)
+        raise Skippable(ACCESS_UNREADABLE_MESSAGE)
+    good = [permission for permission in permissions if isinstance(permission, dict) and _gives_access(permission)]
+    domains = [f"domain:{name.lower()}" for name in _grantee_names(good, "domain", "domain")]
+    groups = (*(address.lower() for address in _grantee_names(good, "group", "emailAddress")), *domains)
     public = any(permission.get("type") == "anyone" for permission in good)
-    return SourceAccess(tuple(_named(good, "user", "emailAddress")), groups, public=public)
+    return SourceAccess(tuple(_grantee_names(good, "user", "emailAddress")), groups, public=public)
 
 
-def _permissions(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the permissions of a page, which may leave an empty list out."""
+def _parse_permissions(answer: Mapping[str, Any]) -> list[Any]:
+    """Return the permissions of a page."""
+    # Google may omit an empty list.
     values, following = answer.get("permissions", []), answer.get("nextPageToken")
     if not isinstance(values, list) or not isinstance(following, str | None):
-        raise Skippable(UNREADABLE)
+        raise Skippable(ACCESS_UNREADABLE_MESSAGE)
     return values
 
 
-def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
-    """Return the names of permissions of a kind. Unknown kinds and names that are no text are left out."""
+def _grantee_names(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
+    """Return the names of permissions of a kind."""
     return [
         permission[field]
         for permission in good
@@ -76,64 +76,74 @@ def _named(good: list[dict[str, Any]], kind: str, field: str) -> list[str]:
     ]
 
 
-def _counts(one: Mapping[str, Any]) -> bool:
-    """Tell whether a permission gives access: not that of a deleted account, an expired one, or one of a view alone
-    (the published version of a file, or the names within a folder)."""
-    if one.get("deleted") or one.get("view") or not _has(one, _SEES) or _is_cut(one):
+def _gives_access(permission: Mapping[str, Any]) -> bool:
+    """Return True for a permission that gives access."""
+    # Not of a deleted account, expired, or only of a view (the published version of a file, or names within a folder).
+    if (
+        permission.get("deleted")
+        or permission.get("view")
+        or not _has_role(permission, _READER_ROLES)
+        or _is_disabled(permission)
+    ):
         return False
-    ends = one.get("expirationTime")
+    ends = permission.get("expirationTime")
     try:
         return not ends or datetime.fromisoformat(str(ends)) > datetime.now(UTC)
     except (ValueError, TypeError):
         return False
 
 
-def _is_cut(one: Mapping[str, Any]) -> bool:
-    """Tell whether a permission is inherited by an item that has inherited permissions disabled."""
-    raw_details = one.get("permissionDetails")
+def _is_disabled(permission: Mapping[str, Any]) -> bool:
+    """Return True for an inherited permission of an item with `inheritedPermissionsDisabled`."""
+    raw_details = permission.get("permissionDetails")
     details = [detail for detail in raw_details if isinstance(detail, Mapping)] if isinstance(raw_details, list) else []
     is_direct = any(detail.get("inherited") is False for detail in details)
-    return bool(one.get("inheritedPermissionsDisabled")) and not is_direct and not _has(one, _STAYS)
+    return (
+        bool(permission.get("inheritedPermissionsDisabled"))
+        and not is_direct
+        and not _has_role(permission, _UNRESTRICTED_ROLES)
+    )
 
 
-def _has(one: Mapping[str, Any], roles: frozenset[str]) -> bool:
-    role = one.get("role")
+def _has_role(permission: Mapping[str, Any], roles: frozenset[str]) -> bool:
+    role = permission.get("role")
     return isinstance(role, str) and role in roles
 
 
-READ = "https://www.googleapis.com/auth/drive.readonly"
-SERVICE = Service(
+READ_SCOPE = "https://www.googleapis.com/auth/drive.readonly"
+# `openid` grants nothing, but adds the account to the token answer.
+OAUTH_SERVICE = Service(
     name=INFO.title,
     authorize="https://accounts.google.com/o/oauth2/v2/auth",
     token="https://oauth2.googleapis.com/token",  # noqa: S106
     extra={
-        "scope": f"openid {READ}",
+        "scope": f"openid {READ_SCOPE}",
         "access_type": "offline",
         "prompt": "consent",
         "include_granted_scopes": "true",
     },
     revoke="https://oauth2.googleapis.com/revoke",
     account="account",
-    rights={READ: ("https://www.googleapis.com/auth/drive",)},
+    rights={READ_SCOPE: ("https://www.googleapis.com/auth/drive",)},
 )
-"""`openid` gives no right, but a word in the token answer that says whose tokens these are."""
 
 
-def make(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
-    """The connector of a namespace's app. Its API key is for choosing files in a browser and is not used here."""
-    return GoogleDrive(oauth.make_oauth("GOOGLE_DRIVE", SERVICE, app, settings, send_token_request), settings)
+def make_google_drive(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
+    """Return the connector of a namespace's app."""
+    # The app's API key serves file pickers in browsers.
+    return GoogleDrive(oauth.make_oauth("GOOGLE_DRIVE", OAUTH_SERVICE, app, settings, send_token_request), settings)
 
 
 def send_token_request(flow: OAuth, url: str, content: dict[str, str]) -> Any:
-    """A request of the flow, as `connectors.http.oauth.Send`; its answer with the account that it is about."""
+    """Send a request of the flow; return the answer with the account."""
     app = {"client_id": flow.client_id, "client_secret": flow.client_secret} if "grant_type" in content else {}
     answer = oauth.post_form(flow.service.name, url, data={**content, **app})
-    return {**answer, "account": _subject(answer)} if isinstance(answer, dict) else answer
+    return {**answer, "account": _id_token_subject(answer)} if isinstance(answer, dict) else answer
 
 
-def _subject(answer: Mapping[str, Any]) -> str | None:
-    """Return the subject of the id token (OpenID Connect); from the token endpoint itself, so no signature check is
-    needed."""
+def _id_token_subject(answer: Mapping[str, Any]) -> str | None:
+    """Return the subject of the id token (OpenID Connect)."""
+    # It comes from the token endpoint: no check of the signature is needed.
     try:
         claims = str(answer["id_token"]).split(".")[1]
         subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]
@@ -143,58 +153,58 @@ def _subject(answer: Mapping[str, Any]) -> str | None:
 
 
 class GoogleDrive:
-    """Connector of Google Drive. The vendor's SDK is loaded with the first request."""
+    """`Connector` of Google Drive. The SDK is loaded with the first request."""
 
     def __init__(self, authorizer: OAuth, settings: Settings) -> None:
         self.authorizer = authorizer
         self._settings = settings
-        self._wires: HttpPool | None = None
+        self._pool: HttpPool | None = None
         self._lock = Lock()
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """See `connectors.sources.google_drive.listing`."""
         from connectors.sources.google_drive.listing import DriveListing
 
-        return DriveListing(self._drive(tokens)).pages(cursor)
+        return DriveListing(self._make_drive(tokens)).pages(cursor)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         from connectors.sources.google_drive import files
 
-        return files.list_folder(self._drive(tokens), parent, cursor)
+        return files.list_folder(self._make_drive(tokens), parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
 
-        return read_access(self._drive(tokens), external_id)
+        return read_access(self._make_drive(tokens), external_id)
 
     def version(self, tokens: TokenSource, external_id: str) -> str:
         from connectors.sources.google_drive import files
 
         try:
-            return files.version_of(self._drive(tokens).file(external_id, "id,md5Checksum,headRevisionId,modifiedTime"))
+            return files.file_version(
+                self._make_drive(tokens).read_file(external_id, "id,md5Checksum,headRevisionId,modifiedTime")
+            )
         except Skippable:
             return ""
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        """Fetch the content: unchanged files are known from the listing, and not requested."""
         from connectors.sources.google_drive import files
 
-        return files.fetch_content(self._drive(tokens), item.external_id, to, self._settings.max_file_bytes)
+        return files.fetch_content(self._make_drive(tokens), item.external_id, to, self._settings.max_file_bytes)
 
     def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         from connectors.sources.google_drive.transport import NotFound
 
         try:
-            return bool(self._drive(tokens).file(external_id, "id,trashed").get("trashed"))
+            return bool(self._make_drive(tokens).read_file(external_id, "id,trashed").get("trashed"))
         except NotFound:
             return True
         except Skippable:
             return False
 
-    def _drive(self, tokens: TokenSource) -> Drive:
+    def _make_drive(self, tokens: TokenSource) -> Drive:
         from connectors.sources.google_drive.client import Drive
         from connectors.sources.google_drive.transport import HttpPool
 
         with self._lock:
-            if self._wires is None:
-                self._wires = HttpPool(self._settings.endpoints.get("GOOGLE_DRIVE"))
-        return Drive(self._wires, tokens)
+            if self._pool is None:
+                self._pool = HttpPool(self._settings.endpoints.get("GOOGLE_DRIVE"))
+        return Drive(self._pool, tokens)

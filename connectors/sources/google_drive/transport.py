@@ -1,11 +1,9 @@
-"""Google Drive over HTTP: the SDK's requests sent through our own pool of connections, and what refusals mean.
+"""Requests to Google Drive: the SDK's requests over a pool of connections, and errors of refusals."""
 
-The SDK's HTTP clients are not safe to share between threads (its own words, and measured), so each request borrows one.
-They follow no redirect, and send nothing to another host than the configured one, least of all a bearer.
-
-The links lead to docs.google.com, which takes the same bearer and may lead on to a download host, which gets none. By
-developers.google.com/workspace/drive/api/reference/rest/v3/files (exportLinks) and …/files/export (10 MB).
-"""
+# The SDK's HTTP clients are not thread-safe (documented, and measured), so each request borrows one. They follow no
+# redirect, and send a bearer token only to the configured host. Export links lead to docs.google.com, with the same
+# bearer, and from there to a download host without one:
+# developers.google.com/workspace/drive/api/reference/rest/v3/files (exportLinks) and …/files/export (10 MB).
 
 from __future__ import annotations
 
@@ -43,33 +41,33 @@ from retrieval.settings import load_settings
 
 
 class CursorExpired(Exception):
-    """Google no longer accepts a page token or does not know its shared drive: list everything again."""
+    """Google rejects a page token or does not know the shared drive: list everything again."""
 
 
 class Forbidden(Exception):
-    """The account may not list this shared drive or folder, although Google names it."""
+    """The account may not list this shared drive or folder."""
 
 
 class NotFound(ItemMissing):
-    """There is no such file, or not for this account."""
+    """The file is missing or invisible to the account."""
 
 
 class TooLarge(Skippable):
-    """More than Google exports in one piece, 10 MB."""
+    """Document beyond the 10 MB of a direct export."""
 
 
 class Unsupported(Skippable):
-    """The request cannot be served as it is: an export to a format that the document has not got, a spoilt token."""
+    """The request cannot be served: an unavailable export format, or an invalid token."""
 
 
-_BUSY = frozenset({"userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded"})
-_LATER = frozenset({"dailyLimitExceeded", "quotaExceeded"})
-_FATAL: Mapping[str, str] = {
+_RATE_LIMIT_REASONS = frozenset({"userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded"})
+_QUOTA_REASONS = frozenset({"dailyLimitExceeded", "quotaExceeded"})
+_FATAL_MESSAGES: Mapping[str, str] = {
     "accessNotConfigured": "The Google Drive API is switched off for the app: enable it in its Google Cloud project.",
     "insufficientPermissions": "The connection may not read files: authorize it again and allow that.",
     "domainPolicy": "The Google Workspace does not let apps read its files: ask its administrator to allow this one.",
 }
-_SKIPPABLE: Mapping[str, str] = {
+_SKIPPABLE_MESSAGES: Mapping[str, str] = {
     "cannotDownloadFile": "The file's owner does not let it be downloaded.",
     "cannotExportFile": "The file's owner does not let it be downloaded.",
     "fileNotDownloadable": "Google Drive has no content of this file that could be downloaded.",
@@ -78,22 +76,22 @@ _SKIPPABLE: Mapping[str, str] = {
     "cannotDownloadAbusiveFile": "Google Drive holds the file for harmful and does not hand it out.",
     "downloadQuotaExceeded": "The file was downloaded too often today: ingest again tomorrow.",
 }
-_TOO_LARGE = "exportSizeLimitExceeded"
-_LATER_SECONDS = 3600.0
+_TOO_LARGE_REASON = "exportSizeLimitExceeded"
+_QUOTA_WAIT_SECONDS = 3600.0
 
 
-def explain_refusal(status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
-    """Error for a failed answer. A refusal that is not Google's own is transient."""
-    reason = _reason(content)
+def error_of_response(status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
+    """Return the error for a failed answer; a refusal by another server is transient."""
+    reason = _error_reason(content)
     if status == 401:
         return Unauthorized()
-    if status == 403 and reason in _BUSY:
+    if status == 403 and reason in _RATE_LIMIT_REASONS:
         return RateLimited(retry_after(headers))
-    if status in {403, 404} and reason in _LATER:
-        return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
+    if status in {403, 404} and reason in _QUOTA_REASONS:
+        return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_QUOTA_WAIT_SECONDS)
     if error := transient_error("Google Drive", status, headers):
         return error
-    return unreadable_answer("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
+    return unreadable_answer("Google Drive") if reason is None or status < 400 else _error_of_reason(status, reason)
 
 
 def senseless_answer() -> TransientError:
@@ -108,22 +106,22 @@ def endless_listing() -> Retryable:
     return Retryable("Google Drive's listing repeats a page and would never end.")
 
 
-def _refusal(status: int, reason: str) -> Exception:
+def _error_of_reason(status: int, reason: str) -> Exception:
     if status in {404, 410}:
         return NotFound("The file is not in Google Drive any more, or not for the connected account.")
-    if reason == _TOO_LARGE:
+    if reason == _TOO_LARGE_REASON:
         return TooLarge("Google exports at most 10 MB of a document: split it into smaller ones.")
-    if reason in _FATAL:
-        return Fatal(_FATAL[reason])
-    if reason in _SKIPPABLE:
-        return Skippable(_SKIPPABLE[reason])
+    if reason in _FATAL_MESSAGES:
+        return Fatal(_FATAL_MESSAGES[reason])
+    if reason in _SKIPPABLE_MESSAGES:
+        return Skippable(_SKIPPABLE_MESSAGES[reason])
     if status == 403:
         return Skippable("Google Drive does not let the connected account read the file.")
     return Unsupported("Google Drive cannot hand out the file in a format that can be read.")
 
 
-def _reason(content: bytes) -> str | None:
-    """The reason that Google names, "" if it names none; None if this is no error of Google's."""
+def _error_reason(content: bytes) -> str | None:
+    """Return the reason of Google's error, "" without one; None for other answers."""
     try:
         error: Any = json.loads(content)["error"]
         reasons = [detail.get("reason") for detail in error.get("errors") or []]
@@ -137,17 +135,19 @@ def _reason(content: bytes) -> str | None:
 
 BASE_URL: Final = "https://www.googleapis.com"
 SERVICE_PATH: Final = "/drive/v3/"
-SECONDS: Final = 60.0
-"""Without a byte, after which an answer is given up."""
+# Longest pause between two bytes of an answer.
+READ_SECONDS: Final = 60.0
+# Limit for a whole answer, or one part of a download.
 ANSWER_SECONDS = 300.0
-"""For the whole of an answer, or of one part of a download."""
-PIECE: Final = 8 * 1024 * 1024
-"""Bytes of one part of a download: what is in memory at a time."""
+# Bytes of one part of a download, held in memory.
+DOWNLOAD_PART_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The SDK's resources, which only make requests and may be shared. Each takes 5 ms to make, so they are kept."""
+    """The SDK's resources; they only build requests and are thread-safe."""
+
+    # Each takes 5 ms to create.
 
     files: Any
     changes: Any
@@ -155,12 +155,12 @@ class Service:
     permissions: Any
 
 
-Ask = Callable[[Service], Any]
-"""To one of the SDK's requests."""
+# Builder of one of the SDK's requests.
+RequestBuilder = Callable[[Service], Any]
 
 
 class HttpPool:
-    """HTTP clients to one address. They live as long as this does. Fatal if its certificates cannot be read."""
+    """Pool of HTTP clients to one address. Fatal for unreadable certificates."""
 
     def __init__(self, endpoint: Endpoint | None) -> None:
         root = sessions.base_url(endpoint, BASE_URL)
@@ -168,32 +168,33 @@ class HttpPool:
         self._base = self.origin + SERVICE_PATH
         self._endpoint = endpoint
         self._bundle = sessions.bundle_of(endpoint, "GOOGLE_DRIVE")
-        self._idle: list[_Connection] = []
-        weakref.finalize(self, _close, self._idle)
+        self._idle: list[_PooledConnection] = []
+        weakref.finalize(self, _close_all, self._idle)
 
-    def trust(self) -> ssl.SSLContext:
-        """For other clients than the SDK's."""
+    def tls_context(self) -> ssl.SSLContext:
+        """Return the TLS context for other clients than the SDK's."""
         return sessions.trusted_certificates(self._endpoint, "GOOGLE_DRIVE")
 
-    def answer(self, token: str, ask: Ask) -> dict[str, Any]:
-        """The JSON object that the request is answered with."""
-        with self._speaking(token) as wire:
-            answer = ask(_service(self._base)).execute(http=wire)
+    def send(self, token: str, build_request: RequestBuilder) -> dict[str, Any]:
+        """Send the request and return the JSON object."""
+        with self._borrow(token) as connection:
+            answer = build_request(_build_service(self._base)).execute(http=connection)
             if not isinstance(answer, dict):
                 raise senseless_answer()
             return answer
 
-    def export(self, token: str, ask: Ask, sink: Sink) -> None:
-        """The content that the request is answered with, at once: Google exports 10 MB at most, and not in parts."""
-        with self._speaking(token) as wire:
-            sink.write(ask(_service(self._base)).execute(http=wire) or b"")
+    def export(self, token: str, build_request: RequestBuilder, sink: Sink) -> None:
+        """Write the content of an export to `sink`."""
+        # Google exports 10 MB at most, and not in parts.
+        with self._borrow(token) as connection:
+            sink.write(build_request(_build_service(self._base)).execute(http=connection) or b"")
 
-    def load(self, token: str, ask: Ask, sink: Sink) -> None:
-        """The content that the request is answered with, part by part."""
-        with self._speaking(token) as wire:
-            request = ask(_service(self._base))
-            request.http = wire
-            download, ended = MediaIoBaseDownload(sink, request, chunksize=PIECE), False
+    def download(self, token: str, build_request: RequestBuilder, sink: Sink) -> None:
+        """Download content to `sink` part by part."""
+        with self._borrow(token) as connection:
+            request = build_request(_build_service(self._base))
+            request.http = connection
+            download, ended = MediaIoBaseDownload(sink, request, chunksize=DOWNLOAD_PART_BYTES), False
             while not ended:
                 size_before = sink.size
                 _, ended = download.next_chunk()
@@ -201,29 +202,33 @@ class HttpPool:
                     raise TransientError("Google Drive's download has stalled.")
 
     @contextmanager
-    def _speaking(self, token: str) -> Iterator[httplib2.Http]:
-        """A client with this bearer. One that has met trouble is not used again."""
-        wire = self._idle.pop() if self._idle else _Connection(self._base, str(self._bundle) if self._bundle else None)
-        wire.token = token
+    def _borrow(self, token: str) -> Iterator[httplib2.Http]:
+        """Borrow a client with this bearer; a failed client is closed."""
+        connection = (
+            self._idle.pop()
+            if self._idle
+            else _PooledConnection(self._base, str(self._bundle) if self._bundle else None)
+        )
+        connection.token = token
         try:
-            yield wire
+            yield connection
         except errors.HttpError as error:
-            wire.close()
-            raise explain_refusal(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
+            connection.close()
+            raise error_of_response(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
-            wire.close()
+            connection.close()
             raise connection_error("Google Drive") from error
         except BaseException:
-            wire.close()
+            connection.close()
             raise
-        self._idle.append(wire)
+        self._idle.append(connection)
 
 
 class Sink:
-    """A file that content is written to: measured, hashed, and no larger than `most` bytes (Skippable)."""
+    """Target file of a download: counts and hashes the content. Skippable beyond `max_bytes`."""
 
-    def __init__(self, to: Path, most: int) -> None:
-        self._to, self._most = to, most
+    def __init__(self, to: Path, max_bytes: int) -> None:
+        self._to, self._max_bytes = to, max_bytes
         self.size = 0
         self.md5 = hashlib.md5(usedforsecurity=False)
 
@@ -236,32 +241,33 @@ class Sink:
 
     def write(self, data: bytes) -> int:
         self.size += len(data)
-        if self.size > self._most:
-            raise responses.too_large(self._most)
+        if self.size > self._max_bytes:
+            raise responses.too_large(self._max_bytes)
         self.md5.update(data)
         return self._file.write(data)
 
 
-def _tunnelled(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSConnection]:
-    """Connections through the proxy, which httplib2 itself speaks with only where another package is installed."""
+def _tunnel_class(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSConnection]:
+    """Return a connection class through the proxy."""
+    # httplib2 needs another package for that.
 
-    class Tunnelled(http.client.HTTPSConnection):
-        def __init__(self, place: str, *, timeout: float, **_: Any) -> None:
+    class TunnelledConnection(http.client.HTTPSConnection):
+        def __init__(self, address: str, *, timeout: float, **_: Any) -> None:
             context = ssl.create_default_context(cafile=bundle or httplib2.CA_CERTS)
             super().__init__(proxy.host, proxy.port, timeout=timeout, context=context)
-            host, port = fetch_guard.parse_host_port(f"https://{place}")
+            host, port = fetch_guard.host_and_port(f"https://{address}")
             self.set_tunnel(host, port, {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None)
 
-    return Tunnelled
+    return TunnelledConnection
 
 
-class _Connection(httplib2.Http):  # type: ignore[misc]
-    """Speaks with one bearer at a time, with one host, and by no proxy of the environment."""
+class _PooledConnection(httplib2.Http):  # type: ignore[misc]
+    """HTTP client of one host, with one bearer at a time, and without proxies of the environment."""
 
     def __init__(self, base: str, bundle: str | None) -> None:
-        super().__init__(timeout=SECONDS, proxy_info=None, ca_certs=bundle)
+        super().__init__(timeout=READ_SECONDS, proxy_info=None, ca_certs=bundle)
         proxy = fetch_guard.find_route(load_settings(), base)
-        self._kind = {"connection_type": _tunnelled(proxy, bundle)} if proxy else {}
+        self._connection_options = {"connection_type": _tunnel_class(proxy, bundle)} if proxy else {}
         self.follow_redirects = False
         self.token = ""
         self._base = base
@@ -272,23 +278,30 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
         method: str = "GET",
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        **more: Any,
+        **options: Any,
     ) -> Any:
-        """Send a request. The SDK continues a download at the offset that the last answer reports."""
+        """Send a request."""
+        # The SDK continues a download at the offset of the last answer.
         if not uri.startswith(self._base):
             raise TransientError("Google Drive's answer pointed to another host, which is not asked.")
-        watch = Timer(ANSWER_SECONDS, self._cut)
+        watch = Timer(ANSWER_SECONDS, self._close_sockets)
         watch.daemon = True
         watch.start()
         try:
             return super().request(
-                uri, method, body, {**(headers or {}), "authorization": f"Bearer {self.token}"}, **more, **self._kind
+                uri,
+                method,
+                body,
+                {**(headers or {}), "authorization": f"Bearer {self.token}"},
+                **options,
+                **self._connection_options,
             )
         finally:
             watch.cancel()
 
-    def _cut(self) -> None:
-        """Close the connection from a timer thread, so that the reader fails: a timeout counts from byte to byte."""
+    def _close_sockets(self) -> None:
+        """Close the connection from a timer thread, so that the reader fails."""
+        # A timeout only limits the time between two bytes.
         for connection in list(self.connections.values()):
             if connection.sock is not None:
                 with suppress(OSError):
@@ -296,7 +309,7 @@ class _Connection(httplib2.Http):  # type: ignore[misc]
 
 
 @lru_cache(maxsize=8)
-def _service(base: str) -> Service:
+def _build_service(base: str) -> Service:
     """Build the SDK's service from the description in its package."""
     logging.getLogger("googleapiclient").setLevel(logging.CRITICAL)  # it would log what the vendor says
     options = {"api_endpoint": base}
@@ -304,28 +317,29 @@ def _service(base: str) -> Service:
     return Service(service.files(), service.changes(), service.drives(), service.permissions())
 
 
-def _close(wires: list[_Connection]) -> None:
-    while wires:
-        wires.pop().close()
+def _close_all(connections: list[_PooledConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
-HOST: Final = "docs.google.com"
-DOWNLOADS: Final = ".googleusercontent.com"
-HOPS: Final = 4
-"""Addresses that one link may lead to, one after the other."""
+EXPORT_HOST: Final = "docs.google.com"
+DOWNLOAD_HOST_SUFFIX: Final = ".googleusercontent.com"
+# Redirects of one link.
+MAX_REDIRECTS: Final = 4
 _REFUSAL_BYTES: Final = 64 * 1024
 
 
-def load_export(wires: HttpPool, token: str, url: str, sink: Sink) -> None:
-    """The content behind a link. Unsupported for a link to another host, and for a page instead of the document."""
+def load_export(connections: HttpPool, token: str, url: str, sink: Sink) -> None:
+    """Write the content of an export link to `sink`. Unsupported for other hosts, and for a page instead of a
+    document."""
     headers = {"Authorization": f"Bearer {token}"}
-    with sessions.httpx_client(wires.trust(), seconds=SECONDS) as client:
-        for _ in range(HOPS):
-            headers = headers if _is_first(wires, url) else {}
+    with sessions.httpx_client(connections.tls_context(), seconds=READ_SECONDS) as client:
+        for _ in range(MAX_REDIRECTS):
+            headers = headers if _needs_bearer(connections, url) else {}
             try:
                 with client.stream("GET", url, headers=headers) as answer:
                     if not answer.has_redirect_location:
-                        _read(answer, sink)
+                        _read_export(answer, sink)
                         return
                     url = urljoin(url, answer.headers["location"])
             except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -333,17 +347,17 @@ def load_export(wires: HttpPool, token: str, url: str, sink: Sink) -> None:
     raise Unsupported("Google Drive leads from one address to the next and gives no document.")
 
 
-def _is_first(wires: HttpPool, url: str) -> bool:
-    """Tell whether the address is Google's own, which gets the bearer token. Unsupported for other hosts."""
+def _needs_bearer(connections: HttpPool, url: str) -> bool:
+    """Return True for Google's own address, with the bearer token. Unsupported for other hosts."""
     parts = urlsplit(url)
-    if url.startswith(wires.origin + "/") or (parts.scheme, parts.netloc) == ("https", HOST):
+    if url.startswith(connections.origin + "/") or (parts.scheme, parts.netloc) == ("https", EXPORT_HOST):
         return True
-    if parts.scheme == "https" and (parts.hostname or "").endswith(DOWNLOADS) and "@" not in parts.netloc:
+    if parts.scheme == "https" and (parts.hostname or "").endswith(DOWNLOAD_HOST_SUFFIX) and "@" not in parts.netloc:
         return False
     raise Unsupported("Google Drive's link points to another host, which is not asked.")
 
 
-def _read(answer: httpx.Response, sink: Sink) -> None:
+def _read_export(answer: httpx.Response, sink: Sink) -> None:
     ends = time.monotonic() + ANSWER_SECONDS
     if answer.status_code != 200:
         body = b""
@@ -351,7 +365,7 @@ def _read(answer: httpx.Response, sink: Sink) -> None:
             body += piece
             if len(body) > _REFUSAL_BYTES or time.monotonic() > ends:
                 break
-        raise explain_refusal(answer.status_code, body, answer.headers)
+        raise error_of_response(answer.status_code, body, answer.headers)
     if answer.headers.get("content-type", "").startswith("text/html"):
         raise Unsupported("Google Drive shows a page where the document should be.")
     for piece in answer.iter_bytes():

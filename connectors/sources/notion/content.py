@@ -161,10 +161,10 @@ TOO_LARGE_MESSAGE = "The page is too large to be fetched whole: split it into se
 
 @dataclass(slots=True)
 class PageContent:
-    """Reader of one page's content; `largest`: limit of Markdown in bytes."""
+    """Reader of one page's content; `max_bytes`: limit of its Markdown."""
 
     send: RequestSender
-    largest: int
+    max_bytes: int
     _requests: int = 0
 
     def read_markdown(self, page_id: str) -> str:
@@ -194,7 +194,7 @@ class PageContent:
                 if omitted_id in rendered_ids or _is_page(text, omitted_id)
                 else self._read_omitted(omitted_id, rendered_ids),
             )
-            if len(text) > self.max_file_bytes:
+            if len(text) > self.max_bytes:
                 raise Skippable(TOO_LARGE_MESSAGE)
         return text
 
@@ -214,7 +214,7 @@ class PageContent:
         for line in self._lines(block_id, 0):
             lines.append(line)
             size += len(line)
-            if size > self.max_file_bytes:
+            if size > self.max_bytes:
                 raise Skippable(TOO_LARGE_MESSAGE)
         return "\n".join(lines)
 

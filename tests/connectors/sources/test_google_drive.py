@@ -165,7 +165,7 @@ def test_a_page_that_asks_to_sign_in_is_no_document(account, fetch, content):
 
 
 def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
-    monkeypatch.setattr(transport, "PIECE", 1000)
+    monkeypatch.setattr(transport, "DOWNLOAD_PART_BYTES", 1000)
     text = "".join(f"line {number}\n" for number in range(500))
     one = account.put("long.txt", text)
     assert fetch(one).path.read_text() == text
@@ -518,7 +518,7 @@ def stranger():
 
 def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkeypatch):
     address, seen = stranger
-    monkeypatch.setattr(transport, "PIECE", 1000)
+    monkeypatch.setattr(transport, "DOWNLOAD_PART_BYTES", 1000)
     one = account.put("one.txt", "x" * 3000)
     account.fault = lambda _request: lambda handler: handler.reply(302, b"", {"Location": address}) or True
     with pytest.raises(Retryable):

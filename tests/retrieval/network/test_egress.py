@@ -74,7 +74,7 @@ def fetch_by_requests(site):
 
 
 def fetch_by_google(site):
-    with closing(google_drive._Connection(f"https://{NAME}", str(site.certificate))) as connection:
+    with closing(google_drive._PooledConnection(f"https://{NAME}", str(site.certificate))) as connection:
         return connection.request(URL)[1].decode()
 
 
