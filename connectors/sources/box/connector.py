@@ -21,7 +21,7 @@ ROOT_FOLDER_ID: Final = "0"
 FOLDER_MISSING_MESSAGE: Final = "There is no such folder in Box, or the account may not read it."
 
 
-def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
     """Return a page of a folder from `cursor`, Box's marker."""
     if parent is not None and not (parent.isascii() and parent.isdigit()):
         raise Skippable(FOLDER_MISSING_MESSAGE)
@@ -33,12 +33,12 @@ def list_folder(client: BoxSession, tokens: TokenSource, parent: str | None, cur
     return FolderPage(entries, page.next_marker or None)
 
 
-def _entry(entry: BoxItem) -> Entry:
+def _entry(entry: BoxItem) -> FolderEntry:
     """Convert an item to an entry."""
     # Box does not report whether a folder is empty.
     is_folder = entry.type == "folder"
     item = files.as_source_item(entry)
-    return Entry(
+    return FolderEntry(
         entry.id,
         entry.name or entry.id,
         is_folder=is_folder,

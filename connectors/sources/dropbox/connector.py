@@ -21,7 +21,7 @@ FOLDER_PAGE_SIZE: Final = 500
 FOLDER_MISSING_MESSAGE: Final = "There is no such folder in Dropbox, or the account may not read it."
 
 
-def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
     """Return a page of a folder from Dropbox's own cursor."""
 
     def request(sdk: Any) -> Any:
@@ -40,19 +40,19 @@ def list_folder(client: DropboxSession, tokens: TokenSource, parent: str | None,
     return FolderPage(entries, answer.cursor if answer.has_more else None)
 
 
-def _entry(metadata: Any) -> Entry | None:
+def _entry(metadata: Any) -> FolderEntry | None:
     """Convert metadata to an entry; None for deleted or unsupported items."""
     # Dropbox does not report whether a folder is empty.
     from dropbox.files import FileMetadata, FolderMetadata
 
     path = str(getattr(metadata, "path_display", None) or f"/{metadata.name}").lstrip("/")
     if isinstance(metadata, FolderMetadata):
-        return Entry(metadata.id, metadata.name, is_folder=True, path=path, has_children=True)
+        return FolderEntry(metadata.id, metadata.name, is_folder=True, path=path, has_children=True)
     item = files.as_source_item(metadata) if isinstance(metadata, FileMetadata) else ""
     if isinstance(item, str):
         return None
     changed = metadata.server_modified.replace(tzinfo=UTC).isoformat().replace("+00:00", "Z")
-    return Entry(metadata.id, metadata.name, False, path, item.media_type, metadata.size, changed)  # noqa: FBT003
+    return FolderEntry(metadata.id, metadata.name, False, path, item.media_type, metadata.size, changed)  # noqa: FBT003
 
 
 def add_folders(

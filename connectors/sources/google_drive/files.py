@@ -259,7 +259,7 @@ _TOP_LEVEL_QUERIES: Final[Mapping[str, str]] = {
 }
 
 
-def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> Level:
+def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> FolderPage:
     """Return a page of a folder, or of the top level; the cursor there contains the listed part and Google's token."""
     shared = drive.list_shared_drives()
     if parent is not None:
@@ -277,11 +277,11 @@ def list_folder(drive: Drive, parent: str | None, cursor: str | None) -> Level:
     entries = [*drives, *_make_entries(drive, shared, answer["files"])]
     following = answer.get("nextPageToken")
     if following or kind == MY_FILES:
-        return Level(entries, f"{kind} {following}" if following else f"{SHARED_FILES} ")
-    return Level(entries)
+        return FolderPage(entries, f"{kind} {following}" if following else f"{SHARED_FILES} ")
+    return FolderPage(entries)
 
 
-def _list_subfolder(drive: Drive, shared: Mapping[str, str], parent: str, cursor: str | None) -> Level:
+def _list_subfolder(drive: Drive, shared: Mapping[str, str], parent: str, cursor: str | None) -> FolderPage:
     quoted = parent.replace("\\", "\\\\").replace("'", "\\'")
     log = parent if parent in shared else str(drive.read_file(parent, "id,driveId").get("driveId") or "")
     try:
@@ -290,10 +290,10 @@ def _list_subfolder(drive: Drive, shared: Mapping[str, str], parent: str, cursor
         )
     except (transport.CursorExpired, transport.Forbidden) as error:
         raise Skippable(FOLDER_MISSING_MESSAGE) from error
-    return Level(_make_entries(drive, shared, answer["files"]), answer.get("nextPageToken"))
+    return FolderPage(_make_entries(drive, shared, answer["files"]), answer.get("nextPageToken"))
 
 
-def _make_entries(drive: Drive, shared: Mapping[str, str], files: list[Mapping[str, Any]]) -> list[Entry]:
+def _make_entries(drive: Drive, shared: Mapping[str, str], files: list[Mapping[str, Any]]) -> list[FolderEntry]:
     folders = Folders(drive, shared)
     return [_make_entry(file, folders) for file in files if _is_shown(file)]
 
@@ -302,7 +302,7 @@ def _is_shown(file: Mapping[str, Any]) -> bool:
     return file["mimeType"] == FOLDER_TYPE or (file["mimeType"] != SHORTCUT_TYPE and not skip_reason(file))
 
 
-def _make_entry(file: Mapping[str, Any], folders: Folders) -> Entry:
+def _make_entry(file: Mapping[str, Any], folders: Folders) -> FolderEntry:
     """Convert a file to an entry."""
     # Google Drive does not report whether a folder is empty.
     is_folder = file["mimeType"] == FOLDER_TYPE

@@ -255,7 +255,7 @@ def _tunnel_class(proxy: Proxy, bundle: str | None) -> type[http.client.HTTPSCon
         def __init__(self, address: str, *, timeout: float, **_: Any) -> None:
             context = ssl.create_default_context(cafile=bundle or httplib2.CA_CERTS)
             super().__init__(proxy.host, proxy.port, timeout=timeout, context=context)
-            host, port = fetch_guard.host_and_port(f"https://{address}")
+            host, port = fetch_guard.parse_host_port(f"https://{address}")
             self.set_tunnel(host, port, {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None)
 
     return TunnelledConnection

@@ -38,7 +38,7 @@ FOLDER_MISSING_MESSAGE: Final = "There is no such page or database in Notion, or
 _ID_PATTERN = re.compile("[0-9a-fA-F-]{32,36}")
 
 
-def list_children(send: RequestSender, paths: Paths, parent: str | None, cursor: str | None) -> Level:
+def list_children(send: RequestSender, paths: Paths, parent: str | None, cursor: str | None) -> FolderPage:
     """List a page of a level, from `cursor`: Notion's own, with the number of the source for a database."""
     if parent is not None and not _ID_PATTERN.fullmatch(parent):
         raise Skippable(FOLDER_MISSING_MESSAGE)
@@ -54,12 +54,12 @@ def list_children(send: RequestSender, paths: Paths, parent: str | None, cursor:
         raise Skippable(FOLDER_MISSING_MESSAGE) from error
 
 
-def _list_top_level(send: RequestSender, paths: Paths, cursor: str | None) -> Level:
+def _list_top_level(send: RequestSender, paths: Paths, cursor: str | None) -> FolderPage:
     """List shared items without a shared parent, and rows that are databases."""
     # Notion's search has no levels: a page of it may hold no top-level item. No query of the parent lists a database
     # among rows.
     answer = send(lambda client, token: client.search(auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=cursor))
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FolderEntry] = {}
     for result in answer.get("results") or ():
         if not isinstance(result, Mapping) or pages.is_trashed(result):
             continue
@@ -71,7 +71,7 @@ def _list_top_level(send: RequestSender, paths: Paths, cursor: str | None) -> Le
             is_among_rows or not paths.is_nested(entry_object, send)
         ):
             entries[str(entry_object["id"])] = _entry(entry_object, send, paths)
-    return Level(list(entries.values()), _next_cursor(answer))
+    return FolderPage(list(entries.values()), _next_cursor(answer))
 
 
 def _read_database(send: RequestSender, source: Answer) -> Answer | None:
@@ -82,7 +82,7 @@ def _read_database(send: RequestSender, source: Answer) -> Answer | None:
         return None
 
 
-def _list_page(send: RequestSender, paths: Paths, parent: str, cursor: str | None) -> Level:
+def _list_page(send: RequestSender, paths: Paths, parent: str, cursor: str | None) -> FolderPage:
     page = send(lambda client, token: client.pages.retrieve(parent, auth=token))
     path, above = paths.locate(page, send)
     above = (*id_forms(str(page["id"])), *above)
@@ -96,14 +96,14 @@ def _list_page(send: RequestSender, paths: Paths, parent: str, cursor: str | Non
         for result in answer.get("results") or ()
         if isinstance(result, Mapping) and (entry := _file_entry(result, str(page["id"]), path, above)) is not None
     ]
-    return Level(entries, _next_cursor(answer))
+    return FolderPage(entries, _next_cursor(answer))
 
 
-def _list_rows(send: RequestSender, paths: Paths, database: Answer, cursor: str | None) -> Level:
+def _list_rows(send: RequestSender, paths: Paths, database: Answer, cursor: str | None) -> FolderPage:
     sources = [str(data_source["id"]) for data_source in database.get("data_sources") or ()]
     number, at = json.loads(cursor) if cursor else (0, None)
     if number >= len(sources):
-        return Level([])
+        return FolderPage([])
     answer = send(
         lambda client, token: client.data_sources.query(
             sources[number], auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=at
@@ -120,10 +120,10 @@ def _list_rows(send: RequestSender, paths: Paths, database: Answer, cursor: str 
     return FolderPage(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
 
 
-def _entry(content: Answer, send: RequestSender, paths: Paths) -> Entry:
+def _entry(content: Answer, send: RequestSender, paths: Paths) -> FolderEntry:
     is_folder = content.get("object") != "page"
     path, above = paths.locate(content, send)
-    return Entry(
+    return FolderEntry(
         str(content["id"]),
         pages.page_title(content),
         is_folder=is_folder,
@@ -135,7 +135,7 @@ def _entry(content: Answer, send: RequestSender, paths: Paths) -> Entry:
     )
 
 
-def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> Entry | None:
+def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[str, ...]) -> FolderEntry | None:
     """Return the entry of a page, a database or a file among the blocks of a page; None for text."""
     block_id, kind, changed = str(block.get("id")), block.get("type"), block.get("last_edited_time")
     if kind in {"child_page", "child_database"}:
@@ -143,7 +143,7 @@ def _file_entry(block: Mapping[str, Any], page_id: str, path: str, above: tuple[
         is_folder = kind == "child_database"
         media = "" if is_folder else pages.PAGE_MEDIA_TYPE
         location = (*id_forms(block_id), *above)
-        return Entry(
+        return FolderEntry(
             block_id, title, is_folder, f"{path}/{title}", media, None, changed, has_children=True, above=location
         )
     item = blocks.named_file(block, page_id)
@@ -256,7 +256,7 @@ class Notion:
             lambda request: self.wire.send(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
         ).pages(NotionCursor.parse(cursor))
 
-    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
         return list_children(lambda request: self.wire.send(tokens, request), self.paths, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)

@@ -89,7 +89,7 @@ class NotionClient:
                 return responses.save_file(
                     pieces, target, most=self.max_file_bytes, seconds=DOWNLOAD_SECONDS, service="Notion"
                 )
-        except fetch_guard.Blocked as error:
+        except fetch_guard.BlockedAddress as error:
             raise Skippable("Notion offers the file at an address that this service does not dial.") from error
         except (TransientError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise Retryable("Notion's file could not be reached, broke off, or did not come in time.") from error
