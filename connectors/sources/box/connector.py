@@ -64,7 +64,7 @@ OAUTH_SERVICE = Service(
 )
 
 
-def make_box(app: Mapping[str, Any], settings: Settings) -> Box:
+def make(app: Mapping[str, Any], settings: Settings) -> Box:
     """Return the connector of a namespace's app."""
     endpoint = settings.endpoints.get("BOX")
     client = BoxSession(endpoint, settings.max_file_bytes)

@@ -81,7 +81,7 @@ class DropboxSession:
         with self._lock:
             if connection_id not in self._roots:
                 account = client.users_get_current_account()
-                self._teams[connection_id] = account.team_id.id if account.team_id else None
+                self._teams[connection_id] = account.team.id if account.team else None
                 self._roots[connection_id] = _root(account.root_info)
             root = self._roots[connection_id]
         return client if root is None else client.with_path_root(PathRoot.root(root))

@@ -101,7 +101,7 @@ OAUTH_SERVICE = Service(
 )
 
 
-def make_dropbox(app: Mapping[str, Any], settings: Settings) -> Dropbox:
+def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
     """Return the connector of a namespace's app."""
     client = DropboxSession(settings.endpoints.get("DROPBOX"))
     return Dropbox(oauth.make_oauth("DROPBOX", OAUTH_SERVICE, app, settings), client, settings.max_file_bytes)

@@ -128,7 +128,7 @@ OAUTH_SERVICE = Service(
 )
 
 
-def make_google_drive(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
+def make(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
     """Return the connector of a namespace's app."""
     # The app's API key serves file pickers in browsers.
     return GoogleDrive(oauth.make_oauth("GOOGLE_DRIVE", OAUTH_SERVICE, app, settings, send_token_request), settings)

@@ -109,12 +109,8 @@ def _list_rows(send: RequestSender, paths: Paths, database: Answer, cursor: str 
             sources[number], auth=token, page_size=RESULTS_PER_REQUEST, start_cursor=at
         )
     )
-    rows = [
-        data_source
-        for data_source in answer.get("results") or ()
-        if isinstance(data_source, Mapping) and not pages.is_trashed(data_source)
-    ]
-    entries = [_entry(data_source, send, paths) for data_source in rows if data_source.get("object") == "page"]
+    rows = [row for row in answer.get("results") or () if isinstance(row, Mapping) and not pages.is_trashed(row)]
+    entries = [_entry(row, send, paths) for row in rows if row.get("object") == "page"]
     following = _next_cursor(answer)
     next_cursor = [number, following] if following else [number + 1, None]
     return FolderPage(entries, json.dumps(next_cursor) if following or number + 1 < len(sources) else None)
@@ -226,7 +222,7 @@ PAGE_GONE_MESSAGE = "The page is not in Notion any more, or is not shared with t
 PAGE_CLOSED_MESSAGE = "Notion does not let the integration read this page: share it with the integration."
 
 
-def make_notion(app: Mapping[str, Any], settings: Settings) -> Notion:
+def make(app: Mapping[str, Any], settings: Settings) -> Notion:
     """Return the connector of a namespace's app."""
     return Notion(
         oauth.make_oauth("NOTION", OAUTH_SERVICE, app, settings, transport.send_token_request), NotionClient(settings)
@@ -298,7 +294,7 @@ class Notion:
             raise Skippable(PAGE_CLOSED_MESSAGE) from error
         return self._write_page(page, rows, content, self.paths.read_path(page, send), to)
 
-    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+    def is_deleted(self, tokens: TokenSource, external_id: str) -> bool:
         """Return True if an item is deleted, or a file belongs to a page outside of the selection."""
         # An unreadable page may still exist. Files of an unchanged page exist without a request.
         if blocks.is_file(external_id):

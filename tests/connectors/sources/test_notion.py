@@ -90,11 +90,11 @@ def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_cha
 
 
 def test_notion_is_asked_three_times_a_second_and_no_more():
-    bucket = Bucket(transport.POLICY.per_minute, transport.POLICY.burst)
+    bucket = Bucket(transport.SERVICE_POLICY.per_minute, transport.SERVICE_POLICY.burst)
     begun = 0
     while not (wait := bucket.take()):
         begun += 1
-    assert begun == transport.POLICY.burst
+    assert begun == transport.SERVICE_POLICY.burst
     assert 0.2 < wait < 0.34
 
 

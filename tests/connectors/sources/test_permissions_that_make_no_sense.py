@@ -207,8 +207,8 @@ NOTION = [
 
 
 def google(told):
-    wires = SimpleNamespace(answer=lambda _token, ask: told[ask(SERVICE)])
-    return connector.read_access(GoogleDrive(wires, TOKENS), "file")
+    pool = SimpleNamespace(send=lambda _token, ask: told[ask(SERVICE)])
+    return connector.read_access(GoogleDrive(pool, TOKENS), "file")
 
 
 SERVICE = SimpleNamespace(permissions=SimpleNamespace(list=lambda **given: 1 if given["pageToken"] else 0))
@@ -248,7 +248,7 @@ def dropbox(told):
         ),
         sharing_get_file_metadata=lambda *_: decoded(dropbox_sharing_types.SharedFileMetadata_validator, told["file"]),
     )
-    client = SimpleNamespace(ask=lambda _tokens, request: request(sdk), team=lambda _: "dbtid:1")
+    client = SimpleNamespace(call=lambda _tokens, request: request(sdk), team_id=lambda _: "dbtid:1")
     return dropbox_sharing.read_access(client, TOKENS, "id:1")
 
 
