@@ -45,7 +45,7 @@ def ingest(house, name, data, **ingestion):
 
 def accept(house, name, data, **ingestion):
     key = f"{house.scope.namespace}/_/upload/{os.urandom(8).hex()}"
-    config = steps.namespaces.load(house.db, house.ring, house.scope.namespace)
+    config = steps.namespaces.load_namespace(house.db, house.ring, house.scope.namespace)
     steps.registry.make_file_store(config).put(key, [data])
 
     async def record():
