@@ -266,7 +266,9 @@ def described(name, external_id):
     about = description.read_description(name)
     site = open_site(name, about, about.example, Settings(_env_file=None))
     stream, values = next(
-        (stream, values) for stream in about.streams if (values := stream.parse_id(external_id, site.location))
+        (stream, values)
+        for stream in about.streams
+        if stream.edition in {"", site.edition.name} and (values := stream.parse_id(external_id, site.location))
     )
 
     def access(told):
@@ -307,7 +309,7 @@ def limit_of(users, groups):
 
 
 CONFLUENCE = {
-    "/api/v2/spaces": {"results": [{"id": "77", "key": "HAND"}]},
+    "/api/v2/pages/1": {"id": "1", "spaceId": "77"},
     "/rest/api/content/1/restriction/byOperation/read": limit_of(["ada", "bob", "cyd"], []),
     "/api/v2/pages/1/ancestors": {"results": [{"id": "3", "type": "page"}, {"id": "2", "type": "page"}]},
     "/rest/api/content/3/restriction/byOperation/read": limit_of(["ada", "bob"], ["board"]),
