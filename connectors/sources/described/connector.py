@@ -49,7 +49,7 @@ def make_described(name: str, settings: Settings) -> Described:
 
 def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tokens:
     """Check the `config` of a connection. ValueError with the field and what is wrong."""
-    about, url = read_description(name), str(config.get("url") or "").rstrip("/")
+    about, url = read_description(name), str(config.get("url") or "").partition("#")[0].rstrip("/")
     try:
         require_url(url, ("https", "http"))
     except ValueError as error:
@@ -62,6 +62,7 @@ def read_config(name: str, config: Mapping[str, Any], settings: Settings) -> Tok
     if names != needed and (names or not site.edition.public):
         raise ValueError("credentials", f"must hold {' and '.join(sorted(needed))}, and nothing beside")
     check_address(site, settings)
+    url = site.location["url"]
     return Tokens(json.dumps({**config, "url": url}), account=url)
 
 

@@ -41,7 +41,7 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Edition of a service, such as its cloud. `url`: pattern of a connection's URL, whose groups are names in
     templates; `api`: base of all requests, which the fetch guard dials if it begins with a group; `headers` and
     `basic`: credentials of each request, where `basic` is the text that is encoded; `public`: whether it is also read
-    without credentials."""
+    without credentials; `rest`: pattern of what may follow the URL in an address of a browser."""
 
     url: str
     api: str
@@ -49,6 +49,7 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     headers: Mapping[str, str] = {}
     basic: str = ""
     public: bool = False
+    rest: str = "[/?#].*"
 
     @property
     def credentials(self) -> set[str]:
@@ -295,10 +296,14 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remedies: Mapping[str, str] = {}
 
     def find_edition(self, url: str) -> tuple[Edition, dict[str, str]] | None:
-        """Return the edition of a connection's URL with the values of its groups."""
-        for edition in self.editions:
-            if (parsed := re.fullmatch(edition.url, url)) is not None:
-                return edition, {"url": url, **{name: unquote(value) for name, value in parsed.groupdict("").items()}}
+        """Return the edition of a connection's URL, or of a longer address, with the values of its groups; `url` is the
+        part that counts."""
+        for is_longer in (False, True):
+            for edition in self.editions:
+                pattern = f"(?P<url>{edition.url})" + (f"(?:{edition.rest})" if is_longer else "")
+                if (parsed := re.fullmatch(pattern, url)) is not None:
+                    values = {name: unquote(value) for name, value in parsed.groupdict("").items()}
+                    return edition, {**values, "url": parsed["url"]}
         return None
 
 

@@ -309,3 +309,78 @@ def test_a_rate_limit_is_recognized_as_its_vendor_documents_it(name, status, hea
     answer = httpx.Response(status, headers={key: names.get(value, value) for key, value in headers.items()}, text=body)
     waited = service.find_wait(description.read_description(name).rate, answer)
     assert waited == (None if seconds is None else pytest.approx(seconds, abs=5))
+
+
+ADDRESSES = [
+    ("GITHUB", "https://github.com/octo-org/handbook/issues/5#issuecomment-1", "https://github.com/octo-org/handbook"),
+    (
+        "GITHUB",
+        "https://github.com/octo-org/handbook/blob/main/docs/a.md?plain=1",
+        "https://github.com/octo-org/handbook",
+    ),
+    ("GITHUB", "https://github.com/octo-org?tab=repositories", "https://github.com/octo-org"),
+    ("GITHUB", "https://github.com/orgs/octo-org/repositories", "https://github.com/orgs/octo-org"),
+    ("GITLAB", "https://gitlab.com/acme/team/handbook/-/issues/5", "https://gitlab.com/acme/team/handbook"),
+    ("GITLAB", "https://git.example.com/acme/handbook/-/tree/main", "https://git.example.com/acme/handbook"),
+    ("JIRA", "https://acme.atlassian.net/browse/HAND-12?focusedId=1", "https://acme.atlassian.net/browse/HAND"),
+    (
+        "JIRA",
+        "https://acme.atlassian.net/jira/software/c/projects/HAND/boards/7",
+        "https://acme.atlassian.net/jira/software/c/projects/HAND",
+    ),
+    ("JIRA", "https://acme.atlassian.net/jira/your-work", "https://acme.atlassian.net"),
+    ("JIRA", "https://acme.atlassian.net/issues/?jql=x", "https://acme.atlassian.net"),
+    ("JIRA", "https://jira.example.com/browse/HAND-1", "https://jira.example.com/browse/HAND"),
+    ("JIRA", "https://example.com/jira/secure/Dashboard.jspa", "https://example.com/jira"),
+    (
+        "CONFLUENCE",
+        "https://acme.atlassian.net/wiki/spaces/HAND/pages/1/Owls",
+        "https://acme.atlassian.net/wiki/spaces/HAND",
+    ),
+    ("CONFLUENCE", "https://acme.atlassian.net/wiki/home", "https://acme.atlassian.net/wiki"),
+    ("CONFLUENCE", "https://wiki.example.com/display/HAND/Owls", "https://wiki.example.com/display/HAND"),
+    ("CONFLUENCE", "https://wiki.example.com/pages/viewpage.action?pageId=1", "https://wiki.example.com"),
+    (
+        "SLACK",
+        "https://acme.slack.com/archives/C0123456789/p1770000000000100",
+        "https://acme.slack.com/archives/C0123456789",
+    ),
+    ("SLACK", "https://acme.slack.com/messages/C0123456789", "https://acme.slack.com/messages/C0123456789"),
+    ("SLACK", "https://acme.slack.com/apps/manage", "https://acme.slack.com"),
+    ("ZENDESK", "https://acme.zendesk.com/hc/en-us/articles/360-Owls", "https://acme.zendesk.com/hc/en-us"),
+    ("ZENDESK", "https://acme.zendesk.com/agent/tickets/7", "https://acme.zendesk.com"),
+    ("DISCOURSE", "https://forum.example.com/t/owls/5/3", "https://forum.example.com"),
+    ("DISCOURSE", "https://example.com/forum/c/support/7/l/latest", "https://example.com/forum/c/support/7"),
+    ("WORDPRESS", "https://blog.example.com/2026/05/owls/", "https://blog.example.com"),
+    ("WORDPRESS", "https://example.com/blog/wp-admin/edit.php", "https://example.com/blog"),
+    ("FRESHDESK", "https://acme.freshdesk.com/a/tickets/5", "https://acme.freshdesk.com/a/tickets"),
+    ("FRESHDESK", "https://acme.freshdesk.com/a/dashboard/default", "https://acme.freshdesk.com"),
+]
+
+
+@pytest.mark.parametrize(("name", "address", "understood"), ADDRESSES)
+def test_an_address_of_a_browser_is_understood_by_its_beginning(name, address, understood):
+    about = description.read_description(name)
+    edition, location = about.find_edition(address.partition("#")[0].rstrip("/"))
+    assert (location["url"], about.find_edition(understood)[0]) == (understood, edition)
+    if "example.com" in address:
+        return  # has no address
+    config = {"url": address, "credentials": dict.fromkeys(edition.credentials, "x")}
+    tokens = registry.read_config(name, config, Settings(_env_file=None))
+    assert (tokens.account, json.loads(tokens.access_token)["url"]) == (understood, understood)
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("JIRA", "https://acme.atlassian.net/wiki/spaces/HAND"),
+        ("SLACK", "https://app.slack.com/client/T1/C1"),
+        ("GITHUB", "https://github.com"),
+        ("ZENDESK", "https://zendesk.example.com/hc"),
+    ],
+)
+def test_an_address_of_another_service_is_refused(name, address):
+    names = {name for edition in description.read_description(name).editions for name in edition.credentials}
+    config = {"url": address, "credentials": dict.fromkeys(names, "x")}
+    with pytest.raises(ValueError, match="must be the address of what to read, such as https://"):
+        registry.read_config(name, config, Settings(_env_file=None))
