@@ -2,6 +2,7 @@
 
 https://docs.github.com/en/rest/issues/issues#list-repository-issues (state, sort, direction, since, per_page)
 https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api (Link)
+https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api (ETag, If-None-Match)
 https://docs.github.com/en/rest/git/trees#get-a-tree (recursive, truncated; 409 for an empty repository)
 https://docs.github.com/en/rest/repos/contents#get-repository-content (raw media type)
 https://docs.github.com/en/rest/issues/comments#list-issue-comments
@@ -156,7 +157,10 @@ class GitHub(Served):
             return handler.reply(409, {"message": "Git Repository is empty."})
         tree = [{"path": name, "type": "blob", "sha": _sha(text)} for name, text in sorted(self.files.items())]
         tree.append({"path": "folder.md", "type": "tree", "sha": "0" * 40})
-        return handler.reply(200, {"sha": "1" * 40, "tree": tree, "truncated": self.truncated})
+        tag = f'"{_sha(str(tree))}"'
+        if handler.headers.get("if-none-match") == tag:
+            return handler.reply(304, b"")
+        return handler.reply(200, {"sha": "1" * 40, "tree": tree, "truncated": self.truncated}, {"ETag": tag})
 
 
 def _sha(text: str) -> str:

@@ -158,14 +158,12 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the number of items in a list, in the `field` or the `header` of its answer. Where it is lower than
-    that of the listing before and the items with a later time `created` let expect, everything is listed. `body`:
-    of a POST."""
+    that of the listing before and the items with a later time `created` let expect, everything is listed."""
 
     get: str
     created: str
     field: str = ""
     header: str = ""
-    body: Mapping[str, str] = {}
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -187,7 +185,8 @@ class Recent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """List of items. `edition`: the one that has it, "" for all; `items`: field of the list in the answer; `since`:
-    query of a list of changes, with {time}, {unix} or {minutes} of the listing before; `newest`: field with the time of
+    query of a list of changes, with {time}, {unix} or {minutes} of the listing before, or `since_list` that list;
+    `conditional`: a list of one page is requested with the ETag of the answer before; `newest`: field with the time of
     the last change of a list that begins with the newest; `incomplete`: field that is true where items are left out;
     `empty`: statuses of a list without items; `expired`: of a page that is too old; `keep`: patterns of fields of items
     that are taken; `relist`: list of one item alone, whose version it reads again, if `exists` does not have that;
@@ -222,6 +221,8 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     query: Mapping[str, str] = {}
     items: str = ""
     since: Mapping[str, str] = {}
+    since_list: str = ""
+    conditional: bool = False
     newest: str = ""
     paging: Paging = Paging()
     incomplete: str = ""
@@ -235,7 +236,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def is_whole(self) -> bool:
         """Tell if every run lists all items."""
-        return not (self.since or self.newest or self.changes or self.changed)
+        return not (self.since or self.since_list or self.newest or self.changes or self.changed)
 
     def find_unnamed(self, entry: Mapping[str, Any]) -> str | None:
         """Return a field of the id that an item lacks, or that is no name; None if it has all."""
@@ -310,10 +311,17 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @lru_cache
 def read_description(name: str) -> Description:
     """Read the description of a service."""
+    return parse_description((Path(__file__).parent / f"{name.lower()}.yaml").read_text(encoding="utf-8"))
+
+
+def parse_description(text: str) -> Description:
+    """Read a description in YAML. ValueError for one that is not valid."""
     import yaml
 
-    text = (Path(__file__).parent / f"{name.lower()}.yaml").read_text(encoding="utf-8")
-    about = msgspec.convert(yaml.safe_load(text), Description)
+    try:
+        about = msgspec.convert(yaml.safe_load(text), Description)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from error
     for stream in about.streams:
         _check_names(about, stream)
     return about

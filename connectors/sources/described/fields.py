@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,14 +14,17 @@ _FIELD = re.compile(r"\{(\w+)(?::(all|digits|start|end))?\}")
 
 
 def find_names(template: str) -> set[str]:
-    """Return the names in a template."""
-    return {match[1] for match in _FIELD.finditer(template)}
+    """Return the names in a template of an address."""
+    return {match[1] for match in _FIELD.finditer(template.partition("\n")[0])}
 
 
 def fill_address(template: str, values: Mapping[str, str]) -> str:
     """Fill a template of a URL: values are quoted; slashes stay, except in {name:all}; of {name:digits} only the digits
-    are taken, of a day {name:start} and {name:end} as Unix time."""
-    return _FIELD.sub(lambda found: quote_value(found[1], values[found[1]], found[2] or ""), template)
+    are taken, of a day {name:start} and {name:end} as Unix time. Further lines are JSON, the body of a POST."""
+    address, newline, body = template.partition("\n")
+    address = _FIELD.sub(lambda found: quote_value(found[1], values[found[1]], found[2] or ""), address)
+    escaped = {name: json.dumps(value)[1:-1] for name, value in values.items()} if body else {}
+    return address + newline + fill_known(body, escaped)
 
 
 def fill_text(template: str, values: Mapping[str, str]) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from connectors.sources.described.names import NameReader
 
 
+NOT_MODIFIED: Final = 304
 MAX_PATTERNS: Final = 500
 """Patterns of ids that one listing names; items beyond them are removed by the next full one."""
 
@@ -109,13 +110,11 @@ class Listing:
             minutes = (datetime.now(UTC) - changed_after) // timedelta(minutes=1) + 1
             time, unix = changed_after.strftime("%Y-%m-%dT%H:%M:%SZ"), str(int(changed_after.timestamp()))
             moment = {"time": time, "unix": unix, "minutes": str(minutes)}
-        values = {name: fill_known(text, {**target.values, **moment}) for name, text in query.items()}
-        return str(
-            httpx.URL(
-                self.site.base + fill_address(changes.list if changes else stream.list, target.values),
-                params=values or None,
-            )
-        )
+        values = {**target.values, **moment}
+        template = changes.list if changes else (moment and stream.since_list) or stream.list
+        address = self.site.base + fill_address(template, values)
+        params = {name: fill_known(text, values) for name, text in query.items()}
+        return str(httpx.URL(address, params=params)) if params else address
 
     def _iter_pages(self, position: Position) -> Iterator[Page[SourceItem]]:
         targets = self.find_targets()
@@ -178,12 +177,19 @@ class Listing:
         expired = stream.expired if position.next else ()
         pages, pending = Cursors(f"{service.about.title}'s list"), PendingGroup()
         while True:
-            answer = self._request(stream, url, expired)
+            tag = position.tags.get(target.mark, "") if stream.conditional and not whole else ""
+            answer = self._request(stream, url, expired, tag)
+            if answer.status_code == NOT_MODIFIED:
+                yield [], replace(position, next="", skip="")
+                return
             if answer.status_code in expired and answer.status_code not in stream.empty:
                 raise ExpiredPage
             expired = ()
             entries = [] if answer.status_code in stream.empty else self._entries(stream, answer)
             following = service.next_page(stream.paging, self.site, answer, entries)
+            if stream.conditional:
+                kept_tag = answer.headers.get("etag", "") if not following else ""
+                position = replace(position, tags={**position.tags, target.mark: kept_tag})
             if _ends_before(stream, entries, changed_after):
                 following = ""
             items = []
@@ -240,9 +246,8 @@ class Listing:
         count, service = target.stream.count, self.names.service
         if count is None:
             return 0
-        body = {name: fill_known(text, target.values) for name, text in count.body.items()} or None
         address = self.site.base + fill_address(count.get, target.values)
-        answer = service.get(self.names.tokens, address, body=body)
+        answer = service.get(self.names.tokens, address)
         total = answer.headers.get(count.header) if count.header else read_field(service.read_json(answer), count.field)
         try:
             return int(total)
@@ -275,7 +280,8 @@ class Listing:
         import httpx
 
         query = {name: fill_known(text, location) for name, text in parents.query.items()}
-        url = str(httpx.URL(self.site.base + fill_address(parents.list, location), params=query or None))
+        address = self.site.base + fill_address(parents.list, location)
+        url = str(httpx.URL(address, params=query)) if query else address
         for entry in self._parent_entries(stream, parents, url):
             if not is_kept(entry, parents.keep, location):
                 if parents.left_out:
@@ -318,9 +324,11 @@ class Listing:
             entries = [entry for entry in entries if _find_parent(target, entry) in target.parents]
         return [entry for entry in entries if is_kept(entry, stream.keep, target.values)]
 
-    def _request(self, stream: Stream, url: str, expired: Sequence[int] = ()) -> httpx.Response:
+    def _request(self, stream: Stream, url: str, expired: Sequence[int] = (), tag: str = "") -> httpx.Response:
+        headers = {"If-None-Match": tag} if tag else {}
+        passing = (*stream.empty, *expired, *([NOT_MODIFIED] if tag else []))
         try:
-            return self.names.service.get(self.names.tokens, url, passing=(*stream.empty, *expired))
+            return self.names.service.get(self.names.tokens, url, passing=passing, headers=headers)
         except Skippable as error:
             raise Fatal(f'{error} To leave out the whole list: "exclude": [{{"id": "{stream.name}"}}].') from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -26,16 +27,29 @@ def next_address(
     is_last = bool(paging.continues) and not read_field(document, paging.continues)
     if paging.address and not is_last:
         address = str(read_field(document, paging.address))
-        if address and paging.parameter:
-            cursor = answer.url.join(address).params.get(paging.parameter, "")
-            return str(url.copy_set_param(paging.parameter, cursor)) if cursor else ""
-        return base + address if address.startswith("/") else address
+        if not paging.parameter:
+            return base + address if address.startswith("/") else address
+        cursor = answer.url.join(address).params.get(paging.parameter, "") if address else ""
+        return _set_cursor(answer, paging.parameter, cursor) if cursor else ""
     if paging.cursor and not is_last:
         cursor = str(read_field(document, paging.cursor))
-        return str(url.copy_set_param(paging.parameter, cursor)) if cursor else ""
+        return _set_cursor(answer, paging.parameter, cursor) if cursor else ""
     if is_last or not entries:
         return ""
     number = int(url.params.get(paging.parameter, str(paging.first)))
     total = read_field(document, paging.total) if paging.total else ""
     following = number + (len(entries) if paging.offset else 1)
     return "" if total != "" and following >= int(total) else str(url.copy_set_param(paging.parameter, str(following)))
+
+
+def _set_cursor(answer: httpx.Response, name: str, value: str) -> str:
+    """Return the request of an answer with a cursor in its query, or in the field of its body with this dotted name."""
+    if answer.request.method == "GET":
+        return str(answer.url.copy_set_param(name, value))
+    document = json.loads(answer.request.content)
+    *path, last = name.split(".")
+    part = document
+    for key in path:
+        part = part.setdefault(key, {})
+    part[last] = value
+    return f"{answer.url}\n{json.dumps(document)}"

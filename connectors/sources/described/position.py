@@ -20,11 +20,14 @@ FULL_LISTING: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Edition in a listing. `since`: start of the listing before; `full_at`: start of the last full one, this one if it
-    is `full`; `began`: start of this one, "" between listings; `stream`, `parent`, `next`: its page; `skip`: group with
-    which that page begins; `parents`: marks of the parents that were listed before; `patterns`: of ids that were listed
-    in full; `totals`: numbers of items by list, with their times; `created`: items of the list later than that;
-    `has_lost`: fewer items are there than they let expect; `url`: of the connection."""
+    """Place in a listing of the connection `url`.
+
+    `since`: start of the listing before; `full_at`: start of the last full one, this one if it is `full`;
+    `began`: start of this one, "" between listings; `stream`, `parent`, `next`: its page; `skip`: group with which
+    that page begins; `parents`: marks of the parents that were listed before; `patterns`: of ids that were listed
+    in full; `totals`: numbers of items by list, with their times; `tags`: of the answers of lists; `created`: items
+    of the list later than its number; `has_lost`: fewer items are there than that lets expect.
+    """
 
     url: str
     since: str = ""
@@ -38,6 +41,7 @@ class Position:
     parents: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     totals: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
     created: int = 0
     has_lost: bool = False
 
@@ -66,6 +70,7 @@ class Position:
             full_at=self.full_at,
             parents=tuple(parents),
             totals=self.totals,
+            tags=self.tags,
         )
 
     def begin_full(self) -> Position:

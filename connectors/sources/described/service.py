@@ -92,12 +92,14 @@ class Service:
         *,
         passing: Iterable[int] = (),
         headers: Mapping[str, str] | None = None,
-        body: Any = None,
         is_file: bool = False,
     ) -> httpx.Response:
-        """Send a request, a POST with a `body`. Fatal for any status but 200 and those that are `passing` on to the
-        caller, Skippable for an answer that is too large. The address of a file may be at another host, which gets no
-        credentials."""
+        """Send a request, with further lines of the `url` as the body of a POST. The address of a file may be at
+        another host, which gets no credentials.
+
+        Fatal for any status but 200 and those that are `passing` on to the caller, Skippable for an answer that is too
+        large.
+        """
 
         def ask(token: str) -> httpx.Response:
             site, secrets = self.find_site(token), json.loads(token).get("credentials") or {}
@@ -105,9 +107,10 @@ class Service:
             signed = {**self.about.headers, **(headers or {}), **_sign(site.edition, secrets)}
             try:
                 with responses.translate_failures(self.about.title, SECONDS):
-                    answer = (
-                        client.get(url, headers=signed) if body is None else client.post(url, headers=signed, json=body)
-                    )
+                    address, _, body = url.partition("\n")
+                    kind = {"Content-Type": "application/json"} if body else {}
+                    method = "POST" if body else "GET"
+                    answer = client.request(method, address, headers={**signed, **kind}, content=body or None)
                     if is_file and answer.has_redirect_location:
                         answer = self._client_of(guarded=True).get(answer.url.join(answer.headers["location"]))
             except responses.AnswerTooLarge as error:

@@ -125,3 +125,16 @@ def test_the_repositories_of_a_person_are_listed(organization, tmp_path):
     organization.repositories["search"].change_issue(2, body="other")
     organization.requests.clear()
     assert set(listed(organization, last.cursor)[0]) == {f"{SITE}/search/issues/2"}
+
+
+def test_a_tree_that_did_not_change_is_not_sent_again():
+    with github.serving() as hub:
+        hub.put_issue("Issue", "text")
+        hub.files = {"README.md": "# Handbook", "a.md": "a"}
+        _, last = listed(hub)
+        items, last = listed(hub, last.cursor)
+        assert (items, last.whole_pattern) == ({}, "")
+        del hub.files["a.md"]
+        items, last = listed(hub, last.cursor)
+        assert set(items) == {f"{SITE}/handbook/blob/HEAD/README.md"}
+        assert re.fullmatch(last.whole_pattern, f"{SITE}/handbook/blob/HEAD/a.md")
