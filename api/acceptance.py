@@ -24,7 +24,7 @@ from api.services import make_services
 from api.wire.ingest import IngestAnswer
 from retrieval import origin, write_details
 from retrieval.accounts.audit import Source
-from retrieval.accounts.idempotency import HEADER
+from retrieval.accounts.idempotency import IDEMPOTENCY_HEADER
 from retrieval.accounts.queries import tenants
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
@@ -61,7 +61,7 @@ async def accept_submission(settings: Settings, db: Database, ring: KeyRing, sub
         logging_config=None,
         request_max_body_size=None,
     )
-    origin.come_of(Origin(context.request_id, organization=submission.organization))
+    origin.set_origin(Origin(context.request_id, organization=submission.organization))
     context.status, answer = await run_request(app, scope, content)
     await AuditLog(services.audit).record_write(scope, context, answer)
     if context.status != HTTPStatus.OK:
@@ -96,7 +96,10 @@ async def _build_request(db: Database, submission: Submission) -> tuple[HTTPScop
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), (HEADER.lower().encode(), submission.key.encode())],
+        "headers": [
+            (b"content-type", b"application/json"),
+            (IDEMPOTENCY_HEADER.lower().encode(), submission.key.encode()),
+        ],
         "extensions": {},
     }
     request_context.attach_context(cast("HTTPScope", scope), context)

@@ -15,7 +15,7 @@ import structlog
 
 from retrieval import logs
 from retrieval.errors import ErrorCode
-from retrieval.logs import Lossy
+from retrieval.logs import LossyStandardError
 from retrieval.metrics import catalog, counts
 
 log = structlog.get_logger()
@@ -44,7 +44,7 @@ class AccessLog:
         fields = {
             "request_id": request_id,
             "method": method,
-            "path": logs.without_query(path),
+            "path": logs.redact_urls(path),
             "status": status,
             "code": None,
             "organization": organization,
@@ -65,7 +65,7 @@ class AccessLog:
         if self._lines:
             text = "\n".join(self._lines) + "\n"
             self._lines.clear()
-            stream = self._stream or Lossy()
+            stream = self._stream or LossyStandardError()
             stream.write(text)
             stream.flush()
 

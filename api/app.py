@@ -182,7 +182,7 @@ async def _write_counts(database: Database, requests: RequestCounts) -> None:
     requests.add_to_metrics()
     if waits := database.pool_waits():
         counts.add_count(catalog.POOL_WAITS, by=waits)
-    await counts.async_write(database)
+    await counts.async_write_counts(database)
 
 
 def _answer_exception(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -14,7 +14,7 @@ from api import request_context
 from api.request import Operation
 from api.request_context import RequestContext
 from retrieval.accounts import audit
-from retrieval.accounts.audit import Entry, Source
+from retrieval.accounts.audit import AuditEntry, Source
 from retrieval.write_details import Details
 
 # Object types by path segment that are not its singular.
@@ -24,7 +24,7 @@ _OBJECT_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "o
 class AuditLog:
     """Audit entries of an API process."""
 
-    def __init__(self, writer: audit.Writer) -> None:
+    def __init__(self, writer: audit.AuditWriter) -> None:
         self._writer = writer
 
     async def record_write(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
@@ -37,7 +37,7 @@ class AuditLog:
             context.details = Details()  # a refused write changed nothing
         person = caller.signed_in and caller.signed_in.person
         await self._writer.write(
-            Entry(
+            AuditEntry(
                 organization_id=caller.organization,
                 key_id=None if person or context.source is not Source.API else caller.key_id,
                 key_name=None if person else caller.key_name,

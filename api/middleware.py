@@ -140,7 +140,7 @@ class RequestMiddleware:
             traceparent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
             span = tracing.begin_request(self._tracer, scope["method"], traceparent.decode("latin-1") or None)
         context.origin = Origin(context.request_id, None if span is None else tracing.format_traceparent(span))
-        origin.come_of(context.origin)
+        origin.set_origin(context.origin)
         return span
 
     def _log_request(self, scope: HTTPScope, context: RequestContext, started: float) -> None:

@@ -40,7 +40,7 @@ def choose_principal(headers: list[tuple[bytes, bytes]], caller: Caller, invalid
     except UnicodeDecodeError as error:
         message = f"{ON_BEHALF_HEADER} holds a user's name in UTF-8, percent-encoded or not."
         raise ServiceError(invalid, message, field=ON_BEHALF_HEADER, reason="not_utf8") from error
-    principal = principals.user_name(name, invalid, ON_BEHALF_HEADER)
+    principal = principals.normalize_user_name(name, invalid, ON_BEHALF_HEADER)
     if person is not None:
         if principal == person.principal:
             return ActingUser(principal, person.groups)

@@ -19,12 +19,12 @@ from api import on_behalf
 from api.errors import TENANT_CODES, group_by_status, render_error
 from api.request import IDEMPOTENCY_KEY, ApiRequest, Operation, TenantUse
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
-from retrieval.accounts.api_keys import SCOPES
-from retrieval.accounts.idempotency import HEADER
+from retrieval.accounts.api_keys import KEY_SCOPES
+from retrieval.accounts.idempotency import IDEMPOTENCY_HEADER
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces.validation import DEFAULT_MODELS
-from retrieval.sources import CONNECTORS, source_slug
-from retrieval.webhooks.events import EVENTS, EVERY
+from retrieval.sources import CONTENT_SERVICES, source_slug
+from retrieval.webhooks.events import EVENT_NAMES, EVERY_EVENT
 
 _SCHEMA_REFERENCE = "#/components/schemas/{name}"
 _COMMON_CODES = (
@@ -69,7 +69,7 @@ _RESPONSE_HEADERS: dict[str, spec.OpenAPIHeader | Reference] = {
     )
 }
 # A content service with several spellings.
-CONNECTOR_EXAMPLE = next(name for name in CONNECTORS if source_slug(name) != name.lower())
+CONNECTOR_EXAMPLE = next(name for name in CONTENT_SERVICES if source_slug(name) != name.lower())
 _PATH_PARAMETERS: Mapping[str, str] = {
     "namespace_id": "The namespace's id.",
     "ingest_job_run_id": "The job run's id.",
@@ -247,7 +247,7 @@ def _list_parameters(about: Operation) -> list[Parameter]:
     if about.creates:
         key = Schema(type=OpenAPIType.STRING, pattern=IDEMPOTENCY_KEY, max_length=255)
         words = "For 24 hours the same key and request act once and get the same answer."
-        parameters.append(Parameter(HEADER, "header", key, description=words))
+        parameters.append(Parameter(IDEMPOTENCY_HEADER, "header", key, description=words))
     return parameters
 
 
@@ -325,13 +325,17 @@ def _build_components(handlers: Iterable[HTTPRouteHandler], models: Mapping[str,
                 _require_constant(schema, name, content)
     for name, provider in _PROVIDER_BY_MODEL.items():
         schemas[name]["properties"]["model"] |= {"enum": list(models[provider])}
-    schemas["KeyScope"] = {"type": "string", "enum": list(SCOPES), "description": "What a key may be allowed to do."}
+    schemas["KeyScope"] = {
+        "type": "string",
+        "enum": list(KEY_SCOPES),
+        "description": "What a key may be allowed to do.",
+    }
     schemas["Key"]["properties"]["scopes"]["items"] = {"$ref": _SCHEMA_REFERENCE.format(name="KeyScope")}
     for option in schemas["CreateKey"]["properties"]["scopes"]["anyOf"]:
         if option["type"] == "array":
             option["items"] = {"$ref": _SCHEMA_REFERENCE.format(name="KeyScope")}
     for name in ("CreateWebhook", "UpdateWebhook", "Webhook"):
-        schemas[name]["properties"]["events"]["items"] = {"type": "string", "enum": [*EVENTS, EVERY]}
+        schemas[name]["properties"]["events"]["items"] = {"type": "string", "enum": [*EVENT_NAMES, EVERY_EVENT]}
     _split_change(schemas)
     return dict(sorted(schemas.items()))
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.accounts.api_keys import SCOPES
-from retrieval.sources import CONNECTORS, source_slug
+from retrieval.accounts.api_keys import KEY_SCOPES
+from retrieval.sources import CONTENT_SERVICES, source_slug
 
 
 class Reach(StrEnum):
@@ -81,7 +81,7 @@ _INGESTION_PATHS = (
     "urls",
     "sitemap",
     "website",
-    *map(source_slug, CONNECTORS),
+    *map(source_slug, CONTENT_SERVICES),
     "source",
 )
 
@@ -214,4 +214,4 @@ def default_scopes(*, namespace: bool, tenant: bool) -> list[str]:
         for permission in OPERATION_PERMISSIONS.values()
         if permission.find_reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
     }
-    return [scope for scope in SCOPES if scope in usable and scope != "admin"]
+    return [scope for scope in KEY_SCOPES if scope in usable and scope != "admin"]

@@ -25,7 +25,7 @@ from api.request_context import RequestContext
 from api.services import Services
 from retrieval.access.queries import memberships
 from retrieval.accounts import idempotency, quotas
-from retrieval.accounts.idempotency import HEADER, IdempotentRequest
+from retrieval.accounts.idempotency import IDEMPOTENCY_HEADER, IdempotentRequest
 from retrieval.accounts.queries import tenants
 from retrieval.database.cursors import Cursors
 from retrieval.database.pagination import PageRequest
@@ -38,7 +38,7 @@ AnswerT = TypeVar("AnswerT", bound=msgspec.Struct | msgspec.Raw)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 IDEMPOTENCY_KEY = "^[!-~]([ -~]{0,253}[!-~])?$"
 _IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY.encode().replace(b"$", rb"\Z"))
-_IDEMPOTENCY_HEADER = HEADER.lower().encode()
+_IDEMPOTENCY_HEADER = IDEMPOTENCY_HEADER.lower().encode()
 _BODY_HEADERS = frozenset({b"content-type", b"transfer-encoding"})
 # Longest wait of a write for other writes of its organization.
 _TURN_SECONDS = 10.0
@@ -199,8 +199,10 @@ class ApiRequest(Request[Caller, None, State]):
         if not keys:
             return None
         if len(keys) > 1 or not _IDEMPOTENCY_KEY.match(keys[0]):
-            message = f"{HEADER} has 1 to 255 printable ASCII characters, and is sent once."
-            raise ServiceError(self.operation.invalid, message, field=HEADER, reason="invalid_idempotency_key")
+            message = f"{IDEMPOTENCY_HEADER} has 1 to 255 printable ASCII characters, and is sent once."
+            raise ServiceError(
+                self.operation.invalid, message, field=IDEMPOTENCY_HEADER, reason="invalid_idempotency_key"
+            )
         scope = self.scope
         parts = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
         plain = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
@@ -211,7 +213,7 @@ class ApiRequest(Request[Caller, None, State]):
     async def find_stored_answer(self, content: bytes) -> bytes | None:
         """Return the stored answer to this content and Idempotency-Key, if any."""
         idempotent, services = await self.read_idempotency(content), self.services
-        return None if idempotent is None else await idempotency.stored_answer(services.db, services.ring, idempotent)
+        return None if idempotent is None else await idempotency.find_answer(services.db, services.ring, idempotent)
 
     async def run_once(self, act: Callable[[], Awaitable[AnswerT]], content: bytes) -> AnswerT | bytes:
         """Run a write within the quotas, once for each Idempotency-Key."""
@@ -240,12 +242,12 @@ class ApiRequest(Request[Caller, None, State]):
         end = time.monotonic() + _TURN_SECONDS
         while True:
             async with db.async_together(), db.async_transaction() as connection:
-                if await quotas.try_lock(connection, organization):
+                if await quotas.try_lock_organization(connection, organization):
                     usage_before = await quotas.async_read_usage(connection, organization, self.tenant)
                     answer = await act()
                     if quotas.has_limits(usage_before):
                         usage_after = await quotas.async_read_usage(connection, organization, self.tenant)
-                        quotas.check_uses(usage_before, usage_after)
+                        quotas.check_usage(usage_before, usage_after)
                     return answer
             if time.monotonic() > end:
                 message = "Other writes of this organization, whose quotas are counted, take too long. Try again later."

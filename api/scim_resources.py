@@ -109,10 +109,10 @@ async def build_pushed(request: ApiRequest, scope: Scope, resource_type: str, re
     """Return the resource to store, with the access-list name, existing members and no password."""
     is_group = resource_type == "Groups"
     if is_group:
-        name = principals.group_name(resource.display_name or "", INVALID_REQUEST, "displayName")
+        name = principals.require_group_name(resource.display_name or "", INVALID_REQUEST, "displayName")
         await _keep_known_members(request, scope, resource)
     else:
-        name = principals.user_name(resource.user_name or "", INVALID_REQUEST, "userName")
+        name = principals.normalize_user_name(resource.user_name or "", INVALID_REQUEST, "userName")
         resource.password = None
     resource.meta = resource.id = None
     stored = resource.model_dump(scim_ctx=scim.Context.DEFAULT, scim_policy=TOLERANT_POLICY)

@@ -18,14 +18,14 @@ from weakref import WeakValueDictionary
 import structlog
 
 from api.links import LinkSigners, ServerSecret
-from retrieval.accounts.audit import Writer
+from retrieval.accounts.audit import AuditWriter
 from retrieval.database import cursors
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
 from retrieval.documents import receipts
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
-from retrieval.metrics.figures import Figures, Reading
+from retrieval.metrics.figures import MetricsReader, Reading
 from retrieval.readiness import roles
 from retrieval.search.weak_searches import WeakSearches
 from retrieval.security.secrets import KeyRing
@@ -60,8 +60,8 @@ class Services:
     conversions: ConcurrencyLimit
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
-    audit: Writer
-    figures: Figures
+    audit: AuditWriter
+    figures: MetricsReader
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING_THREADS, "rerank"))
     vendor_threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(VENDOR_THREADS, "vendor"))
     # Set when this process is about to end.
@@ -127,8 +127,8 @@ def make_services(settings: Settings, database: Database, ring: KeyRing) -> Serv
         ConcurrencyLimit("files are being converted"),
         ServerSecret(database, ring, cursors.SECRET_NAME),
         ServerSecret(database, ring, receipts.SIGNING_SECRET),
-        Writer(database),
-        Figures(database),
+        AuditWriter(database),
+        MetricsReader(database),
     )
 
 

@@ -94,9 +94,9 @@ _DESCRIBED_MODULE = "connectors.sources.described.connector"
 # Content service: `make(app, settings) -> Connector`; described services take their name.
 CONNECTOR_FACTORIES: dict[str, str] = {
     name: f"{_DESCRIBED_MODULE}:make_described"
-    if name in sources.DESCRIBED
+    if name in sources.DESCRIBED_SOURCES
     else f"connectors.sources.{name.lower()}.connector:make"
-    for name in sources.CONNECTED
+    for name in sources.CONNECTED_SOURCES
 }
 
 _instances: dict[str, Any] = {}
@@ -275,8 +275,8 @@ def make_page_renderer() -> PageRenderer:
 
 @lru_cache(maxsize=1)
 def load_connector_infos() -> Mapping[str, ConnectorInfo]:
-    """Return the descriptions of services with an app, in the order of `retrieval.sources.CONNECTORS`."""
-    return {name: info for name, info in load_source_infos().items() if name in sources.APPS}
+    """Return the descriptions of services with an app, in the order of `retrieval.sources.CONTENT_SERVICES`."""
+    return {name: info for name, info in load_source_infos().items() if name in sources.APP_CONFIGS}
 
 
 @lru_cache(maxsize=1)
@@ -285,16 +285,16 @@ def load_source_infos() -> Mapping[str, ConnectorInfo]:
     described = importlib.import_module("connectors.sources.described.description")
     infos = {
         name: described.read_info(name)
-        if name in sources.DESCRIBED
+        if name in sources.DESCRIBED_SOURCES
         else importlib.import_module(f"connectors.sources.{name.lower()}").INFO
-        for name in sources.CONNECTED
+        for name in sources.CONNECTED_SOURCES
     }
     return cast("Mapping[str, ConnectorInfo]", infos)
 
 
 def read_config(name: str, config: Mapping[str, Any], options: settings.Settings) -> Tokens:
     """Check a connection's `config` and return the tokens to store. ValueError with the field and the problem."""
-    if name in sources.DESCRIBED:
+    if name in sources.DESCRIBED_SOURCES:
         return cast("Tokens", importlib.import_module(_DESCRIBED_MODULE).read_config(name, config, options))
     module = importlib.import_module(f"connectors.sources.{name.lower()}.connector")
     return cast("Tokens", module.read_config(config, options))
@@ -303,7 +303,7 @@ def read_config(name: str, config: Mapping[str, Any], options: settings.Settings
 def make_connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
     """Create the client of a content service for a namespace's app."""
     make = _load_factory(CONNECTOR_FACTORIES, name, "connector")
-    return cast("Connector", make(name if name in sources.DESCRIBED else app, options))
+    return cast("Connector", make(name if name in sources.DESCRIBED_SOURCES else app, options))
 
 
 def make_authorizer(

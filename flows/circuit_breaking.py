@@ -107,7 +107,7 @@ class _CircuitBreakerSource:
                 pages.close()
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        if request.source in sources.WEB:
+        if request.source in sources.WEB_SOURCES:
             with self._guard_request(request, item.external_id):
                 return self._port.fetch(item, request, to)
         breaker = self._connection_breaker(request)
@@ -123,7 +123,7 @@ class _CircuitBreakerSource:
     def _guard_request(self, request: DiscoveryRequest, url: str) -> AbstractContextManager[None]:
         organization, outage = self._config.organization_id, settings.load_settings().outage_seconds
         through = partial(self._circuits.guard_requests, job_run=request.job_run_id)
-        if request.source not in sources.WEB:
+        if request.source not in sources.WEB_SOURCES:
             return through(self._connection_breaker(request), count_failures=False)
         scraper = self._config.web_scraper or {}
         if scraper.get("provider", "BUILTIN") != "BUILTIN":

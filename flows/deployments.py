@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from retrieval import settings
-from retrieval.sources import CONNECTED, source_slug
+from retrieval.sources import CONNECTED_SOURCES, source_slug
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -21,7 +21,7 @@ FLOW_NAMES: Final = {
     "URLS_LIST": "ingest-urls",
     "SITEMAP": "ingest-sitemap",
     "WEBSITE": "ingest-website",
-    **{name: f"ingest-{source_slug(name)}" for name in CONNECTED},
+    **{name: f"ingest-{source_slug(name)}" for name in CONNECTED_SOURCES},
     "REEMBED": "reembed",
     "DRY_RUN": "dry-run",
 }
@@ -36,14 +36,14 @@ STOCK_POOL_TYPES: Final = ("process", "docker", "kubernetes")
 @lru_cache(maxsize=1)
 def read_plan() -> dict[str, Any]:
     """Read the work pool and deployments of `prefect.yaml`."""
-    plan: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
+    plan: dict[str, Any] = yaml.safe_load((settings.PROJECT_ROOT / "prefect.yaml").read_text())
     return plan
 
 
 @lru_cache(maxsize=1)
 def compute_version() -> str:
     """Hash the deployments and the code of the flows."""
-    files = [settings.PROJECT / "prefect.yaml", *sorted((settings.PROJECT / "flows").rglob("*.py"))]
+    files = [settings.PROJECT_ROOT / "prefect.yaml", *sorted((settings.PROJECT_ROOT / "flows").rglob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

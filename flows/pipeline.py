@@ -23,7 +23,7 @@ from retrieval.ingestion.queries import listings, poison, results, run_documents
 from retrieval.jobs import notifications, run_outcome
 from retrieval.jobs.queries import progress
 from retrieval.jobs.queries.batches import DocumentKey
-from retrieval.sources import STORED
+from retrieval.sources import STORED_SOURCES
 
 # A window bounds the memory of a flow run.
 WINDOW_DOCUMENTS: Final = 64
@@ -150,7 +150,7 @@ class WindowScheduler:
         run = self._run
         if not run.is_blocked:
             await run.intake.append_waiting()
-        known_limit = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED else None
+        known_limit = KNOWN_WINDOW_DOCUMENTS if run.lease.source in STORED_SOURCES else None
         windows = run_documents.list_windows(
             run.db, run.lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, updates=known_limit
         )

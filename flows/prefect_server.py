@@ -100,7 +100,7 @@ def main() -> None:
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
-    logs.lose_what_does_not_fit()
+    logs.drop_failed_output()
     parser = argparse.ArgumentParser(description="Prefect's server behind a check of Host and Origin.")
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)

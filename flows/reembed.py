@@ -23,8 +23,8 @@ from retrieval import settings
 from retrieval.errors import StepError, Unavailable
 from retrieval.evaluations import gate as gates
 from retrieval.evaluations import judge
-from retrieval.evaluations.gate import Gate, Verdict
-from retrieval.evaluations.judge import Bench
+from retrieval.evaluations.gate import Gate, GateVerdict
+from retrieval.evaluations.judge import JudgeContext
 from retrieval.ingestion import poison_detection, reembedding
 from retrieval.ingestion.queries import reembedding as queries
 from retrieval.ingestion.queries import reembedding_swap, results, run_documents
@@ -115,7 +115,7 @@ class Trial:
 
     def __init__(self, run: RunContext, job_run_id: str, next_config: NamespaceConfig, gate: Gate) -> None:
         self.run, self.job_run_id, self.next_config, self.gate = run, job_run_id, next_config, gate
-        self.verdict: Verdict | None = None
+        self.verdict: GateVerdict | None = None
 
     def __repr__(self) -> str:
         return f"Trial({self.job_run_id}, {self.gate.metric})"
@@ -158,10 +158,10 @@ def judge_new_generation(trial: Trial) -> None:
                 current_bench = _make_bench(
                     trial, namespaces.load_namespace(db, trial.run.keys, scope.namespace), evaluation
                 )
-                vectors, refused = judge.vectors_of(current_bench, questions, [gates.SETTING], alive)
+                vectors, refused = judge.embed_queries(current_bench, questions, [gates.GATE_SETTING], alive)
                 current_score = gates.mean_measure(current_bench, questions, vectors, refused, gate.metric, alive)
             next_bench = _make_bench(trial, trial.next_config, evaluation)
-            vectors, refused = judge.vectors_of(next_bench, questions, [gates.SETTING], alive)
+            vectors, refused = judge.embed_queries(next_bench, questions, [gates.GATE_SETTING], alive)
             with reembedding_swap.search_shadow(db, trial.job_run_id):
                 next_score = gates.mean_measure(next_bench, questions, vectors, refused, gate.metric, alive)
     except _JobRunEnded:
@@ -173,9 +173,9 @@ class _JobRunEnded(Exception):
     """The job run was cancelled, or another worker holds it."""
 
 
-def _make_bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> Bench:
+def _make_bench(trial: Trial, config: NamespaceConfig, scope: Scope) -> JudgeContext:
     db, circuits = trial.run.db, trial.run.circuits
-    return Bench(
+    return JudgeContext(
         db,
         scope,
         guard_port(registry.make_embedder(config), "embedder", config, circuits, trial.job_run_id),

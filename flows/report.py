@@ -15,7 +15,7 @@ from prefect.logging import get_run_logger
 from retrieval import settings
 from retrieval.ingestion.queries import results as outcomes
 from retrieval.jobs import names
-from retrieval.logs import without_query
+from retrieval.logs import redact_urls
 from retrieval.statuses import DocumentStatus
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ async def report_results(
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {
-            "document": without_query(outcome.name),
+            "document": redact_urls(outcome.name),
             "status": outcome.status,
-            "error": without_query(outcome.error or ""),
+            "error": redact_urls(outcome.error or ""),
             "last step": outcome.stage,
             "chunks": outcome.chunks,
             "document id": outcome.document_id,
@@ -152,7 +152,7 @@ def describe_failures(rows: Sequence[DocumentOutcome]) -> str:
     """Name the first three failed documents with reasons; "" without failures."""
     failed = [row for row in rows if row.status == DocumentStatus.FAILED]
     parts = [
-        f" {names.plain_name(row.name)}: {without_query(row.error or 'no reason was recorded')}" for row in failed[:3]
+        f" {names.plain_name(row.name)}: {redact_urls(row.error or 'no reason was recorded')}" for row in failed[:3]
     ]
     if len(failed) > 3:
         parts.append(f" {len(failed) - 3:,} more are in the artifact of results.")

@@ -51,30 +51,30 @@ def bind_requests(db: Database, lease: Lease) -> Iterator[None]:
     if tracer is None:
         yield
         return
-    runs = tracing.Runs(tracer)
+    runs = tracing.JobRunSpans(tracer)
     attributes: dict[str, str | int | bool] = {
         "retrieval.batch": lease.batch_id,
         "retrieval.source": lease.source,
         "retrieval.job_runs": len(rows),
     }
     _begin_traces(runs, rows, lease, attributes)
-    token = tracing.RUNS.set(runs)
+    token = tracing.CURRENT_RUNS.set(runs)
     try:
         yield
     finally:
-        tracing.RUNS.reset(token)
+        tracing.CURRENT_RUNS.reset(token)
         runs.end()
 
 
 def trace_joined(joined: Sequence[QueuedRun], lease: Lease) -> None:
     """Continue the traces of joined job runs."""
-    if (runs := tracing.RUNS.get()) is not None:
+    if (runs := tracing.CURRENT_RUNS.get()) is not None:
         attributes = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}
         _begin_traces(runs, joined, lease, attributes)
 
 
 def _begin_traces(
-    runs: tracing.Runs, rows: Sequence[QueuedRun], lease: Lease, attributes: Mapping[str, str | int | bool]
+    runs: tracing.JobRunSpans, rows: Sequence[QueuedRun], lease: Lease, attributes: Mapping[str, str | int | bool]
 ) -> None:
     for run in rows:
         origin = Origin(run.request_id, run.traceparent)

@@ -24,7 +24,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.queries import requested_batches
 from retrieval.jobs.queries.requested_batches import RequestedBatch
 from retrieval.namespaces import namespaces, queries
-from retrieval.sources import ENGINES, STORED
+from retrieval.sources import CREDENTIAL_SOURCES, STORED_SOURCES
 
 # Pauses while the database does not answer.
 ACCEPT_RETRY_SECONDS: Final = (1, 2, 4, 8, 16)
@@ -89,7 +89,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
     options = settings.load_settings()
     namespace = await _find_namespace(db, parameters.namespace)
     # No other job run joins the flow run of a person, who may suspend or cancel it.
-    size = options.batch_limit if source in STORED else 1
+    size = options.batch_limit if source in STORED_SOURCES else 1
 
     async def make_batch(job_run_id: str) -> None:
         await requested_batches.make_batch(db, job_run_id, key, size=size, seconds=CLAIM_TIMEOUT_SECONDS)
@@ -100,7 +100,7 @@ async def _accept(db: Database, source: str, parameters: Ingestion, key: str) ->
         context.load_keys(),
         acceptance.Submission(
             sender=Source.PREFECT,
-            path="source" if source in ENGINES else FLOW_NAMES[source].removeprefix("ingest-"),
+            path="source" if source in CREDENTIAL_SOURCES else FLOW_NAMES[source].removeprefix("ingest-"),
             body=parameters.make_body(namespace.id, source),
             organization=namespace.organization_id,
             tenant=parameters.tenant or None,

@@ -28,7 +28,7 @@ from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries import batch_append, batches, job_queue, suspension
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.security.secrets import KeyRing
-from retrieval.sources import CONNECTED
+from retrieval.sources import CONNECTED_SOURCES
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ class RunContext:
         self.time_slice = TimeSlice(db, lease)
         self.intake = Intake(db, lease)
         # The dispatcher forms no such batch, but a flow run that requests its own may come too early.
-        self.is_early = lease.source in CONNECTED and job_queue.is_behind_its_connection(db, lease.batch_id)
+        self.is_early = lease.source in CONNECTED_SOURCES and job_queue.is_behind_its_connection(db, lease.batch_id)
         # Suspended in Prefect: the process ends, and the same flow run continues later.
         self.is_suspended = False
 

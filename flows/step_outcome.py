@@ -15,7 +15,7 @@ from flows.prefect_errors import PARTIAL_STATE, WAITING_STATE
 from retrieval.errors import StepError
 from retrieval.ingestion.queries.step_outcomes import FailedDocument, StepOutcome
 from retrieval.jobs import names
-from retrieval.logs import without_query
+from retrieval.logs import redact_urls
 
 # In a state's message.
 MAX_NAMED_FAILURES: Final = 3
@@ -61,11 +61,11 @@ class StepReport:
         documents, failed = self.outcome.documents, self.outcome.failed
         result = StepResult(self.step, documents, failed, self.wait_seconds)
         if self.is_waiting:
-            return Failed(name=WAITING_STATE, message=without_query(str(self.error)), data=result)
+            return Failed(name=WAITING_STATE, message=redact_urls(str(self.error)), data=result)
         if not failed:
             return result
         if self.is_cut_short:
-            return Failed(message=without_query(str(self.error)), data=result)
+            return Failed(message=redact_urls(str(self.error)), data=result)
         if failed == documents:
             return Failed(message=self._describe_failures(), data=result)
         return Completed(name=PARTIAL_STATE, message=self._describe_failures(), data=result)
@@ -76,7 +76,7 @@ class StepReport:
         counts = names.counted_noun(self.outcome.documents, "document") + (f", {failed:,} failed" if failed else "")
         logger.info("%s: %s, %.1f s", self.step, counts, seconds)
         if self.is_waiting:
-            logger.warning("%s: %s", self.step, without_query(str(self.error)))
+            logger.warning("%s: %s", self.step, redact_urls(str(self.error)))
         if self.wait_seconds:  # the repetition names the failed documents
             return
         for failure in self.outcome.failures:
@@ -99,4 +99,4 @@ class StepReport:
         return sentence if len(sentence) <= MAX_REASON_CHARACTERS else sentence[: MAX_REASON_CHARACTERS - 1] + "…"
 
     def _reason(self, failure: FailedDocument) -> str:
-        return without_query(failure.error).removeprefix(f"{self.step}: ")
+        return redact_urls(failure.error).removeprefix(f"{self.step}: ")

@@ -34,7 +34,7 @@ from retrieval.ingestion.queries.step_outcomes import StepOutcome
 from retrieval.jobs import names
 from retrieval.jobs.breaker_watch import Circuits
 from retrieval.jobs.queries.batches import DocumentKey, Lease, Superseded
-from retrieval.logs import without_query
+from retrieval.logs import redact_urls
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
@@ -112,7 +112,9 @@ class Work:
         """Fail documents before the step, without a wait for a circuit breaker."""
         keys = run_documents.list_unfinished(self.db, self.lease, self.window, step)
         reasons = {
-            key: _exhausted_message(step, error.each.get(key, error)) for key in keys if not self.is_waiting(key)
+            key: _exhausted_message(step, error.errors_by_key.get(key, error))
+            for key in keys
+            if not self.is_waiting(key)
         }
         run_documents.fail_items(self.db, self.lease, reasons)
 
@@ -141,7 +143,7 @@ class Work:
     @property
     def source(self) -> Source | None:
         """Return the source of the batch's documents; None for uploads."""
-        return self._fetched_source() if self.lease.source in sources.FETCHED else None
+        return self._fetched_source() if self.lease.source in sources.FETCHED_SOURCES else None
 
     def _fetched_source(self) -> Source:
         source = registry.make_source(self.lease.source, self._config, self.db, self.ring)
@@ -240,7 +242,7 @@ class Discovery(Work):
 def record_step(step: str, work: Work) -> Iterator[StepReport]:
     """Record duration, trace and outcome of a step; in a flow run, settle errors."""
     report, started = StepReport(step, len(work.window)), time.monotonic()
-    origin.work_for(work.lease.scope.organization)
+    origin.set_organization(work.lease.scope.organization)
     runs = work.job_runs
     try:
         with tracing.trace_step(step, runs, documents=len(work.window)), explain_errors():
@@ -272,7 +274,7 @@ def settle_error(work: Work, error: StepError, report: StepReport) -> None:
     if isinstance(error, Retryable):
         if is_soon(error) and 0 < task_run.run_count <= MAX_RETRIES:
             # Prefect retries the task, and stores and logs the error.
-            raise Retryable(without_query(str(error)), after=error.after) from None
+            raise Retryable(redact_urls(str(error)), after=error.after) from None
         if seconds := work.long_waits.take_seconds(report.step, error):
             report.wait_after(error, seconds)
             return

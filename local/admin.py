@@ -16,7 +16,7 @@ from api import permissions
 from connectors import registry
 from local import LocalError, environment
 from retrieval.accounts import api_keys, audit, quotas
-from retrieval.accounts.audit import Entry, Source
+from retrieval.accounts.audit import AuditEntry, Source
 from retrieval.accounts.queries import organizations, tenants
 from retrieval.accounts.queries.organizations import Organization, Plan, TenantRule
 from retrieval.database.database import UNAVAILABLE_ERRORS, Database
@@ -97,7 +97,7 @@ def write_audit(db: Database, options: Options, changed: AuditedChange, status: 
     """Write an entry to the audit log of each organization of the change."""
     route = f"retrieval {options.command} {options.verb}".strip()
     entries = [
-        Entry(
+        AuditEntry(
             organization_id=organization,
             principal=_find_user(),
             method="CLI",
@@ -202,7 +202,7 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> CommandOutcom
 
 def _org_set(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
     organization = choose_organization(db, options.org)
-    options_sent = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
+    options_sent = {name: getattr(options, name) for name in quotas.QUOTA_NAMES if getattr(options, name) is not None}
     values = {name: _parse_limit(value) for name, value in options_sent.items()}
     if not values:
         raise LocalError("Name a quota to set: `retrieval org set --help` lists them.", exit_code=2)
@@ -210,20 +210,20 @@ def _org_set(db: Database, _ring: KeyRing, options: Options) -> CommandOutcome:
         [organization], "tenant" if options.tenant else "organization", options.tenant or organization
     )
     if options.tenant is None:
-        limits = quotas.set_organization(db, organization, values)
+        limits = quotas.set_organization_quotas(db, organization, values)
     else:
-        limits = quotas.set_tenant(db, organization, options.tenant, values)
+        limits = quotas.set_tenant_quotas(db, organization, options.tenant, values)
     if limits is None:
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
-    rows = [(name, str(limits.get(name, "no limit"))) for name in quotas.NAMES]
+    rows = [(name, str(limits.get(name, "no limit"))) for name in quotas.QUOTA_NAMES]
     return CommandOutcome(_format_table(("quota", "limit"), rows), changed)
 
 
 def _parse_limit(value: str) -> int | None:
     if value == "none":
         return None
-    if not value.isascii() or not value.isdecimal() or len(value) > 16 or int(value) > quotas.MOST:
-        raise ValueError(f"A quota is a whole number up to {quotas.MOST}, or none.")
+    if not value.isascii() or not value.isdecimal() or len(value) > 16 or int(value) > quotas.MAX_QUOTA:
+        raise ValueError(f"A quota is a whole number up to {quotas.MAX_QUOTA}, or none.")
     return int(value)
 
 

@@ -12,7 +12,7 @@ from prefect.client.orchestration import get_client
 
 from retrieval import settings
 
-AUTOMATIONS_FILE: Final = settings.PROJECT / "deploy" / "prefect" / "automations.yaml"
+AUTOMATIONS_FILE: Final = settings.PROJECT_ROOT / "deploy" / "prefect" / "automations.yaml"
 # The webhook block has the URL.
 WEBHOOK_BLOCK: Final = "retrieval-failures"
 

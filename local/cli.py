@@ -18,7 +18,7 @@ from pydantic_settings import DotEnvSettingsSource
 from local import LocalError
 from local.processes import TOKEN_VARIABLE
 from retrieval.setting_values import WrongSetting
-from retrieval.settings import ENV_FILE, HOME, PROJECT, SECRETS, Settings, load_settings
+from retrieval.settings import DEFAULT_HOME, ENV_FILE, PROJECT_ROOT, SECRET_FIELDS, Settings, load_settings
 
 if TYPE_CHECKING:
     from retrieval_client.cli.parsers import Commands
@@ -60,8 +60,8 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("file", "directory", "secrets", "qrels", "mine", "out"):  # relative to where the command was given
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
-    os.chdir(PROJECT)  # where the roles' modules and the `.env` of a checkout are
-    home_path = HOME
+    os.chdir(PROJECT_ROOT)  # where the roles' modules and the `.env` of a checkout are
+    home_path = DEFAULT_HOME
     try:
         settings = load_settings()
         home_path = settings.home
@@ -127,7 +127,7 @@ _SETTING_PREFIX = "RETRIEVAL_"
 _KNOWN_VARIABLES = frozenset(
     {
         *(f"{_SETTING_PREFIX}{field.upper()}" for field in Settings.model_fields),
-        *(f"{_SETTING_PREFIX}{name.upper()}_FILE" for name in SECRETS),
+        *(f"{_SETTING_PREFIX}{name.upper()}_FILE" for name in SECRET_FIELDS),
         "RETRIEVAL_API_KEY",
         "RETRIEVAL_API_URL",
         TOKEN_VARIABLE,
@@ -186,7 +186,9 @@ def make_parser(
     """Build the parser of all commands; commands of client users only `with_client`."""
     parser = parser_class(
         prog="retrieval",
-        description=f"Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: {HOME}).",
+        description=(
+            f"Run and administer the retrieval service. Its state is in RETRIEVAL_HOME (default: {DEFAULT_HOME})."
+        ),
     )
     parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

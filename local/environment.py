@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from local import LocalError, instance, postgres
 from local.instance import RECREATE_REMEDY, InstanceRecord, read_secret, write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
-from retrieval.settings import IS_CHECKOUT, SECRETS, Settings
+from retrieval.settings import IS_CHECKOUT, SECRET_FIELDS, Settings
 
 _KEY_COMMAND = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
 _FOREIGN_SERVER_VARIABLES = (
@@ -219,7 +219,7 @@ def build_prefect(
 
 def _inherit_variables(needs: RoleNeeds) -> dict[str, str]:
     """Return variables of this process that a role may see: no foreign secrets."""
-    hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRETS for end in ("", "_FILE")}
+    hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRET_FIELDS for end in ("", "_FILE")}
     # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
     hidden.add("PYTHONDONTWRITEBYTECODE")
     prefixes = (*_PLAIN_PREFIXES, *(("RETRIEVAL_", "OTEL_") if needs.settings else ()))

@@ -20,7 +20,7 @@ from local import LocalError, instance
 from retrieval import logs, settings
 from retrieval.database.database import Database
 from retrieval.metrics import catalog, exposition
-from retrieval.metrics.figures import Figures, Values
+from retrieval.metrics.figures import MetricsReader, Values
 from retrieval.settings import Settings
 
 log = structlog.get_logger()
@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 def build_server(configured: Settings, db: Database) -> ThreadingHTTPServer:
     """Return a bound server, not yet running."""
-    figures, token = Figures(db), configured.metrics_token
+    figures, token = MetricsReader(db), configured.metrics_token
     secret = token.get_secret_value() if token else None
 
     class Handler(BaseHTTPRequestHandler):

@@ -15,7 +15,7 @@ from local import environment, health, postgres, processes
 from local.environment import ResolvedAddresses
 from local.instance import InstanceRecord, build_url, find_ui_path, port_settings
 from local.supervisor import Role
-from retrieval.settings import PROJECT, Settings
+from retrieval.settings import PROJECT_ROOT, Settings
 
 PREFECT_SILENT_SECONDS = 30.0
 
@@ -31,7 +31,7 @@ class Addresses:
 
 
 def has_ui() -> bool:
-    return (PROJECT / "ui" / "app.py").exists()
+    return (PROJECT_ROOT / "ui" / "app.py").exists()
 
 
 def locate_roles(settings: Settings) -> Addresses:
@@ -86,7 +86,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
         return environment.build_variables(role, settings, resolved) | common
 
     def build_setup_step(name: str, *after: str, ready: Callable[[], bool] = lambda: False) -> Role:
-        return Role(name, commands[name], build_environment(name), PROJECT, ready, after=after, is_setup_step=True)
+        return Role(name, commands[name], build_environment(name), PROJECT_ROOT, ready, after=after, is_setup_step=True)
 
     roles = []
     if cluster:
@@ -114,7 +114,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
                 "prefect",
                 commands["prefect"],
                 variables,
-                PROJECT,
+                PROJECT_ROOT,
                 lambda: health.is_answering(f"{addresses.prefect}/ready"),
                 after=database,
                 address=addresses.prefect,
@@ -131,7 +131,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             "worker",
             commands["worker"],
             build_environment("worker"),
-            PROJECT,
+            PROJECT_ROOT,
             lambda: health.is_worker_online(addresses.prefect, settings.work_pool, worker, login, started[-1]),
             after=("register",),
             grace=25,  # flow runs end first
@@ -142,7 +142,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             "dispatcher",
             commands["dispatcher"],
             build_environment("dispatcher"),
-            PROJECT,
+            PROJECT_ROOT,
             after=("register",),
             settle=2,
         ),
@@ -150,7 +150,7 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
             "api",
             commands["api"],
             build_environment("api"),
-            PROJECT,
+            PROJECT_ROOT,
             lambda: health.is_answering(f"{addresses.api}/ready?for=requests"),
             after=("migrate",),
             address=addresses.api,
@@ -162,14 +162,20 @@ def build_roles(settings: Settings, addresses: Addresses, key: str, record: Inst
         variables = environment.build_ui(settings, addresses.api, token)
         ready = partial(health.is_answering, f"{addresses.ui}/_stcore/health")
         roles.append(
-            Role("ui", commands["ui"], variables, PROJECT, ready, after_end=("register",), address=addresses.ui)
+            Role("ui", commands["ui"], variables, PROJECT_ROOT, ready, after_end=("register",), address=addresses.ui)
         )
     if addresses.metrics:
         ready = partial(health.is_listening, settings.metrics_host, settings.metrics_port or 0)
         variables = build_environment("metrics")
         roles.append(
             Role(
-                "metrics", commands["metrics"], variables, PROJECT, ready, after=("migrate",), address=addresses.metrics
+                "metrics",
+                commands["metrics"],
+                variables,
+                PROJECT_ROOT,
+                ready,
+                after=("migrate",),
+                address=addresses.metrics,
             )
         )
     return roles

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from local import LocalError, instance
-from retrieval.settings import PROJECT, SECRETS
+from retrieval.settings import PROJECT_ROOT, SECRET_FIELDS
 from retrieval_client import RetrievalClient, RetrievalError
 
 # A temporary instance is embedded, whatever the environment says.
 _ISOLATED_VARIABLES = {
-    **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRETS for end in ("", "_FILE")},
+    **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRET_FIELDS for end in ("", "_FILE")},
     "RETRIEVAL_PREFECT_API_URL": "",
     **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
     **{f"RETRIEVAL_{role}_HOST": "127.0.0.1" for role in ("API", "PREFECT", "UI")},
@@ -41,7 +41,7 @@ class ScratchInstance:
         """Return the standard output of `retrieval ARGUMENTS`; raise LocalError for an exit code other than 0."""
         command = [sys.executable, "-m", "local.cli", *arguments]
         process = subprocess.run(
-            command, env=self.environment, cwd=PROJECT, capture_output=True, text=True, check=False
+            command, env=self.environment, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
         )
         if process.returncode:
             raise LocalError(f"`retrieval {arguments[0]}` failed.\n{process.stderr.strip() or process.stdout.strip()}")

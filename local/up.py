@@ -19,7 +19,7 @@ from local.console import STOPPING_MESSAGE, Console
 from local.instance import InstanceRecord
 from local.processes import Process
 from local.supervisor import StopRequested, Supervisor
-from retrieval.settings import PROJECT, Settings
+from retrieval.settings import PROJECT_ROOT, Settings
 
 _START_SECONDS = 280.0
 _DETACHED_SECONDS = 300.0
@@ -64,7 +64,7 @@ def _run_detached(settings: Settings) -> int:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd=PROJECT,
+            cwd=PROJECT_ROOT,
             start_new_session=True,
         )
     try:

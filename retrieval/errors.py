@@ -1,12 +1,12 @@
-"""Errors: codes for API clients, and the three kinds that a step can raise.
+"""Errors: codes for API clients, and outcomes of pipeline steps.
 
-ServiceError            an error response of the API, with a code of the contract
+ServiceError            error response of the API, with a code of the contract
 StepError
-├── Retryable          try again, after `after` seconds if the service named a delay
-│    └── Unavailable   a circuit breaker is open: job runs that need it wait outside of the workers
-├── Fatal              stop the run: nothing after this can work
-└── Skippable          leave this one document out and continue with the others
-     ├── ItemMissing   the source answers that there is no such item
+├── Retryable          retry, after `after` seconds if the service requested a delay
+│    └── Unavailable   open circuit breaker: job runs wait outside of the workers
+├── Fatal              stop the run: later documents would fail, too
+└── Skippable          skip this document and continue
+     ├── ItemMissing   the source has no such item
      └── NotEmbedded   the model cannot embed some of the texts
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ErrorCode(StrEnum):
-    """Every code an answer can carry. `api.errors.STATUS_BY_CODE` gives each its HTTP status."""
+    """Codes of error responses; `api.errors.STATUS_BY_CODE` maps them to HTTP statuses."""
 
     # Any route
     UNAUTHORIZED = "UNAUTHORIZED"
@@ -74,9 +74,9 @@ class ErrorCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """An error that an API client sees. `message` never holds a submitted value, a secret or a vendor's text.
+    """Error for API clients. `message` never contains submitted values, secrets or vendor texts.
 
-    quota: where one is exceeded, its name, what is `used` and the `limit`.
+    `quota`: name, `used` and `limit` of an exceeded quota.
     """
 
     def __init__(
@@ -99,21 +99,21 @@ class ServiceError(Exception):
 
 
 class StepError(Exception):
-    """Trouble in a step of the pipeline or behind a port. Its text is shown to the user as a document's error."""
+    """Error of a pipeline step or port; the message is shown as the document's error."""
 
 
 class Retryable(StepError):
-    """Error that may pass: a timeout, a reset, a 429 or 5xx. `after`: seconds the other side requested."""
+    """Temporary error: timeout, reset, 429 or 5xx. `after`: requested delay in seconds."""
 
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
-        self.each: dict[Any, Retryable] = {}
-        """What each document of a step met, by its key, where not all met this."""
+        # Errors by document key, if the documents of a step failed differently.
+        self.errors_by_key: dict[Any, Retryable] = {}
 
 
 class Unavailable(Retryable):
-    """Error of an open circuit breaker: the vendor or site did not answer before. `key`: of the breaker."""
+    """Open circuit breaker of a vendor or site. `key`: breaker."""
 
     def __init__(self, message: str, *, after: float, key: str) -> None:
         super().__init__(message, after=after)
@@ -121,7 +121,7 @@ class Unavailable(Retryable):
 
 
 class Fatal(StepError):
-    """Cannot work for any document of this run: a refused key, a missing index. `field`: the config field at fault."""
+    """Error for all documents of the run, such as a refused key. `field`: config field at fault."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -129,27 +129,27 @@ class Fatal(StepError):
 
 
 class AppRefused(Fatal):
-    """A service refuses the app itself, such as its secret. The authorizations that people gave to it stand."""
+    """Refused app of a content service, such as a wrong secret; authorizations of users stay valid."""
 
 
 class ConfigChanged(StepError):
-    """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
+    """Concurrent change of the namespace's model or vector store: results for the old one are void."""
 
 
 class Interrupted(StepError):
-    """The turn of its batch ended before a document was begun: it stays as it is."""
+    """End of the batch's turn before the document started: it stays unchanged."""
 
 
 class Skippable(StepError):
-    """Error of this one document: a corrupt file, a missing page."""
+    """Error of a single document, such as a corrupt file."""
 
 
 class ItemMissing(Skippable):
-    """Answer of a source that there is no such item; an endpoint that the vendor removed answers so for every item."""
+    """Missing item at the source; removed vendor endpoints give this answer for every item."""
 
 
 class Unreadable(Skippable):
-    """The text of the document cannot be trusted, or none is there. `pages`: how many of its pages are unreadable."""
+    """Missing or untrustworthy text. `pages`: number of unreadable pages."""
 
     def __init__(self, message: str, pages: int = 0) -> None:
         super().__init__(message)
@@ -157,9 +157,9 @@ class Unreadable(Skippable):
 
 
 class NotEmbedded(Skippable):
-    """The model cannot embed some texts of a call, but answers others.
+    """Refusal of some texts of an embedding call.
 
-    `reasons`: for people, by the position of a text; `vectors`: of all other texts, in order.
+    `reasons`: messages by position; `vectors`: of the other texts, in order.
     """
 
     def __init__(self, reasons: Mapping[int, str], vectors: npt.NDArray[np.float32]) -> None:

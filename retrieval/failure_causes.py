@@ -1,8 +1,4 @@
-"""Causes of failed documents, read from the text of their errors: each calls for a remedy of its own.
-
-Errors are sentences for people, and each names its remedy. The patterns below are those remedies; tests hold them to
-the errors that the parsers and scrapers raise.
-"""
+"""Causes of failed documents, derived from their error messages."""
 
 from __future__ import annotations
 
@@ -10,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import LiteralString
 
-OTHER: LiteralString = "OTHER"
+OTHER_CAUSE: LiteralString = "OTHER"
 MISSING_PAGE: LiteralString = "The site answers 404: there is no such page."
 GONE_PAGE: LiteralString = "The site answers 410: the page is gone."
-PATTERNS: Mapping[LiteralString, LiteralString] = {
+# Each error names its remedy, and the remedy identifies the cause. First match wins; valid in Python and PostgreSQL.
+CAUSE_PATTERNS: Mapping[LiteralString, LiteralString] = {
     "NO_TEXT": "STANDARD_OCR",
     "PASSWORD": "protected by a password",
     "CONNECTION": "authorize (the connection|it|again)|connection is not ACTIVE",
@@ -21,18 +18,19 @@ PATTERNS: Mapping[LiteralString, LiteralString] = {
     "NOT_ANSWERING": "cannot be reached|did not answer|not answered|broke off|site answers (429|5..)",
     "UNREADABLE": "[Uu]pload|Kinds that are taken|cannot be read|is damaged|ingest that|No text was recognised",
 }
-"""Cause to a regular expression of Python and PostgreSQL alike; the first that matches counts."""
-CAUSES = (*PATTERNS, OTHER)
+CAUSE_NAMES = (*CAUSE_PATTERNS, OTHER_CAUSE)
 
 
 def find_cause(error: str | None) -> str | None:
-    """Return the cause of a failed document; None without an error."""
+    """Return the cause of an error message; None without an error."""
     if error is None:
         return None
-    return next((cause for cause, pattern in PATTERNS.items() if re.search(pattern, error)), OTHER)
+    return next((cause for cause, pattern in CAUSE_PATTERNS.items() if re.search(pattern, error)), OTHER_CAUSE)
 
 
 def cause_sql(error: LiteralString) -> LiteralString:
-    """Return the same as SQL of a text column, null without an error."""
-    cases: LiteralString = " ".join(f"when {error} ~ '{pattern}' then '{cause}'" for cause, pattern in PATTERNS.items())
-    return f"(case when {error} is null then null {cases} else '{OTHER}' end)"
+    """Return the cause as SQL on a text column."""
+    cases: LiteralString = " ".join(
+        f"when {error} ~ '{pattern}' then '{cause}'" for cause, pattern in CAUSE_PATTERNS.items()
+    )
+    return f"(case when {error} is null then null {cases} else '{OTHER_CAUSE}' end)"

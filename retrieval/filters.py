@@ -1,4 +1,4 @@
-"""Document filters: one rule for search and documents, as SQL and as Python."""
+"""Document filters, with equal rules in SQL and Python."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from retrieval.conditions.model import (
 from retrieval.conditions.parse import parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.principals import Access
-from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
+from retrieval.sources import DOCUMENT_TYPES, FETCHED_SOURCES, STORED_SOURCES
 from retrieval.statuses import DocumentStatus
 
 Scalar = str | int | float | bool | None
 
-ENTRIES = 10_000
-"""Entries that one list of ids, types, sources or statuses may have."""
-VALUES = 1_000
-"""Values that the metadata part of a filter may have, all keys together."""
+# Entries per list of ids, types, sources or statuses.
+MAX_LIST_ENTRIES = 10_000
+# Values of the metadata filter, all keys together.
+MAX_METADATA_VALUES = 1_000
 
-_CAME_BY = frozenset({"SITEMAP", "WEBSITE"})
-"""As a type these mean web pages that came by that way; as a source they are what the table holds."""
-TYPES = _CAME_BY | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
-SOURCES = STORED | FETCHED | {"FILE"}
+# As a type: web pages ingested by that source.
+_WEB_SOURCE_TYPES = frozenset({"SITEMAP", "WEBSITE"})
+DOCUMENT_TYPE_NAMES = _WEB_SOURCE_TYPES | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
+SOURCE_NAMES = STORED_SOURCES | FETCHED_SOURCES | {"FILE"}
+# Stored name by accepted alias.
 _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
-"""A client may name the source as it sent it; documents report and hold the other."""
-STATUSES = frozenset(map(str, DocumentStatus))
+STATUS_NAMES = frozenset(map(str, DocumentStatus))
 ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
 
-class Filterable(DescribedDocument, text_filter.Named, Protocol):
-    """Properties of a document that a filter can test; the fields of `Described` only where it has a condition."""
+class Filterable(DescribedDocument, text_filter.SearchableDocument, Protocol):
+    """Document fields for filters; those of `DescribedDocument` only for conditions."""
 
     @property
     def id(self) -> str: ...
@@ -67,13 +67,11 @@ class Filterable(DescribedDocument, text_filter.Named, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """AND between the fields, OR within one; an empty field restricts nothing.
+    """Conjunction of fields, each a disjunction of values; an empty field matches all.
 
-    A metadata value is a scalar or several of them (any of), and an empty list matches nothing; a list in the document
-    matches if it contains one. `awaiting_removal`: removed at its content service, and held for confirmation.
-    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition. `words`: each is part
-    of the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is named, documents with an
-    unknown access list.
+    A metadata value is a scalar or a list of alternatives; an empty list matches nothing. `awaiting_removal`: held
+    removal; `also_metadata`: second metadata filter of a search; `words`: parts of name or external id; `sites`: hosts
+    of web pages.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -91,40 +89,41 @@ class DocumentFilter:
     sites: tuple[str, ...] = ()
     access_statuses: tuple[str, ...] = ()
 
-    def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
-        """The metadata keys that restrict, each with the values of which one must be there."""
+    def metadata_values(self) -> list[tuple[str, tuple[Scalar, ...]]]:
+        """Return the accepted values by metadata key."""
         pairs = [*self.metadata.items(), *self.also_metadata.items()]
         lists = [(key, value if _is_list(value) else (value,)) for key, value in pairs]
         return [(key, tuple(cast("Sequence[Scalar]", values))) for key, values in lists]
 
     @property
     def empty_lists(self) -> list[str]:
-        """The metadata keys of which no value is allowed: with one of them nothing matches."""
-        return [key for key, values in self.wanted() if not values]
+        """Return the metadata keys without accepted values."""
+        return [key for key, values in self.metadata_values() if not values]
 
     def restricts(self) -> bool:
-        """Tell if it selects particular documents: a filter for no pending removal matches nearly all, and so does a
-        condition that holds for a document without any field."""
-        is_set = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
+        """Return True for a selective filter; `awaiting_removal=False` matches nearly all documents."""
+        is_set = any(getattr(self, name) for name in (*_FILTER_COLUMNS, *_SELECTIVE_FIELDS)) or bool(
+            self.metadata_values()
+        )
         return is_set or self.awaiting_removal is True or (self.where is not None and rule.is_restrictive(self.where))
 
     def narrows(self) -> bool:
-        """Tell if it can exclude a document."""
+        """Return True if the filter can exclude a document."""
         return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
     @property
     def reads_fields(self) -> bool:
-        """Tell if it reads fields with GIN indexes: metadata, conditions, words and sites."""
-        return bool(self.wanted() or self.where is not None or self.words or self.sites)
+        """Return True for filters on GIN-indexed fields: metadata, conditions, words, sites."""
+        return bool(self.metadata_values() or self.where is not None or self.words or self.sites)
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
-        """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
+        """Return the condition on the documents table `alias`, and its parameters `filter_…`."""
         clauses: list[LiteralString] = []
         params: dict[str, Any] = {}
-        for name, column in _COLUMNS.items():
+        for name, column in _FILTER_COLUMNS.items():
             if values := getattr(self, name):
                 clause: LiteralString = f"{alias}.{column} = any(%(filter_{name})s)"
-                alternative = _MORE.get(name)
+                alternative = _ALTERNATIVE_CONDITIONS.get(name)
                 clauses.append(f"({clause} or {alternative(alias)})" if alternative else clause)
                 params[f"filter_{name}"] = list(values)
         if self.types:
@@ -132,30 +131,30 @@ class DocumentFilter:
                 f"({alias}.document_type = any(%(filter_types)s)"
                 f" or {alias}.document_type = 'URL' and {alias}.source = any(%(filter_ways)s))"
             )
-            params["filter_types"] = sorted(set(self.types) - _CAME_BY)
-            params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
+            params["filter_types"] = sorted(set(self.types) - _WEB_SOURCE_TYPES)
+            params["filter_ways"] = sorted(_WEB_SOURCE_TYPES.intersection(self.types))
         if self.awaiting_removal is not None:
             clauses.append(("" if self.awaiting_removal else "not ") + awaits_removal(alias))
-        for number, (key, expected) in enumerate(self.wanted()):
+        for number, (key, expected) in enumerate(self.metadata_values()):
             position = str(number)
             clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
             params[f"filter_metadata_{position}"] = [
                 json.dumps({key: shape}) for value in expected for shape in (value, [value])
             ]
-        of_documents, of_rows = rule.split_rows(self.where)
-        if of_documents is not None:
-            condition, values = statements.condition_sql(of_documents, alias)
+        document_part, row_part = rule.split_rows(self.where)
+        if document_part is not None:
+            condition, values = statements.condition_sql(document_part, alias)
             clauses.append(condition)
             params |= values
-        if of_rows is not None:
-            condition, values = statements.condition_sql(of_rows, alias, "filter_row")
+        if row_part is not None:
+            condition, values = statements.condition_sql(row_part, alias, "filter_row")
             clauses.append(statements.document_has_row(alias, condition))
             params |= values
         if self.words:
             clauses.append(text_filter.has_words(alias))
             params["filter_words"] = list(self.words)
         if self.sites:
-            clauses.append(text_filter.of_site(alias))
+            clauses.append(text_filter.has_site(alias))
             params["filter_sites"] = list(self.sites)
         if self.access_statuses:
             clauses.append(f"{alias}.access_reason is not null")
@@ -165,19 +164,16 @@ class DocumentFilter:
 
     @property
     def reads_rows(self) -> bool:
-        """Tell if it matches single chunks, by their rows and records, and not whole documents."""
+        """Return True if the filter selects chunks by their rows."""
         return self.where is not None and rule.reads_rows(self.where)
 
     def row_sql(self, document: LiteralString) -> str:
-        """The condition on one row (`statements.ROW`) of the document under an alias, "true" without one.
-
-        Parameters are those of `sql`.
-        """
-        of_rows = rule.split_rows(self.where)[1]
-        return "true" if of_rows is None else statements.condition_sql(of_rows, document, "filter_row")[0]
+        """Return the condition on one row of the document, with the parameters of `sql`."""
+        row_part = rule.split_rows(self.where)[1]
+        return "true" if row_part is None else statements.condition_sql(row_part, document, "filter_row")[0]
 
     def rows_sql(self, chunk: LiteralString, document: LiteralString) -> str:
-        """The condition on the chunk under an alias, that it holds a row that matches, "true" without one on rows."""
+        """Return the condition that the chunk has a matching row."""
         return statements.has_row(chunk, self.row_sql(document)) if self.reads_rows else "true"
 
     def matches(self, document: Filterable) -> bool:
@@ -185,11 +181,11 @@ class DocumentFilter:
         return (
             all(
                 not (values := getattr(self, name)) or getattr(document, attribute) in values
-                for name, attribute in _ATTRIBUTES.items()
+                for name, attribute in _FILTER_ATTRIBUTES.items()
             )
             and (not self.types or _fits_type(document, self.types))
             and self.awaiting_removal in {None, document.awaiting_removal}
-            and all(_fits(document.metadata, key, expected) for key, expected in self.wanted())
+            and all(_fits(document.metadata, key, expected) for key, expected in self.metadata_values())
             and (self.where is None or rule.matches(self.where, document))
             and (not self.words or text_filter.has_all_words(document, self.words))
             and (not self.sites or text_filter.page_site(document) in self.sites)
@@ -198,8 +194,7 @@ class DocumentFilter:
 
 
 def awaits_removal(document: LiteralString) -> LiteralString:
-    """Return the SQL condition that the document under this alias was removed at its site, or at its content service
-    for all its connections, and awaits confirmation."""
+    """Return the condition that the document's removal is held for confirmation."""
     return f"""
     (exists (select from page_misses m where m.document_id = {document}.id and m.held)
      or (exists (select from departures g where g.document_id = {document}.id and g.held) and not exists (
@@ -213,8 +208,8 @@ def awaits_removal(document: LiteralString) -> LiteralString:
 AWAITS_REMOVAL: LiteralString = awaits_removal("d")
 
 
-def root_of(document: LiteralString) -> LiteralString:
-    """SQL: the id of what the document under this alias was packed into, and that is no part of another, or its own."""
+def root_id_sql(document: LiteralString) -> LiteralString:
+    """Return SQL for the id of the outermost container of the document, or its own id."""
     return f"""
     (case when {document}.archive_id is null then {document}.id else (
         with recursive above as (
@@ -226,23 +221,23 @@ def root_of(document: LiteralString) -> LiteralString:
 """
 
 
-def _is_held(document: LiteralString) -> LiteralString:
-    """SQL: whether one of the connections of the filter has the document under this alias."""
-    return f"""{root_of(document)} in (
+def _is_listed_by_connection(document: LiteralString) -> LiteralString:
+    """Return the condition that a connection of the filter lists the document."""
+    return f"""{root_id_sql(document)} in (
     select h.document_id from connection_documents h where h.connection_id = any(%(filter_connection_ids)s))"""
 
 
 def _is_alias(document: LiteralString) -> LiteralString:
-    """SQL: whether the filter names the document under this alias by another address of its page."""
+    """Return the condition that the filter has another address of the document's page."""
     return f"""{document}.id in (
     select a.document_id from document_aliases a where a.address = any(%(filter_external_ids)s))"""
 
 
-_MORE: Mapping[str, Callable[[LiteralString], LiteralString]] = {
-    "connection_ids": _is_held,
+_ALTERNATIVE_CONDITIONS: Mapping[str, Callable[[LiteralString], LiteralString]] = {
+    "connection_ids": _is_listed_by_connection,
     "external_ids": _is_alias,
 }
-_COLUMNS: dict[str, LiteralString] = {
+_FILTER_COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",
     "external_ids": "external_id",
     "connection_ids": "connection_id",
@@ -250,109 +245,109 @@ _COLUMNS: dict[str, LiteralString] = {
     "sources": "source",
     "statuses": "status",
 }
-_ATTRIBUTES: dict[str, str] = dict(_COLUMNS)
-_OTHERS = ("types", "words", "sites", "access_statuses")
-"""Further fields of which one alone restricts."""
+_FILTER_ATTRIBUTES: dict[str, str] = dict(_FILTER_COLUMNS)
+# Further selective fields.
+_SELECTIVE_FIELDS = ("types", "words", "sites", "access_statuses")
 
 
-def parse_filter(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfig") -> DocumentFilter:
-    """A filter from decoded JSON; ServiceError `code` naming the field that is wrong. `where`: the object's path."""
-    path = f"{where}." if where else ""
+def parse_filter(data: Mapping[str, Any], code: ErrorCode, *, path: str = "filterConfig") -> DocumentFilter:
+    """Parse a filter from decoded JSON. Raises ServiceError `code` with the path of the error below `path`."""
+    path = f"{path}." if path else ""
 
     def entries(key: str, allowed: frozenset[str] | None = None) -> tuple[str, ...]:
-        return _strings(data.get(key), code, f"{path}{key}", allowed)
+        return _parse_strings(data.get(key), code, f"{path}{key}", allowed)
 
     return DocumentFilter(
         document_ids=entries("documentIds"),
         external_ids=entries("documentExternalIds"),
-        types=entries("documentTypes", TYPES),
+        types=entries("documentTypes", DOCUMENT_TYPE_NAMES),
         connection_ids=entries("documentConnectionIds"),
         archive_ids=entries("documentArchiveIds"),
-        sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCES)),
-        statuses=entries("documentIngestionStatuses", STATUSES),
-        metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
-        awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
-        where=condition_of(data.get("where"), code, where=f"{path}where"),
-        words=text_filter.parse_words(data.get("text"), code, where=f"{path}text"),
+        sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCE_NAMES)),
+        statuses=entries("documentIngestionStatuses", STATUS_NAMES),
+        metadata=parse_metadata(data.get("metadata"), code, path=f"{path}metadata"),
+        awaiting_removal=_parse_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
+        where=parse_optional_condition(data.get("where"), code, path=f"{path}where"),
+        words=text_filter.parse_words(data.get("text"), code, path=f"{path}text"),
         sites=tuple(site.lower() for site in entries("sites")),
         access_statuses=entries("accessStatuses", ACCESS_STATUSES),
     )
 
 
-def parse_search(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filter") -> DocumentFilter | None:
-    """The `filter` of a search: `documents`, `metadata` and `where`, which must all hold; None for one without any."""
+def parse_search(data: Mapping[str, Any], code: ErrorCode, *, path: str = "filter") -> DocumentFilter | None:
+    """Parse the `filter` of a search: conjunction of `documents`, `metadata` and `where`; None if empty."""
     sections = {name: data.get(name) for name in ("documents", "metadata", "where")}
     if not (sections["documents"] or sections["metadata"] or sections["where"] is not None):
         return None
-    documents = parse_filter(sections["documents"] or {}, code, where=f"{where}.documents")
-    condition = condition_of(sections["where"], code, where=f"{where}.where")
+    documents = parse_filter(sections["documents"] or {}, code, path=f"{path}.documents")
+    condition = parse_optional_condition(sections["where"], code, path=f"{path}.where")
     both = [part for part in (documents.where, condition) if part is not None]
     return replace(
         documents,
-        also_metadata=parse_metadata(sections["metadata"], code, where=f"{where}.metadata"),
+        also_metadata=parse_metadata(sections["metadata"], code, path=f"{path}.metadata"),
         where=AllOf(tuple(both)) if len(both) > 1 else both[0] if both else None,
     )
 
 
-def parse_metadata(data: object, code: ErrorCode, *, where: str) -> Mapping[str, Scalar | tuple[Scalar, ...]]:
-    """The metadata part alone, as search takes it."""
+def parse_metadata(data: object, code: ErrorCode, *, path: str) -> Mapping[str, Scalar | tuple[Scalar, ...]]:
+    """Parse a metadata filter. Raises ServiceError `code`."""
     if data is None:
         return {}
     if not isinstance(data, Mapping):
-        raise ServiceError(code, "The metadata filter must be an object.", field=where)
-    parsed = {_key(key, code, where): _wanted(value, code, f"{where}.{key}") for key, value in data.items()}
+        raise ServiceError(code, "The metadata filter must be an object.", field=path)
+    parsed = {_parse_key(key, code, path): _parse_value(value, code, f"{path}.{key}") for key, value in data.items()}
     if len(parsed) < len(data):
         message = "Two keys of the metadata filter are the same in the composed form of Unicode (NFC); send one."
-        raise ServiceError(code, message, field=where, reason="equal_keys")
-    if sum(len(value) if isinstance(value, tuple) else 1 for value in parsed.values()) > VALUES:
-        raise ServiceError(code, f"A metadata filter may name at most {VALUES} values.", field=where)
+        raise ServiceError(code, message, field=path, reason="equal_keys")
+    if sum(len(value) if isinstance(value, tuple) else 1 for value in parsed.values()) > MAX_METADATA_VALUES:
+        raise ServiceError(code, f"A metadata filter may name at most {MAX_METADATA_VALUES} values.", field=path)
     return parsed
 
 
-def condition_of(data: object, code: ErrorCode, *, where: str) -> Condition | None:
-    """A condition as it was sent; null is none."""
-    return None if data is None else parse_condition(data, code, path=where)
+def parse_optional_condition(data: object, code: ErrorCode, *, path: str) -> Condition | None:
+    """Parse a condition, or return None for null."""
+    return None if data is None else parse_condition(data, code, path=path)
 
 
-def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
+def _parse_strings(value: object, code: ErrorCode, path: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
     if not _is_list(value) or not all(isinstance(entry, str) and is_storable(entry) for entry in value):
-        raise ServiceError(code, "This must be an array of strings.", field=where)
-    if len(value) > ENTRIES:
-        raise ServiceError(code, f"This array may have at most {ENTRIES} entries.", field=where)
+        raise ServiceError(code, "This must be an array of strings.", field=path)
+    if len(value) > MAX_LIST_ENTRIES:
+        raise ServiceError(code, f"This array may have at most {MAX_LIST_ENTRIES} entries.", field=path)
     entries = tuple(dict.fromkeys(cast("Sequence[str]", value)))
     if allowed is not None and not allowed.issuperset(entries):
-        raise ServiceError(code, f"Each entry must be one of {', '.join(sorted(allowed))}.", field=where)
+        raise ServiceError(code, f"Each entry must be one of {', '.join(sorted(allowed))}.", field=path)
     return entries
 
 
-def _flag(value: object, code: ErrorCode, where: str) -> bool | None:
+def _parse_flag(value: object, code: ErrorCode, path: str) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    raise ServiceError(code, "This must be true or false.", field=where)
+    raise ServiceError(code, "This must be true or false.", field=path)
 
 
-def _key(key: object, code: ErrorCode, where: str) -> str:
+def _parse_key(key: object, code: ErrorCode, path: str) -> str:
     if not isinstance(key, str) or not is_storable(key):
-        raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=where)
+        raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=path)
     if key.startswith("$"):
         message = (
             f"A metadata key must not start with `$`: there are no operators. A condition finds it: metadata.{key}"
         )
-        raise ServiceError(code, message, field=where)
+        raise ServiceError(code, message, field=path)
     return normalize_key(key)
 
 
-def _wanted(value: object, code: ErrorCode, where: str) -> Scalar | tuple[Scalar, ...]:
+def _parse_value(value: object, code: ErrorCode, path: str) -> Scalar | tuple[Scalar, ...]:
     if exceeds_integer_range(value):
-        raise ServiceError(code, INTEGER_RANGE_MESSAGE, field=where, reason="out_of_bounds")
+        raise ServiceError(code, INTEGER_RANGE_MESSAGE, field=path, reason="out_of_bounds")
     if _is_scalar(value):
         return value
     if _is_list(value) and all(_is_scalar(entry) for entry in value):
         return tuple(cast("Sequence[Scalar]", value))
     raise ServiceError(
-        code, "A metadata filter value must be a string, number, boolean or null, or an array of these.", field=where
+        code, "A metadata filter value must be a string, number, boolean or null, or an array of these.", field=path
     )
 
 
@@ -369,14 +364,16 @@ def _is_scalar(value: object) -> TypeGuard[Scalar]:
 
 
 def _fits_type(document: Filterable, types: tuple[str, ...]) -> bool:
-    if document.document_type in types and document.document_type not in _CAME_BY:
+    if document.document_type in types and document.document_type not in _WEB_SOURCE_TYPES:
         return True
-    return document.document_type == "URL" and document.source in _CAME_BY.intersection(types)
+    return document.document_type == "URL" and document.source in _WEB_SOURCE_TYPES.intersection(types)
 
 
-def _fits(metadata: Mapping[str, Any], key: str, wanted: Sequence[Scalar]) -> bool:
+def _fits(metadata: Mapping[str, Any], key: str, expected_values: Sequence[Scalar]) -> bool:
     if key not in metadata:
         return False
     value = metadata[key]
     candidates = value if isinstance(value, list) else [value]
-    return any(equal_values(candidate, expected_value) for candidate in candidates for expected_value in wanted)
+    return any(
+        equal_values(candidate, expected_value) for candidate in candidates for expected_value in expected_values
+    )

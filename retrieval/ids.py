@@ -1,4 +1,4 @@
-"""Identifiers: a prefix for the type, then 48 bits of time and 128 random bits, so ids sort by age."""
+"""Identifiers: type prefix, 48 bits of time and 128 random bits, sorted by age."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ALPHABET = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789abc
 
 
 def new_id(prefix: Prefix) -> str:
-    """A fresh id such as `doc_06bq…`: 4 or 5 characters of prefix and 36 of lowercase Crockford base 32."""
+    """Return a new id such as `doc_06bq…`: prefix and 36 characters of lowercase Crockford base 32."""
     moment = (time.time_ns() // 1_000_000).to_bytes(6, "big")
     return prefix + base64.b32encode(moment + os.urandom(16)).translate(_ALPHABET).rstrip(b"=").decode()
 
@@ -95,18 +95,17 @@ def vector_prefix_of_document(document_id: str) -> str:
 
 
 def vector_id(document_id: str, generation: int, index: int) -> str:
-    """Under which a vector store holds the vector of a chunk: `document#generation#index`."""
+    """Return the vector id of a chunk: `document#generation#index`."""
     return f"{vector_prefix(document_id, generation)}{index}"
 
 
 def vector_prefix_of(vector_id: str) -> str:
-    """The `vector_prefix` of a vector's id."""
+    """Return the `vector_prefix` of a vector id."""
     return vector_id[: vector_id.rfind("#") + 1]
 
 
 def parse_vector_id(vector_id: str) -> tuple[str, int, int] | None:
-    """Parse a vector id into document, generation and index; None for anything else in a store, such as too large
-    numbers."""
+    """Parse a vector id into document, generation and index; None for foreign ids."""
     parts = vector_id.rsplit("#", 2)
     if len(parts) != 3 or not all(part.isdecimal() and part.isascii() for part in parts[1:]):
         return None

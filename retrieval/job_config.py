@@ -1,14 +1,14 @@
-"""Configuration of jobs in `jobs.config`: its type, its codec, and SQL expressions for it.
+"""Configuration of jobs in `jobs.config`: type, codec and SQL expressions.
 
-    {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
-     "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 if given
-     "access": {…},                                                                            if given
-     "name": "handbook",                                                                       if given
-     "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
-     "dryRun": "WEBSITE",                                                                      tried only
-     "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
+{"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
+ "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 optional
+ "access": {…},                                                                            optional
+ "name": "handbook",                                                                       optional
+ "request": {…}, "connectionId": "conn_…" | null,                                          sources with discovery
+ "dryRun": "WEBSITE",                                                                      dry runs
+ "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      schedules
 
-Rows outlive versions of the service: a missing key reads as its default, an unknown one is ignored.
+Rows outlive versions of the service: a missing key reads as its default, unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ from retrieval.principals import Access
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """Options of an ingestion, for any source: chunking, OCR, and the metadata (None: keep the current).
-
-    `modified_at`: time of the content's last modification, ISO 8601, None if not given. `access`: access list of its
-    documents, None keeps that of an existing document.
-    """
+    """Options of an ingestion. None keeps `metadata` and `access` of existing documents; `modified_at`: ISO 8601."""
 
     metadata: Mapping[str, Any] | None = None
     chunk_size: int = 1000
@@ -41,19 +37,19 @@ class Ingestion:
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    """A job's configuration. Sizes of chunks are tokens."""
+    """Configuration of a job; chunk sizes in tokens."""
 
     ingestion: Ingestion = field(default_factory=Ingestion)
+    # Checked `ingestConfig.config` without secrets; None for uploaded documents.
     request: Mapping[str, Any] | None = None
-    """The checked `ingestConfig.config` in the contract's words, without secrets; None where documents came with it."""
     connection_id: str | None = None
     scheduled: bool = False
+    # Acceptance of the request repeated by a schedule; None: creation of the job.
     accepted_at: datetime | None = None
-    """When the request was made that a schedule repeats; None: the job is as old as its row."""
+    # Source of a dry run.
     dry_run: str | None = None
-    """The source of which it is only to be found out what it would bring."""
+    # Name of the job run from the request.
     name: str | None = None
-    """Name that the request gave to its job run."""
 
     def dump(self) -> str:
         """Serialize as JSON for `jobs.config`."""
@@ -79,7 +75,7 @@ class JobConfig:
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> JobConfig:
-        """Parse the column `config`, written by this version of the service or another."""
+        """Parse `jobs.config` of any version of the service."""
         default = Ingestion()
         accepted_at = stored.get("acceptedAt")
         return cls(
@@ -100,41 +96,41 @@ class JobConfig:
         )
 
 
-def connection_of(job: LiteralString = "j") -> LiteralString:
-    """The id of the connection of a row of `jobs`, null if it has none."""
+def connection_id_sql(job: LiteralString = "j") -> LiteralString:
+    """Return SQL for the connection id of a job, null without one."""
     return f"({job}.config ->> 'connectionId')"
 
 
-NAME: LiteralString = "(j.config ->> 'name')"
-"""Name that was given to the job run of a job `j`, null without one."""
-URL: LiteralString = "j.config -> 'request' ->> 'url'"
-"""What a job `j` of the web starts at."""
-REQUEST: LiteralString = "j.config -> 'request'"
-"""What a job `j` was told of its source, null where documents came with it."""
-ASKED: LiteralString = "j.config"
-"""All that a job `j` was asked for, for `JobConfig.load`."""
-TRIED: LiteralString = "(j.config ->> 'dryRun')"
-"""The source that a dry run `j` tries, null for an ingestion."""
-TRIED_NAME: LiteralString = """
+# Name of the job run of a job `j`.
+RUN_NAME: LiteralString = "(j.config ->> 'name')"
+# Start URL of a web job `j`.
+START_URL: LiteralString = "j.config -> 'request' ->> 'url'"
+# Source request of a job `j`, null for uploaded documents.
+SOURCE_REQUEST: LiteralString = "j.config -> 'request'"
+# Input of `JobConfig.load`.
+STORED_CONFIG: LiteralString = "j.config"
+# Source of a dry run `j`, null for an ingestion.
+DRY_RUN_SOURCE: LiteralString = "(j.config ->> 'dryRun')"
+# Subject of a dry run without documents.
+DRY_RUN_SUBJECT: LiteralString = """
     case when j.config ? 'dryRun'
          then coalesce(j.config -> 'request' ->> 'name', j.config -> 'request' -> 'urls' ->> 0) end
 """
-"""What a dry run is about that has no documents to tell it."""
-METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}')"
-"""What a job `j` gives a new document."""
-ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
-"""Whom the documents of a job `j` are for, null if that was not said."""
-ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
-"""When what a job `j` does was asked for."""
-PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
-"""Whether a job `j` only lists what a person picks from."""
+# Metadata of new documents of a job `j`.
+NEW_METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}')"
+# Access list of a job `j`, null if not sent.
+NEW_ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
+# Acceptance of the request of a job `j`.
+ACCEPTED_AT: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
+# True for jobs `j` that only list items for selection.
+IS_PICKER_LISTING: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
-CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
-"""Sources whose jobs name their documents: these take other settings."""
-CHANGED: LiteralString = "j.config || %(changes)s::jsonb"
-"""The configuration of a job `j` with other values for some of its keys."""
-REPEATED: LiteralString = """
+# Sources with named documents accept changed settings.
+CHANGEABLE_SOURCES = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
+# Config of a job `j` with changed keys.
+CHANGED_CONFIG: LiteralString = "j.config || %(changes)s::jsonb"
+# Config of a scheduled job that repeats a job `j`.
+REPEATED_CONFIG: LiteralString = """
     j.config || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
         nullif(j.config -> 'acceptedAt', 'null'), to_jsonb(j.created_at)))
 """
-"""The configuration for the job of a schedule that repeats the request of a job `j`."""

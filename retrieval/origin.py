@@ -1,4 +1,4 @@
-"""Origin of the work in this context: the request, for logs, traces and job runs. Contains no secret."""
+"""Origin of the work in this context, for logs, traces and job runs; without secrets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 @dataclass(slots=True)
 class Origin:
-    """Request that the work belongs to: `request_id` as returned to the client; `traceparent` by W3C Trace Context,
-    None without tracing.
+    """Request behind the work: `request_id` of the response; `traceparent` by W3C Trace Context, None without tracing.
 
-    `organization`: the one that the work belongs to, once known. Only the creator of an Origin changes it.
+    `organization` is set when known; only the creator of an Origin changes it.
     """
 
     request_id: str | None = None
@@ -20,17 +19,17 @@ class Origin:
     organization: str | None = None
 
 
-_NOBODY = Origin()
-_origin: ContextVar[Origin] = ContextVar("origin", default=_NOBODY)
+_NO_ORIGIN = Origin()
+_origin: ContextVar[Origin] = ContextVar("origin", default=_NO_ORIGIN)
 
 
-def come_of(origin: Origin) -> None:
-    """Set the request that this context works for."""
+def set_origin(origin: Origin) -> None:
+    """Set the origin of this context."""
     _origin.set(origin)
 
 
-def work_for(organization: str) -> None:
-    """Set the organization that this context works for, whatever request it served before."""
+def set_organization(organization: str) -> None:
+    """Set the organization of this context, and keep the request."""
     previous = _origin.get()
     _origin.set(Origin(previous.request_id, previous.traceparent, organization))
 
@@ -40,6 +39,6 @@ def current_origin() -> Origin:
 
 
 def origin_params() -> dict[str, Any]:
-    """The parameters `request_id` and `traceparent` of a statement that makes a job run."""
+    """Return the parameters `request_id` and `traceparent` for inserts of job runs."""
     origin = _origin.get()
     return {"request_id": origin.request_id, "traceparent": origin.traceparent}

@@ -1,7 +1,6 @@
-"""Access control lists and viewers: users and groups by name.
+"""Access lists and viewers: users and groups by name. Denial wins.
 
-A document has an `Access`; a trigger stores it also as `allowed` and `denied`. A `Viewer` is a user with all the groups
-that contain it. Denial wins.
+A trigger copies the `Access` of a document to `allowed` and `denied`. A `Viewer` is a user with all its groups.
 """
 
 from __future__ import annotations
@@ -16,75 +15,78 @@ from typing import Any
 
 from retrieval.errors import ErrorCode, ServiceError
 
-BYTES = 256
-"""Bytes that a name may take in UTF-8."""
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+# UTF-8 length of a name.
+MAX_NAME_BYTES = 256
+_EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-def user_name(name: str, code: ErrorCode, where: str) -> str:
-    """A user's name as it is compared; ServiceError `code` for one that cannot be used. `where`: the field's path."""
-    _check(name, code, where)
-    if not _ADDRESS.fullmatch(name):
-        return _exact(name, code, where)
+def normalize_user_name(name: str, code: ErrorCode, path: str) -> str:
+    """Normalize a user name for comparison. Raises ServiceError `code` for unusable names."""
+    _require_storable(name, code, path)
+    if not _EMAIL_PATTERN.fullmatch(name):
+        return _require_normalized(name, code, path)
     composed = unicodedata.normalize("NFC", name)
     if name not in {composed, unicodedata.normalize("NFD", name)}:
-        raise _ambiguous(code, where)
-    return _exact(unicodedata.normalize("NFC", _exact(composed, code, where).lower()), code, where)
+        raise _normalization_error(code, path)
+    return _require_normalized(
+        unicodedata.normalize("NFC", _require_normalized(composed, code, path).lower()), code, path
+    )
 
 
-def group_name(name: str, code: ErrorCode, where: str) -> str:
-    """A group's id, unchanged. It has an address (`/v1/groups/{id}`), in which programs resolve `.` and `..`."""
-    _check(name, code, where)
+def require_group_name(name: str, code: ErrorCode, path: str) -> str:
+    """Return a valid group id unchanged. Raises ServiceError `code`."""
+    _require_storable(name, code, path)
+    # The id is part of `/v1/groups/{id}`, and programs resolve dots in paths.
     if name in {".", ".."}:
-        message = f"{where} holds a group's name of one or two dots, which no address can hold. Use another name."
-        raise ServiceError(code, message, field=where, reason="dots")
-    return _exact(name, code, where)
+        message = f"{path} holds a group's name of one or two dots, which no address can hold. Use another name."
+        raise ServiceError(code, message, field=path, reason="dots")
+    return _require_normalized(name, code, path)
 
 
-def _check(name: str, code: ErrorCode, where: str) -> None:
+def _require_storable(name: str, code: ErrorCode, path: str) -> None:
     storable = "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
     if not storable or not name.strip():
-        raise ServiceError(code, f"{where} holds a name that is empty or cannot be stored.", field=where)
-    if len(name.encode()) > BYTES:
-        message = f"{where} holds a name of more than {BYTES} bytes."
-        raise ServiceError(code, message, field=where, reason="too_long")
+        raise ServiceError(code, f"{path} holds a name that is empty or cannot be stored.", field=path)
+    if len(name.encode()) > MAX_NAME_BYTES:
+        message = f"{path} holds a name of more than {MAX_NAME_BYTES} bytes."
+        raise ServiceError(code, message, field=path, reason="too_long")
 
 
-def _exact(name: str, code: ErrorCode, where: str) -> str:
+def _require_normalized(name: str, code: ErrorCode, path: str) -> str:
     if unicodedata.normalize("NFKC", name) != name:
-        raise _ambiguous(code, where)
+        raise _normalization_error(code, path)
     return name
 
 
-def _ambiguous(code: ErrorCode, where: str) -> ServiceError:
+def _normalization_error(code: ErrorCode, path: str) -> ServiceError:
     message = (
-        f"{where} holds a name with characters that Unicode NFKC would change, such as full-width or circled letters."
+        f"{path} holds a name with characters that Unicode NFKC would change, such as full-width or circled letters."
         " Write it with the plain characters."
     )
-    return ServiceError(code, message, field=where, reason="not_normalized")
+    return ServiceError(code, message, field=path, reason="not_normalized")
 
 
-NAMES = 1_000
-"""Names that one document may have, all four lists together."""
-EVERYONE = "*"
-"""The principal of all users, which the list of a public document names."""
-OPEN = "@"
-"""What a document without a list is listed with: everyone with a key sees it."""
+# All four lists of a document together.
+MAX_ACCESS_NAMES = 1_000
+# Principal of all users, for public documents.
+EVERYONE_PRINCIPAL = "*"
+# Principal of documents without a list: visible to every API key.
+OPEN_PRINCIPAL = "@"
 
 
 def user_principal(name: str) -> str:
-    """A user's principal, of the name as it is compared."""
+    """Return the principal of a normalized user name."""
     return f"u:{name}"
 
 
 def group_principal(name: str) -> str:
-    """A group's principal, of its id."""
+    """Return the principal of a group id."""
     return f"g:{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access control list of a document. `public` allows everyone not denied; an empty list allows no user."""
+    """Access list of a document. `public` allows everyone not denied; an empty list allows no user."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -102,17 +104,17 @@ class Access:
         *,
         public: bool = False,
         code: ErrorCode = ErrorCode.INVALID_REQUEST,
-        where: str = "access",
+        path: str = "access",
     ) -> Access:
-        """Parse a list as it was sent; ServiceError `code` names the part that is wrong. `where`: the object's path."""
+        """Parse a list of a request. Raises ServiceError `code` with the path of the error below `path`."""
 
         def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
-            check = group_name if key.endswith("groups") else user_name
-            return tuple(dict.fromkeys(check(name, code, f"{where}.{key}") for name in sent))
+            check = require_group_name if key.endswith("groups") else normalize_user_name
+            return tuple(dict.fromkeys(check(name, code, f"{path}.{key}") for name in sent))
 
-        if sum(map(len, (users, groups, denied_users, denied_groups))) > NAMES:
-            message = f"{where} names more than {NAMES:,} users and groups."
-            raise ServiceError(code, message, field=where, reason="out_of_bounds")
+        if sum(map(len, (users, groups, denied_users, denied_groups))) > MAX_ACCESS_NAMES:
+            message = f"{path} names more than {MAX_ACCESS_NAMES:,} users and groups."
+            raise ServiceError(code, message, field=path, reason="out_of_bounds")
         return cls(
             names(users, "users"),
             names(groups, "groups"),
@@ -122,7 +124,7 @@ class Access:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Serialize as `documents.access` stores it, in the contract's words."""
+        """Serialize for `documents.access`, with contract names."""
         return {
             "users": list(self.users),
             "groups": list(self.groups),
@@ -132,7 +134,7 @@ class Access:
 
     @classmethod
     def load(cls, stored: Mapping[str, Any]) -> Access:
-        """Load what `dump` made."""
+        """Load the output of `dump`."""
         denied = stored.get("denied") or {}
         return cls(
             tuple(stored.get("users") or ()),
@@ -144,16 +146,13 @@ class Access:
 
 
 def stored_access(access: Access | None) -> str | None:
-    """The value of `documents.access`; None for a document that is open."""
+    """Return the value of `documents.access`; None for open documents."""
     return None if access is None else json.dumps(access.dump())
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """A user of one scope with all groups that hold it there, directly or by others, as principals.
-
-    `partition`: the number of the scope; None for one that has no documents.
-    """
+    """User of one scope with its direct and nested groups, as principals. `partition` None: scope without documents."""
 
     user: str
     principals: tuple[str, ...]
@@ -161,19 +160,19 @@ class Viewer:
 
     @cached_property
     def names(self) -> str:
-        """Names in the lists of documents that the user may see, as a JSON object."""
-        return json.dumps(dict.fromkeys((*self.principals, EVERYONE, OPEN), 1))
+        """Return the matching names of access lists as a JSON object."""
+        return json.dumps(dict.fromkeys((*self.principals, EVERYONE_PRINCIPAL, OPEN_PRINCIPAL), 1))
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Settings that the policies of the database read; without a partition they show nothing."""
+        """Return the settings for database policies; without a partition nothing is visible."""
         return {"app.partition": "" if self.partition is None else str(self.partition), "app.names": self.names}
 
     def sees(self, access: Access | None) -> bool:
-        """The rule on a document in memory; None is an open one."""
+        """Apply the access rule in memory; None is an open document."""
         if access is None:
             return True
-        mine = set(self.principals)
+        principals = set(self.principals)
         denied = {*map(user_principal, access.denied_users), *map(group_principal, access.denied_groups)}
         allowed = {*map(user_principal, access.users), *map(group_principal, access.groups)}
-        return not mine & denied and (access.public or bool(mine & allowed))
+        return not principals & denied and (access.public or bool(principals & allowed))

@@ -1,4 +1,4 @@
-"""Types of settings, secrets given as the path of a file, and errors for values that cannot be read."""
+"""Types of settings, secrets in files, and messages for unreadable values."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from retrieval import principals
 from retrieval.errors import ErrorCode, ServiceError
 
-_LARGEST = 64 * 1024
+_MAX_SECRET_FILE_BYTES = 64 * 1024
 
 
 class FileProblem(Exception):
-    """A setting whose file cannot be used: its name, and why in words that hold neither path nor content."""
+    """Unusable file of a setting: name and problem, without path or content."""
 
     def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem
@@ -44,7 +44,7 @@ def secret_fields(settings: type[BaseSettings]) -> tuple[str, ...]:
 
 
 class SecretFiles(PydanticBaseSettingsSource):
-    """The secrets that one of these sources gives as files. FileProblem where one cannot be had."""
+    """Settings source of secrets in files. Raises FileProblem."""
 
     def __init__(self, settings_cls: type[BaseSettings], sources: Iterable[PydanticBaseSettingsSource]) -> None:
         super().__init__(settings_cls)
@@ -55,15 +55,16 @@ class SecretFiles(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         prefix = str(self.config.get("env_prefix", "")).lower()
-        return dict(secrets_of(secret_fields(self.settings_cls), self._sources, prefix=prefix))
+        return dict(read_secret_files(secret_fields(self.settings_cls), self._sources, prefix=prefix))
 
 
-def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]], *, prefix: str) -> dict[str, str]:
-    """Field to content for those that the first source to know them gives as a file.
+def read_secret_files(
+    fields: Iterable[str], sources: Iterable[Mapping[str, str | None]], *, prefix: str
+) -> dict[str, str]:
+    """Return the content of secrets given as files, by field.
 
-    `sources`: variables by lower-case name, such as the environment and then `.env`; in each of them `<prefix><field>`
-    holds a value and `<prefix><field>_file` the absolute path of a file with it. FileProblem where one source gives
-    both, or the file cannot be used.
+    `sources`: variables by lower-case name, in order of precedence; `<prefix><field>_file` is an absolute path. Raises
+    FileProblem for an unusable file, or a value and a file in one source.
     """
     secrets: dict[str, str] = {}
     decided: set[str] = set()
@@ -82,16 +83,16 @@ def secrets_of(fields: Iterable[str], sources: Iterable[Mapping[str, str | None]
 
 
 def _content(name: str, file: Path) -> str:
-    """Content of the file, without a byte order mark and surrounding white space."""
+    """Return the content without byte order mark and surrounding white space."""
     if not file.is_absolute():
         raise FileProblem(name, "not the absolute path of a file")
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise FileProblem(name, "not a regular file")
         with file.open("rb") as opened:
-            content = opened.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise FileProblem(name, f"the file is larger than {_LARGEST} bytes")
+            content = opened.read(_MAX_SECRET_FILE_BYTES + 1)
+        if len(content) > _MAX_SECRET_FILE_BYTES:
+            raise FileProblem(name, f"the file is larger than {_MAX_SECRET_FILE_BYTES} bytes")
         text = content.decode("utf-8-sig").strip()
     except (FileNotFoundError, NotADirectoryError):
         raise FileProblem(name, "there is no such file") from None
@@ -107,7 +108,7 @@ def _content(name: str, file: Path) -> str:
 
 
 def split_list(value: object) -> object:
-    """Split a list like `10.0.0.0/8, 192.168.7.0/24`, or one of JSON."""
+    """Split a list like `10.0.0.0/8, 192.168.7.0/24`, or a JSON list."""
     return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 
 
@@ -125,8 +126,8 @@ def _leads_somewhere(url: str) -> bool:
         return False
 
 
+# Without a login; an empty URL counts as absent.
 Url = Annotated[str | None, AfterValidator(_is_url)]
-"""Where something is served, without a login; an empty one counts as absent."""
 
 
 def _is_origin(origin: str) -> str:
@@ -137,8 +138,8 @@ def _is_origin(origin: str) -> str:
     return origin
 
 
+# Scheme, host and port of a website; `*.` matches any subdomain, `*` every website.
 Origin = Annotated[str, AfterValidator(_is_origin)]
-"""Scheme, host and port of a website, as browsers send them; `*.` stands for any subdomain, `*` for every website."""
 
 
 def _is_place(place: str) -> str:
@@ -148,7 +149,7 @@ def _is_place(place: str) -> str:
 
 
 def _places(value: object) -> object:
-    """With commas, or as JSON; brackets belong to addresses."""
+    """Split at commas, or parse JSON; brackets belong to addresses."""
     if not isinstance(value, str):
         return value
     with suppress(json.JSONDecodeError):
@@ -157,7 +158,7 @@ def _places(value: object) -> object:
 
 
 def _split_paths(value: object) -> object:
-    """Split at commas, since paths may have spaces, or read a list of JSON."""
+    """Split at commas, since paths may have spaces, or parse JSON."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -168,14 +169,14 @@ def _split_paths(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
+# Words, comma-separated or a JSON list.
 Names = Annotated[list[str], NoDecode, BeforeValidator(split_list)]
-"""Words, comma-separated or a list of JSON."""
 Networks = Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(split_list)]
 Origins = Annotated[list[Origin], NoDecode, BeforeValidator(split_list)]
+# Paths, comma-separated or a JSON list.
 Folders = Annotated[list[Path], NoDecode, BeforeValidator(_split_paths)]
-"""Paths, comma-separated or a list of JSON."""
+# Hosts with ports.
 Places = Annotated[list[Annotated[str, AfterValidator(_is_place)]], NoDecode, BeforeValidator(_places)]
-"""Hosts with their ports."""
 
 
 def _is_language(name: str) -> str:
@@ -184,66 +185,67 @@ def _is_language(name: str) -> str:
     return name
 
 
+# With an optional schema; the migrations verify the configuration.
 Language = Annotated[str, AfterValidator(_is_language)]
-"""With its schema, perhaps. Whether PostgreSQL has it is found out with the migrations."""
 
-MOST = {"seconds": 10**9, "days": 10**6, "bytes": 10**15}
-MOST_OTHERWISE = 2**31 - 1
-"""More counts nothing, by the last word of a number's name: thirty years, a petabyte, an integer of PostgreSQL."""
+# Limits by unit, the last word of a name: thirty years, a petabyte.
+LIMITS_BY_UNIT = {"seconds": 10**9, "days": 10**6, "bytes": 10**15}
+# Limit of PostgreSQL's integers.
+MAX_INTEGER = 2**31 - 1
 
 
 class BoundedSettings(BaseSettings, allow_inf_nan=False):
-    """Settings whose numbers count something."""
+    """Settings with bounded numbers."""
 
     @field_validator("*")
     @classmethod
     def _counts_something(cls, value: Any, info: ValidationInfo) -> Any:
-        limit = MOST.get(str(info.field_name).rpartition("_")[2], MOST_OTHERWISE)
+        limit = LIMITS_BY_UNIT.get(str(info.field_name).rpartition("_")[2], MAX_INTEGER)
         if isinstance(value, int | float) and value > limit:
             raise ValueError(f"more than {limit}")
         return value
 
 
 class OAuthEndpoints(BaseModel):
-    """Endpoints of a private or sovereign installation of a vendor; what is absent stays the vendor's own."""
+    """OAuth endpoints of a private vendor installation; absent ones are the vendor's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     authorize: Url = None
     token: Url = None
     revoke: Url = None
+    # Former addresses with stored secrets to send here; `public` for the vendor's own.
     replaces: tuple[str, ...] = ()
-    """Addresses before these, `public` for the vendor's own, whose stored secrets may be sent here."""
 
 
 class Endpoint(BaseModel):
-    """Address of a vendor, if not its public one, and the certificates to trust there."""
+    """Address of a vendor, if not its public one, with trusted certificates."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: Url = None
+    # Former addresses with stored secrets to send here; `public` for the vendor's own.
     replaces: tuple[str, ...] = ()
-    """Addresses before this one, `public` for the vendor's own, whose stored secrets may be sent here."""
     ca_bundle: Path | None = None
 
 
 def _group(name: str) -> str:
     try:
-        return principals.group_name(name, ErrorCode.INVALID_REQUEST, "group")
+        return principals.require_group_name(name, ErrorCode.INVALID_REQUEST, "group")
     except ServiceError as error:
         raise ValueError(str(error)) from error
 
 
 class OidcRole(BaseModel):
-    """Role of the members of one group of the identity provider, and its scope."""
+    """Role and scope of an identity provider's group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # Exact name in the token; `*` is everyone.
     group: Annotated[str, AfterValidator(_group)] = Field(min_length=1)
-    """As the token names it, byte for byte; `*` is everyone whom the issuer lets in."""
     role: Literal["viewer", "editor", "admin"]
+    # Organization id; absent: the first one.
     organization: str | None = None
-    """Its id; the first one of the installation if absent."""
     tenant: str | None = Field(default=None, pattern="^[A-Za-z0-9_-]{1,64}$")
     namespace: str | None = None
 
@@ -255,12 +257,12 @@ def _is_issuer(url: str | None) -> str | None:
     return url or None
 
 
+# https, or loopback.
 Issuer = Annotated[str | None, AfterValidator(_is_issuer)]
-"""Whom tokens are believed from: spoken with by https, or on this machine."""
 
 
+# An empty secret counts as absent.
 def _is_long(secret: SecretStr | None) -> SecretStr | None:
-    """An empty one counts as absent, as of every secret."""
     if secret and 0 < len(secret.get_secret_value()) < 32:
         raise ValueError("shorter than 32 characters")
     return secret
@@ -273,19 +275,19 @@ def _is_proxy(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
+# HTTP proxy with credentials.
 EgressProxy = Annotated[SecretStr | None, AfterValidator(_is_proxy)]
-"""A proxy by HTTP, with its credentials."""
 
 
+# Signs cookies.
 CookieSecret = Annotated[SecretStr | None, AfterValidator(_is_long)]
-"""What signs cookies."""
 
 
 _DATABASE_EXAMPLE = "postgresql://user:password@host/database"
 
 
 def _require_postgres_address(address: str) -> None:
-    """Refuse an address that libpq cannot read; ValueError names the scheme at most, never the address."""
+    """Raise ValueError for an address unreadable by libpq, without quoting the address."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -322,10 +324,10 @@ def _is_prefect_database(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
+# libpq URL or `key=value`.
 DatabaseUrl = Annotated[SecretStr | None, AfterValidator(_is_database)]
-"""PostgreSQL as libpq names it, by URL or by `key=value`."""
+# URL; the scheme may name a driver.
 PrefectDatabaseUrl = Annotated[SecretStr | None, AfterValidator(_is_prefect_database)]
-"""PostgreSQL by URL; the scheme may name a driver."""
 
 
 def _is_login(value: SecretStr | None) -> SecretStr | None:
@@ -334,12 +336,12 @@ def _is_login(value: SecretStr | None) -> SecretStr | None:
     return value
 
 
+# `name:password` for HTTP basic authentication.
 PrefectLogin = Annotated[SecretStr | None, AfterValidator(_is_login)]
-"""`name:password` of HTTP's basic authentication."""
 
 
 class OpenTelemetry(BaseSettings):
-    """The variables of OpenTelemetry that decide whether tracing is on; its SDK reads them all."""
+    """OpenTelemetry variables that enable tracing."""
 
     model_config = SettingsConfigDict(env_prefix="OTEL_", extra="ignore", frozen=True)
 
@@ -353,18 +355,18 @@ class OpenTelemetry(BaseSettings):
 
 
 class WrongSetting(SystemExit):
-    """Ends a process with one sentence that names each setting and what is wrong with it, never its value."""
+    """Exit with a sentence of each setting's problem, without values."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.sentence = "A setting is wrong. " + "; ".join(f"{name}: {problem}" for name, problem in problems)
         super().__init__(self.sentence)
 
 
-def name_of(field: object = None) -> str:
+def variable_name(field: object = None) -> str:
     return f"RETRIEVAL_{field}".upper() if field else "RETRIEVAL_*"
 
 
-def problem_of(error: Mapping[str, Any]) -> str:
-    """Describe a validation error of pydantic, and its position within the setting."""
+def describe_problem(error: Mapping[str, Any]) -> str:
+    """Describe a pydantic validation error with its position in the setting."""
     inside, message = ".".join(map(str, error["loc"][1:])), str(error["msg"]).removeprefix("Value error, ")
     return f"{inside}: {message}" if inside else message

@@ -33,15 +33,17 @@ from retrieval.setting_values import (
     SecretFiles,
     Url,
     WrongSetting,
-    name_of,
-    problem_of,
+    describe_problem,
     secret_fields,
+    variable_name,
 )
 
-PROJECT = Path(__file__).resolve().parent.parent
-IS_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
-HOME = PROJECT / ".retrieval" if IS_CHECKOUT else platformdirs.user_data_path("retrieval-service", appauthor=False)
-ENV_FILE = Path(".env") if IS_CHECKOUT else HOME / ".env"
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").is_file()
+DEFAULT_HOME = (
+    PROJECT_ROOT / ".retrieval" if IS_CHECKOUT else platformdirs.user_data_path("retrieval-service", appauthor=False)
+)
+ENV_FILE = Path(".env") if IS_CHECKOUT else DEFAULT_HOME / ".env"
 
 
 class Settings(BoundedSettings, BaseSettings):
@@ -51,7 +53,7 @@ class Settings(BoundedSettings, BaseSettings):
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=ENV_FILE, extra="ignore", frozen=True)
 
     # Storage locations
-    home: Path = HOME
+    home: Path = DEFAULT_HOME
     """Directory of all state: `.retrieval` in a checkout, else `retrieval-service` in the user's data directory."""
     database_url: DatabaseUrl = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
@@ -370,7 +372,7 @@ class Settings(BoundedSettings, BaseSettings):
         return self.rerankers or self.home / "rerankers"
 
 
-SECRETS = secret_fields(Settings)
+SECRET_FIELDS = secret_fields(Settings)
 """Fields that hold a secret; each may be given as a file."""
 
 
@@ -380,10 +382,12 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise WrongSetting((name_of(*problem["loc"][:1]), problem_of(problem)) for problem in error.errors()) from None
+        raise WrongSetting(
+            (variable_name(*problem["loc"][:1]), describe_problem(problem)) for problem in error.errors()
+        ) from None
     except SettingsError as error:
         field = next((name for name in re.findall(r'"(\w+)"', str(error)) if name in Settings.model_fields), None)
-        raise WrongSetting([(name_of(field), "not the JSON that is needed here")]) from None
+        raise WrongSetting([(variable_name(field), "not the JSON that is needed here")]) from None
     except FileProblem as error:
         raise WrongSetting([(error.name, error.problem)]) from None
     except UnicodeDecodeError:

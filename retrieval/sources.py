@@ -1,13 +1,14 @@
-"""Ingestion sources by their contract names, and what follows from each."""
+"""Ingestion sources by contract name, with derived names and groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
-"""Content services, read through a connection. Each is the package of its name in `connectors/sources`."""
+# Content services with a connection; each is a package in `connectors/sources`.
+CONTENT_SERVICES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
 
-DESCRIBED = (
+# Services defined in YAML in `connectors/sources/described`.
+DESCRIBED_SOURCES = (
     "GITHUB",
     "JIRA",
     "CONFLUENCE",
@@ -18,28 +19,26 @@ DESCRIBED = (
     "SLACK",
     "FRESHDESK",
 )
-"""Services that are read by a description, the YAML of their name in `connectors/sources/described`."""
 
-ENGINES = ("OBJECTS", *DESCRIBED)
-"""Sources whose connections have their address and credentials from a request, without an app. They share one path."""
+# Connections with address and credentials in the request, without an app.
+CREDENTIAL_SOURCES = ("OBJECTS", *DESCRIBED_SOURCES)
 
-CONNECTED = (*CONNECTORS, *ENGINES)
-"""Every source that is read through a connection."""
+# All sources with connections.
+CONNECTED_SOURCES = (*CONTENT_SERVICES, *CREDENTIAL_SOURCES)
 
-STORED = frozenset({"TEXT", "LOCAL_FILE"})
-"""Sources whose raw files are stored only here."""
+# Raw files exist only in this service.
+STORED_SOURCES = frozenset({"TEXT", "LOCAL_FILE"})
 
-WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
-"""Pages of the web; their HTML is read as web pages are."""
+WEB_SOURCES = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 
 
 def source_slug(name: str) -> str:
-    """A source as paths and flows spell it: GOOGLE_DRIVE is google-drive."""
+    """Return the name in paths and flows: GOOGLE_DRIVE is google-drive."""
     return name.lower().replace("_", "-")
 
 
 def source_type_name(name: str) -> str:
-    """A source as types spell it: GOOGLE_DRIVE is GoogleDrive."""
+    """Return the name in types: GOOGLE_DRIVE is GoogleDrive."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
@@ -47,14 +46,14 @@ def _config(name: str) -> str:
     return f"{name[0].lower()}{source_type_name(name)[1:]}Config"
 
 
-APPS: Mapping[str, str] = {name: _config(name) for name in CONNECTORS}
-"""Content services and the namespace's config of the app that people authorize, such as googleDriveConfig."""
+# Namespace config of the OAuth app by content service, such as googleDriveConfig.
+APP_CONFIGS: Mapping[str, str] = {name: _config(name) for name in CONTENT_SERVICES}
 
+# Document type by source with discovery.
 DOCUMENT_TYPES: Mapping[str, str] = {
-    **dict.fromkeys(sorted(WEB), "URL"),
-    **{name: f"{name}_DOCUMENT" for name in CONNECTED},
+    **dict.fromkeys(sorted(WEB_SOURCES), "URL"),
+    **{name: f"{name}_DOCUMENT" for name in CONNECTED_SOURCES},
 }
-"""Sources whose job runs find out what to ingest, and the type of their documents."""
 
-FETCHED = frozenset(DOCUMENT_TYPES)
-"""Sources that each document can be fetched from anew."""
+# Sources with documents that can be fetched again.
+FETCHED_SOURCES = frozenset(DOCUMENT_TYPES)

@@ -1,7 +1,4 @@
-"""The statuses of job runs, documents and connections, the stages of documents and the outcomes of runs, by name.
-
-They are strings: what is stored and what clients see.
-"""
+"""Statuses of job runs, documents and connections, stages and outcomes; stored and returned as strings."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ class ConnectionStatus(StrEnum):
 
 
 class Stage(StrEnum):
-    """Progress of a document in a job run: the last step that is done, in their order."""
+    """Last completed step of a document in a job run, in order."""
 
     ACCEPTED = "accepted"
     FETCHED = "fetched"
@@ -66,23 +63,23 @@ class Stage(StrEnum):
     CHUNKED = "chunked"
     EMBEDDED = "embedded"
     UPSERTED = "upserted"
+    # Fetched and identical to the previous version.
     UNCHANGED = "unchanged"
-    """Fetched, and the same as before: nothing more was done."""
+    # Failed discovery: an entry without a document.
     DISCOVER = "discover"
-    """No document but what a run could not find out: it did not come as far as being accepted."""
 
 
 def stage_names(*stages: Stage) -> LiteralString:
-    """Stages as a statement names them: `'parsed'`, or `'parsed', 'chunked'` for a list."""
+    """Return stages as SQL literals: `'parsed', 'chunked'`."""
     return ", ".join(f"'{stage.value}'" for stage in stages)
 
 
 def stages_since(stage: Stage) -> tuple[Stage, ...]:
-    """The stages of documents that have been worked on at least as far as this."""
+    """Return this stage and all later ones."""
     return _STEPS[_STEPS.index(stage) :]
 
 
 _STEPS = (Stage.ACCEPTED, Stage.FETCHED, Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED, Stage.UPSERTED)
 
-WAITING = frozenset({DocumentStatus.BACKLOG, DocumentStatus.QUEUED, DocumentStatus.QUEUED_FOR_RESYNC})
-"""Statuses of documents that no step has begun on."""
+# Not started by any step.
+WAITING_STATUSES = frozenset({DocumentStatus.BACKLOG, DocumentStatus.QUEUED, DocumentStatus.QUEUED_FOR_RESYNC})

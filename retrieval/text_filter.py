@@ -1,8 +1,7 @@
-"""Documents by a piece of their name or address, and by site: the rule in memory, as SQL, and how it is indexed.
+"""Find documents by part of their name or address, and by site, in memory and with indexes.
 
-A word is found anywhere in a name or an external id, whatever its case; both as NFKC in lower case, so far as they are
-indexed. The index holds every three characters that follow each other (`document_words` in the database), each behind
-its partition: what others have there costs nothing and is never seen. Sites are indexed likewise (`document_site`).
+Matches ignore case, after NFKC. `document_words` indexes trigrams prefixed by partition, so other partitions cost
+nothing and stay invisible; `document_site` indexes sites likewise.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any, LiteralString, Protocol
 from retrieval.conditions.model import is_storable
 from retrieval.errors import ErrorCode, ServiceError
 
-LONGEST = 200
-"""Characters of one search."""
-NAME, ADDRESS = 1_000, 2_000
-"""Characters of a name and of an external id that are looked at."""
-_SITE = re.compile(r"https?://(?:[^/?#@]*@)?([^/?#]+)")
+# Characters of one search.
+MAX_SEARCH_CHARACTERS = 200
+# Searched characters of names and external ids.
+NAME_CHARACTERS, ADDRESS_CHARACTERS = 1_000, 2_000
+_SITE_PATTERN = re.compile(r"https?://(?:[^/?#@]*@)?([^/?#]+)")
 
 
-class Named(Protocol):
-    """Words and sites to find documents by."""
+class SearchableDocument(Protocol):
+    """Searchable document fields."""
 
     @property
     def name(self) -> str | None: ...
@@ -32,35 +31,39 @@ class Named(Protocol):
     def document_type(self) -> str | None: ...
 
 
-def parse_words(sent: object, code: ErrorCode, *, where: str) -> tuple[str, ...]:
-    """The words of a search as they were sent, null none; ServiceError `code`. `where`: the field's path."""
-    if sent is None:
+def parse_words(text: object, code: ErrorCode, *, path: str) -> tuple[str, ...]:
+    """Parse the words of a search; () for null. Raises ServiceError `code`."""
+    if text is None:
         return ()
-    if not isinstance(sent, str) or not is_storable(sent):
-        raise ServiceError(code, "This must be a string.", field=where)
-    if len(sent) > LONGEST:
-        raise ServiceError(code, f"This may have at most {LONGEST} characters.", field=where, reason="too_long")
-    return tuple(dict.fromkeys(sent.split()))
+    if not isinstance(text, str) or not is_storable(text):
+        raise ServiceError(code, "This must be a string.", field=path)
+    if len(text) > MAX_SEARCH_CHARACTERS:
+        raise ServiceError(
+            code, f"This may have at most {MAX_SEARCH_CHARACTERS} characters.", field=path, reason="too_long"
+        )
+    return tuple(dict.fromkeys(text.split()))
 
 
-def has_all_words(document: Named, wanted: tuple[str, ...]) -> bool:
-    """Condition that each of the words occurs in the document's name or external id."""
-    text = "\n".join((_plain((document.name or "")[:NAME]), _plain(document.external_id[:ADDRESS])))
-    return all(_plain(word) in text for word in wanted)
+def has_all_words(document: SearchableDocument, words: tuple[str, ...]) -> bool:
+    """Return True if every word occurs in the document's name or external id."""
+    text = "\n".join(
+        (_fold_text((document.name or "")[:NAME_CHARACTERS]), _fold_text(document.external_id[:ADDRESS_CHARACTERS]))
+    )
+    return all(_fold_text(word) in text for word in words)
 
 
-def page_site(document: Named) -> str | None:
-    """The site of a web page: host, and port if its URL has one; None for what is no page."""
-    match = _SITE.match(document.external_id.lower()) if document.document_type == "URL" else None
+def page_site(document: SearchableDocument) -> str | None:
+    """Return host and port of a web page; None for other documents."""
+    match = _SITE_PATTERN.match(document.external_id.lower()) if document.document_type == "URL" else None
     return match and match[1]
 
 
-def _plain(text: str) -> str:
+def _fold_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def has_words(alias: LiteralString) -> LiteralString:
-    """The rule on the document under `alias`. Takes `filter_words`."""
+    """Return the SQL condition on the document `alias` for `filter_words`."""
     text: LiteralString = (
         f"lower(normalize(left({alias}.name, 1000), nfkc)) || chr(10)"
         f" || lower(normalize(left({alias}.external_id, 2000), nfkc))"
@@ -70,14 +73,13 @@ def has_words(alias: LiteralString) -> LiteralString:
     ))"""
 
 
-def of_site(alias: LiteralString) -> LiteralString:
-    """Return the SQL condition that the document under `alias` is a page of one of `filter_sites`."""
-    return f"({alias}.document_type = 'URL' and {site_of(alias)} = any(%(filter_sites)s))"
+def has_site(alias: LiteralString) -> LiteralString:
+    """Return the SQL condition on the document `alias` for `filter_sites`."""
+    return f"({alias}.document_type = 'URL' and {site_sql(alias)} = any(%(filter_sites)s))"
 
 
-def site_of(document: LiteralString) -> LiteralString:
-    """SQL: the site of the web page under this alias, null where its address names none; ten times as fast as the
-    pattern above."""
+def site_sql(document: LiteralString) -> LiteralString:
+    """Return SQL for the site of a web page, null without one; ten times as fast as a regular expression."""
     host: LiteralString = f"split_part(split_part(lower(split_part({document}.external_id, '/', 3)), '?', 1), '#', 1)"
     return f"""
     (case when lower(split_part({document}.external_id, '/', 1)) in ('http:', 'https:')
@@ -86,8 +88,8 @@ def site_of(document: LiteralString) -> LiteralString:
 """
 
 
-SITE: LiteralString = site_of("d")
-_PARTITION: LiteralString = """
+SITE_COLUMN: LiteralString = site_sql("d")
+_FIND_PARTITION: LiteralString = """
     select p.id from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
@@ -95,35 +97,32 @@ _PARTITION: LiteralString = """
 _WITH_WORDS: LiteralString = f"""
     (select t.* from documents t
      where document_words(t.partition_id, t.name, t.external_id)
-           @@ words_query(({_PARTITION}), %(filter_words)s::text[])
+           @@ words_query(({_FIND_PARTITION}), %(filter_words)s::text[])
      offset 0) d
 """
 _OF_SITES: LiteralString = f"""
     (select t.* from documents t
      where t.document_type = 'URL' and document_site(t.partition_id, t.external_id)
-           = any(array(select s.id || ':' || u.site from ({_PARTITION}) s, unnest(%(filter_sites)s::text[]) u (site)))
+           = any(array(select s.id || ':' || u.site
+                       from ({_FIND_PARTITION}) s, unnest(%(filter_sites)s::text[]) u (site)))
      offset 0) d
 """
 
 
 def document_source(*, words: bool, sites: bool) -> LiteralString:
-    """Source of the documents `d` of a scope's statement: the table, or what an index returns for it.
-
-    The planner is left no other index, nor a condition that it could start from: of a table that was not analyzed yet
-    it expects so few rows that it would take any.
-    """
+    """Return the source of `d`: the table, or an index scan for words or sites."""
+    # `offset 0` hides other indexes: for unanalyzed tables the planner expects few rows and would take any index.
     return _WITH_WORDS if words else _OF_SITES if sites else "documents d"
 
 
-def few_documents(
-    scope: dict[str, str], wanted: tuple[str, ...], sites: tuple[str, ...], most: int
+def limited_ids_statement(
+    scope: dict[str, str], words: tuple[str, ...], sites: tuple[str, ...], limit: int
 ) -> tuple[LiteralString, dict[str, Any]]:
-    """The statement, with its parameters, that answers the `id` of the documents that have the words or are of the
-    sites, and of one more than `most` at most. `scope`: its parameters."""
-    rules = ([has_words("d")] if wanted else []) + ([of_site("d")] if sites else [])
+    """Return a statement for up to `limit` + 1 ids of documents with the words and sites, and its parameters."""
+    rules = ([has_words("d")] if words else []) + ([has_site("d")] if sites else [])
     rule: LiteralString = " and ".join(rules)
     statement: LiteralString = (
-        f"select d.id from {document_source(words=bool(wanted), sites=bool(sites))}"
-        f" where d.partition_id = ({_PARTITION}) and d.deleted_at is null and {rule} limit %(most)s + 1"
+        f"select d.id from {document_source(words=bool(words), sites=bool(sites))}"
+        f" where d.partition_id = ({_FIND_PARTITION}) and d.deleted_at is null and {rule} limit %(limit)s + 1"
     )
-    return statement, {**scope, "filter_words": list(wanted), "filter_sites": list(sites), "most": most}
+    return statement, {**scope, "filter_words": list(words), "filter_sites": list(sites), "limit": limit}

@@ -1,7 +1,7 @@
-"""Tracing by OpenTelemetry, if its own variables (`OTEL_*`) name a receiver; else nothing of it is imported.
+"""Tracing with OpenTelemetry, imported only if `OTEL_*` names a receiver.
 
-A trace begins with a request of the API, or with the client that sent a `traceparent`, and continues in the job run of
-the request by `retrieval.origin`. Spans hold ids, names of steps and counts, never contents.
+A trace starts with an API request or the client's `traceparent`, and continues in the job run by `retrieval.origin`.
+Spans contain ids, step names and counts, never contents.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-HTTP: Final = "http/protobuf"
+HTTP_PROTOCOL: Final = "http/protobuf"
+# Timeout of the last spans at shutdown.
 END_SECONDS: Final = 3
-"""How long a process that ends waits for the receiver to take its last spans."""
 
 
 @dataclass(slots=True)
 class _Process:
-    """Tracer of this process; `asked`: the variables have been read."""
+    """Tracer of this process; `is_configured`: the variables have been read."""
 
-    asked: bool = False
+    is_configured: bool = False
     provider: TracerProvider | None = None
     tracer: Tracer | None = None
 
@@ -43,23 +43,23 @@ _process = _Process()
 Attributes = Mapping[str, str | int | bool]
 
 
-def is_wanted() -> bool:
-    """Tell whether the variables name a receiver that we can speak to."""
+def is_enabled() -> bool:
+    """Return True if the variables name a supported receiver."""
     options = OpenTelemetry()
     has_receiver = options.exporter_otlp_traces_endpoint or options.exporter_otlp_endpoint
     if options.sdk_disabled or not has_receiver or options.traces_exporter != "otlp":
         return False
-    protocol = options.exporter_otlp_traces_protocol or options.exporter_otlp_protocol or HTTP
-    if protocol != HTTP:
-        log.warning("tracing.off", reason=f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}: only {HTTP} is spoken")
-    return protocol == HTTP
+    protocol = options.exporter_otlp_traces_protocol or options.exporter_otlp_protocol or HTTP_PROTOCOL
+    if protocol != HTTP_PROTOCOL:
+        log.warning("tracing.off", reason=f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}: only {HTTP_PROTOCOL} is spoken")
+    return protocol == HTTP_PROTOCOL
 
 
 def make_tracer(role: str) -> Tracer | None:
-    """Tracer of this process; None without tracing. `role`: of the process, set on each span."""
-    if not _process.asked:
-        _process.asked = True
-        if is_wanted():
+    """Return the tracer of this process, None without tracing. `role`: attribute of each span."""
+    if not _process.is_configured:
+        _process.is_configured = True
+        if is_enabled():
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
             from opentelemetry.sdk.resources import SERVICE_NAME, Resource
             from opentelemetry.sdk.trace import TracerProvider
@@ -79,28 +79,28 @@ def make_tracer(role: str) -> Tracer | None:
 
 
 def end_tracing() -> None:
-    """Send what is left, for so long at most; the next `tracer` begins anew."""
+    """Send remaining spans within END_SECONDS and reset the tracer."""
     if _process.provider is not None:
         _process.provider.force_flush(END_SECONDS * 1000)
         _process.provider.shutdown()
-    _process.asked, _process.provider, _process.tracer = False, None, None
+    _process.is_configured, _process.provider, _process.tracer = False, None, None
 
 
 def format_traceparent(span: Span) -> str:
-    """By W3C Trace Context."""
+    """Format as W3C Trace Context."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
 
-def begin_request(tracer: Tracer, method: str, sent: str | None) -> Span:
-    """Start the span of a request, within the trace that the client sent."""
+def begin_request(tracer: Tracer, method: str, traceparent: str | None) -> Span:
+    """Start the span of a request, within the client's trace."""
     from opentelemetry.trace import SpanKind
 
-    return tracer.start_span(method, context=_remote(sent), kind=SpanKind.SERVER)
+    return tracer.start_span(method, context=_remote_context(traceparent), kind=SpanKind.SERVER)
 
 
 def close_request(span: Span, method: str, route: str, status: int, request_id: str, organization: str) -> None:
-    """End the span of a request, named by its route's pattern."""
+    """End the span of a request, named by its route."""
     from opentelemetry import trace
 
     span.update_name(f"{method} {route}")
@@ -120,7 +120,7 @@ def close_request(span: Span, method: str, route: str, status: int, request_id: 
 
 @contextmanager
 def within_span(span: Span | None) -> Iterator[None]:
-    """Make spans started in the block children of this span; the caller ends it."""
+    """Make spans of the block children of this span; the caller ends it."""
     if span is None:
         yield
         return
@@ -130,20 +130,20 @@ def within_span(span: Span | None) -> Iterator[None]:
         yield
 
 
-def _remote(sent: str | None) -> Any:
+def _remote_context(traceparent: str | None) -> Any:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    return TraceContextTextMapPropagator().extract({"traceparent": sent} if sent else {})
+    return TraceContextTextMapPropagator().extract({"traceparent": traceparent} if traceparent else {})
 
 
 def describe_embedding(provider: str, model: str) -> Attributes:
-    """Attributes of a request for embeddings, by OpenTelemetry's conventions for generative AI."""
+    """Return the attributes of an embedding request (OpenTelemetry GenAI conventions)."""
     name = {"ENDPOINT": "openai"}.get(provider, provider.lower())  # of the protocol, where the vendor is not known
     return {"gen_ai.operation.name": "embeddings", "gen_ai.provider.name": name, "gen_ai.request.model": model}
 
 
 def describe_search(namespaces: Iterable[str], model: str, top_k: int) -> Attributes:
-    """Attributes of a search, by OpenTelemetry's conventions for generative AI."""
+    """Return the attributes of a search (OpenTelemetry GenAI conventions)."""
     return {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.provider.name": "retrieval",
@@ -153,20 +153,20 @@ def describe_search(namespaces: Iterable[str], model: str, top_k: int) -> Attrib
     }
 
 
-class Runs:
-    """The spans of job runs that share a flow run, each in the trace of its own request, by job run."""
+class JobRunSpans:
+    """Spans of the job runs of a flow run, each in the trace of its request."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._spans: dict[str, Span] = {}
 
     def begin(self, job_run: str, origin: Origin, created_at: datetime, name: str, attributes: Attributes) -> None:
-        """The job run has left the queue; nothing where its request was not traced or not chosen."""
+        """Start the span of a job run out of the queue, if its request was traced and sampled."""
         from opentelemetry import trace
 
         if not origin.traceparent or not _is_sampled(origin.traceparent):
             return
-        remote = _remote(origin.traceparent)
+        remote = _remote_context(origin.traceparent)
         span = self._tracer.start_span(name, context=remote, kind=trace.SpanKind.CONSUMER, attributes=attributes)
         span.set_attribute("retrieval.job_run", job_run)
         queued = self._tracer.start_span(
@@ -177,7 +177,7 @@ class Runs:
 
     @contextmanager
     def step(self, name: str, job_runs: Iterable[str], attributes: Attributes) -> Iterator[None]:
-        """One span for each of these in its own trace; what is traced within belongs to the first."""
+        """Trace a step for each job run in its own trace; nested spans belong to the first."""
         from opentelemetry import trace
 
         parents = [self._spans[job_run] for job_run in sorted(set(job_runs)) if job_run in self._spans]
@@ -209,14 +209,14 @@ def _is_sampled(traceparent: str) -> bool:
     return traceparent.endswith(("1", "3", "5", "7", "9", "b", "d", "f"))
 
 
-RUNS: ContextVar[Runs | None] = ContextVar("runs", default=None)
-"""Of the flow run that this context works for."""
+# Job runs of the flow run in this context.
+CURRENT_RUNS: ContextVar[JobRunSpans | None] = ContextVar("runs", default=None)
 
 
 @contextmanager
 def trace_step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterator[None]:
-    """A step of the flow run of this context, for these job runs."""
-    runs = RUNS.get()
+    """Trace a step of this context's flow run for these job runs."""
+    runs = CURRENT_RUNS.get()
     if runs is None:
         yield
     else:
@@ -226,7 +226,7 @@ def trace_step(name: str, job_runs: Iterable[str], **attributes: str | int) -> I
 
 @contextmanager
 def trace_call(name: str, attributes: Attributes | None = None) -> Iterator[None]:
-    """Span of a call, within the current trace; no span where nothing is traced."""
+    """Trace a call within the current trace, if any."""
     if _process.tracer is None:
         yield
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.setting_values import OidcRole
 
@@ -15,7 +15,7 @@ _EDITOR_SCOPES = frozenset({"ingest:read", "ingest:write", "documents:write", "c
 ROLE_SCOPES: Mapping[str, frozenset[str]] = {
     "viewer": _VIEWER_SCOPES,
     "editor": _VIEWER_SCOPES | _EDITOR_SCOPES,
-    "admin": frozenset(SCOPES),
+    "admin": frozenset(KEY_SCOPES),
 }
 # A viewer reads as the person; an admin may act on behalf of others and change groups. Editors and admins act as the
 # application within their tenant and namespace.

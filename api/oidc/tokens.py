@@ -181,7 +181,7 @@ def _build_person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
     if (
         not isinstance(subject, str)
         or not subject.strip()
-        or len(subject) > principals.BYTES
+        or len(subject) > principals.MAX_NAME_BYTES
         or not is_storable(subject)
     ):
         raise _malformed_error()
@@ -228,12 +228,14 @@ def _read_groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...
         raise refused_token_error(
             "wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {MAX_GROUPS:,} groups."
         )
-    return tuple(dict.fromkeys(_normalize_name(value, rules.groups_claim, principals.group_name) for value in values))
+    return tuple(
+        dict.fromkeys(_normalize_name(value, rules.groups_claim, principals.require_group_name) for value in values)
+    )
 
 
 def _read_principal(value: Any, claim: str) -> str:
     """Return the principal name; `sub` must equal its normalized form."""
-    name = _normalize_name(value, claim, principals.user_name)
+    name = _normalize_name(value, claim, principals.normalize_user_name)
     if claim == "sub" and name != value:
         message = (
             "The token's claim sub is an e-mail address that is not in lower case. Names of users are compared exactly:"

@@ -78,14 +78,18 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
     services, organization = request.services, request.caller.organization
     usual = permissions.default_scopes(namespace=data.namespace_id is not None, tenant=data.tenant_id is not None)
     chosen = usual if data.scopes is None else data.scopes
-    if set(chosen) - set(api_keys.SCOPES):
-        message = f"Each entry of scopes must be one of {', '.join(api_keys.SCOPES)}."
+    if set(chosen) - set(api_keys.KEY_SCOPES):
+        message = f"Each entry of scopes must be one of {', '.join(api_keys.KEY_SCOPES)}."
         raise ServiceError(_INVALID_REQUEST, message, field="scopes", reason="not_allowed")
     _require_name(data.tenant_id, "tenantId")
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
         await namespaces.require_namespace(services.db, organization, data.namespace_id)
-    principal = None if data.principal is None else principals.user_name(data.principal, _INVALID_REQUEST, "principal")
+    principal = (
+        None
+        if data.principal is None
+        else principals.normalize_user_name(data.principal, _INVALID_REQUEST, "principal")
+    )
     pepper = await services.run_in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER_NAME)
     created, key = await api_keys.async_create_key(
         services.db,
@@ -178,10 +182,10 @@ async def _add_usage_groups(request: ApiRequest, params: UsageQuery, data: wire.
     if not timedelta(0) <= end - start <= MAX_USAGE_PERIOD:
         message = f"from must not be after to, nor more than {MAX_USAGE_PERIOD.days} days before it."
         raise ServiceError(_INVALID_REQUEST, message, field="from", reason="out_of_bounds")
-    by = usage.By(params.by or "day")
+    by = usage.UsageDimension(params.by or "day")
     groups = await usage.report_usage(services.db, organization, by, start, end)
-    uses = await quotas.uses_by_tenant(
-        services.db, organization, [entry.key for entry in groups] if by is usage.By.TENANT else []
+    uses = await quotas.list_usage_by_tenant(
+        services.db, organization, [entry.key for entry in groups] if by is usage.UsageDimension.TENANT else []
     )
     data.start, data.end, data.by, data.currency = str(start), str(end), str(by), services.settings.price_currency
     data.used, data.limit = Quotas.from_numbers(uses[None].used), Quotas.from_numbers(uses[None].limits)
@@ -202,7 +206,7 @@ def _describe_person(caller: Caller, signed_in: SignedIn) -> wire.Key:
         id=caller.key_id,
         name=caller.key_name,
         hint="",
-        scopes=[scope for scope in api_keys.SCOPES if scope in caller.scopes],
+        scopes=[scope for scope in api_keys.KEY_SCOPES if scope in caller.scopes],
         namespace_id=caller.namespace,
         tenant_id=caller.bound_tenant,
         created_at=Timestamp.from_datetime(issued),
@@ -231,7 +235,7 @@ async def update_organization(request: ApiRequest, data: JSONBody[admin.UpdateOr
     changes = data.quotas
     if changes is not UNSET:
         await request.services.run_in_thread(
-            limits.set_organization, request.services.db, request.caller.organization, changes.to_values()
+            limits.set_organization_quotas, request.services.db, request.caller.organization, changes.to_values()
         )
     return await _answer_organization(request, "Organization updated successfully")
 
@@ -246,7 +250,7 @@ async def update_tenant(
     db, organization, tenant = request.services.db, request.caller.organization, tenant_id
     changes = data.quotas
     if changes is not UNSET:
-        await request.services.run_in_thread(limits.set_tenant, db, organization, tenant, changes.to_values())
+        await request.services.run_in_thread(limits.set_tenant_quotas, db, organization, tenant, changes.to_values())
     updated = await tenants.find_tenant(db, organization, tenant)
     if updated is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
@@ -275,7 +279,7 @@ async def list_audit_entries(request: ApiRequest, params: NamedDependency[AuditQ
     """
     db, organization, audit_filter = request.services.db, request.caller.organization, params.to_filter()
     part = PageRequest(params.page_size or PAGE_SIZE, await request.read_cursor(params.cursor))
-    page = await audit.list_part(db, organization, part, audit_filter, oldest_first=params.sort == "oldest")
+    page = await audit.list_entries(db, organization, part, audit_filter, oldest_first=params.sort == "oldest")
     total = await audit.count_entries(db, organization, audit_filter)
     entries = [AuditEntry.from_entry(entry) for entry in page.items]
     cursor = await request.write_cursor(page.cursor)

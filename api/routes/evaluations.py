@@ -35,7 +35,7 @@ async def create_evaluation(request: ApiRequest, data: JSONBody[wire.CreateEvalu
     """Create an evaluation. It consists of questions with their relevant documents, or spans of documents."""
     scope = request.scope_of(data.namespace_id)
     questions = [question.to_values(f"questions[{number}]") for number, question in enumerate(data.questions)]
-    created = await evaluations.create(request.services.db, scope, data.name, questions)
+    created = await evaluations.create_evaluation(request.services.db, scope, data.name, questions)
     return wire.EvaluationAnswer(
         message="Evaluation created successfully", data=wire.EvaluationData(wire.Evaluation.from_evaluation(created))
     )
@@ -49,7 +49,7 @@ async def list_evaluations(
     db, scope = request.services.db, request.scope_of(params.namespace_id)
     await namespaces.require_namespace(db, scope.organization, scope.namespace)
     part = await request.read_page(params.to_page(), scope.namespace)
-    page = await evaluations.list_part(db, scope, part)
+    page = await evaluations.list_evaluations(db, scope, part)
     data = wire.EvaluationsData(
         evaluations=[wire.Evaluation.from_evaluation(evaluation) for evaluation in page.items]
     ).set_page(part, await request.write_cursor(page.cursor, scope.namespace))
@@ -62,7 +62,7 @@ async def get_evaluation(
 ) -> wire.EvaluationAnswer:
     """Get an evaluation. With the number of questions and the judged external ids that do not exist."""
     scope = request.scope_of(params.namespace_id)
-    evaluation = await evaluations.get(request.services.db, scope, evaluation_id)
+    evaluation = await evaluations.get_evaluation(request.services.db, scope, evaluation_id)
     return wire.EvaluationAnswer(
         message="Evaluation fetched successfully", data=wire.EvaluationData(wire.Evaluation.from_evaluation(evaluation))
     )
@@ -82,7 +82,7 @@ async def update_evaluation(
     Questions are removed by their query, then added; `judge` is applied last. Finished runs do not change.
     """
     scope = request.scope_of(data.namespace_id)
-    changed = await evaluations.change(
+    changed = await evaluations.change_evaluation(
         request.services.db,
         scope,
         evaluation_id,
@@ -119,7 +119,7 @@ async def delete_evaluation(
     request: ApiRequest, evaluation_id: FromPath[str], params: NamedDependency[wire.EvaluationQuery]
 ) -> wire.EvaluationDeletedAnswer:
     """Delete an evaluation. Its questions and runs are deleted too."""
-    await evaluations.delete(request.services.db, request.scope_of(params.namespace_id), evaluation_id)
+    await evaluations.delete_evaluation(request.services.db, request.scope_of(params.namespace_id), evaluation_id)
     return wire.EvaluationDeletedAnswer(message="Evaluation deleted successfully")
 
 
@@ -144,7 +144,7 @@ async def start_run(request: ApiRequest, evaluation_id: FromPath[str], data: JSO
         if setting.rerank_config is not UNSET:
             field = f"settings[{number}].rerankConfig"
             validation.require_local_reranker(request.services.settings, ErrorCode.INVALID_REQUEST, field)
-    run = await runs.create(request.services.db, scope, evaluation_id, settings)
+    run = await runs.create_run(request.services.db, scope, evaluation_id, settings)
     return wire.RunAnswer(message="Run of the evaluation started", data=wire.RunData(wire.EvaluationRun.from_run(run)))
 
 
@@ -155,7 +155,7 @@ async def list_runs(
     """List runs. Newest first, without their questions."""
     scope = request.scope_of(params.namespace_id)
     part = await request.read_page(params.to_page(), scope.namespace)
-    page = await runs.list_part(request.services.db, scope, evaluation_id, part)
+    page = await runs.list_runs(request.services.db, scope, evaluation_id, part)
     data = wire.RunsData(runs=[wire.EvaluationRun.from_run(run, whole=False) for run in page.items]).set_page(
         part, await request.write_cursor(page.cursor, scope.namespace)
     )
@@ -176,7 +176,7 @@ async def get_run(
     so many questions.
     """
     scope = request.scope_of(params.namespace_id)
-    run = await runs.get(request.services.db, scope, evaluation_id, run_id)
+    run = await runs.get_run(request.services.db, scope, evaluation_id, run_id)
     return wire.RunAnswer(message="Run fetched successfully", data=wire.RunData(wire.compare_settings(run, params)))
 
 

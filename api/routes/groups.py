@@ -34,8 +34,8 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 async def put_group(request: ApiRequest, group_id: FromPath[str], data: JSONBody[wire.PutGroup]) -> wire.GroupAnswer:
     """Create or replace a group. It applies from the next request on. Documents are not changed."""
     members = data.members
-    users = _normalize_names(members.users, "members.users", principals.user_name)
-    group_members = _normalize_names(members.groups, "members.groups", principals.group_name)
+    users = _normalize_names(members.users, "members.users", principals.normalize_user_name)
+    group_members = _normalize_names(members.groups, "members.groups", principals.require_group_name)
     if len(users) + len(group_members) > MAX_GROUP_MEMBERS:
         message = f"A group may have at most {MAX_GROUP_MEMBERS:,} members."
         raise ServiceError(_INVALID_REQUEST, message, field="members", reason="out_of_bounds")
@@ -85,7 +85,7 @@ _read_query = decode.make_json_reader(wire.GroupQuery, _INVALID_REQUEST)
 
 
 def _check_name(group_id: str) -> str:
-    return principals.group_name(group_id, _INVALID_REQUEST, "id")
+    return principals.require_group_name(group_id, _INVALID_REQUEST, "id")
 
 
 def _normalize_names(names: list[str] | None, field: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:

@@ -24,7 +24,7 @@ from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
-from retrieval.sources import ENGINES, source_slug
+from retrieval.sources import CREDENTIAL_SOURCES, source_slug
 
 CONFIG_PATH = "ingestConfig.config"
 _NAMESPACE_EXAMPLE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
@@ -281,5 +281,5 @@ ROUTE_HANDLERS = (
         _make_handler(CONNECTOR_BODIES[name], name, info.title, source_slug(name))
         for name, info in registry.load_connector_infos().items()
     ),
-    _make_handler(SOURCE_BODY, ENGINES[0], "a storage or service by its URL", "source"),
+    _make_handler(SOURCE_BODY, CREDENTIAL_SOURCES[0], "a storage or service by its URL", "source"),
 )

@@ -71,7 +71,7 @@ async def read_metrics(request: ApiRequest) -> bytes:
     `RETRIEVAL_METRICS_PORT`.
     """
     services = request.services
-    await counts.async_write(services.db)
+    await counts.async_write_counts(services.db)
     reading = await services.read_figures(request.caller.organization)
     return exposition.render_text(reading, of_organization=True)
 

@@ -15,8 +15,8 @@ from api.wire.common import PartQuery
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.network import fetch_guard
 from retrieval.webhooks import deliveries, endpoints
-from retrieval.webhooks.endpoints import Reach
-from retrieval.webhooks.events import EVENTS, EVERY
+from retrieval.webhooks.endpoints import WebhookScope
+from retrieval.webhooks.events import EVENT_NAMES, EVERY_EVENT
 
 _INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 _operation = partial(operation, tag="Webhooks", invalid=_INVALID_REQUEST)
@@ -24,13 +24,15 @@ _NOT_FOUND_CODES = (ErrorCode.WEBHOOK_NOT_FOUND,)
 _WEBHOOK_PATH = "/v1/webhooks/{webhook_id:str}"
 
 
-async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook]) -> Reach:
+async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook]) -> WebhookScope:
     """Return the reach of a new webhook; raise for unknown events, namespaces and addresses."""
     _require_known(data.events)
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
     await _require_url(request, data.url)
-    return Reach(request.caller.organization, data.namespace_id or request.caller.namespace, request.tenant or None)
+    return WebhookScope(
+        request.caller.organization, data.namespace_id or request.caller.namespace, request.tenant or None
+    )
 
 
 @_operation(
@@ -47,13 +49,13 @@ async def check_webhook(request: ApiRequest, data: JSONBody[wire.CreateWebhook])
 )
 @idempotent
 async def create_webhook(
-    request: ApiRequest, data: JSONBody[wire.CreateWebhook], reach: NamedDependency[Reach]
+    request: ApiRequest, data: JSONBody[wire.CreateWebhook], reach: NamedDependency[WebhookScope]
 ) -> wire.SecretAnswer:
     """Create a webhook.
 
     The secret is shown only in this response. A URL in a forbidden address range is refused.
     """
-    endpoint, secret = await endpoints.create(
+    endpoint, secret = await endpoints.create_webhook(
         request.services.db,
         request.services.ring,
         reach,
@@ -70,7 +72,7 @@ async def create_webhook(
 async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery]) -> wire.WebhooksAnswer:
     """List webhooks. Newest first. With X-Tenant-ID only webhooks of the tenant."""
     part = await request.read_page(params.to_page())
-    page = await endpoints.list_part(request.services.db, _find_reach(request), part)
+    page = await endpoints.list_webhooks(request.services.db, _find_reach(request), part)
     data = wire.WebhooksData(webhooks=[wire.Webhook.from_hook(endpoint) for endpoint in page.items]).set_page(
         part, await request.write_cursor(page.cursor)
     )
@@ -80,7 +82,7 @@ async def list_webhooks(request: ApiRequest, params: NamedDependency[PartQuery])
 @_operation("GET", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def get_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Get a webhook. The secret is not returned."""
-    endpoint = await endpoints.get(request.services.db, _find_reach(request), webhook_id)
+    endpoint = await endpoints.get_webhook(request.services.db, _find_reach(request), webhook_id)
     return wire.WebhookAnswer(
         message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.from_hook(endpoint))
     )
@@ -92,18 +94,18 @@ async def update_webhook(
 ) -> wire.WebhookAnswer:
     """Change a webhook. Fields that are not sent stay. `status: "ACTIVE"` enables a disabled endpoint."""
     services = request.services
-    await endpoints.get(services.db, _find_reach(request), webhook_id)
+    await endpoints.get_webhook(services.db, _find_reach(request), webhook_id)
     if data.events is not UNSET:
         _require_known(data.events)
     if data.url is not UNSET:
         await _require_url(request, data.url)
-    changed = await endpoints.change(
+    changed = await endpoints.change_webhook(
         services.db,
         _find_reach(request),
         webhook_id,
         url=None if data.url is UNSET else data.url,
         events=None if data.events is UNSET else data.events,
-        description=endpoints.UNSET if data.description is UNSET else data.description,
+        description=endpoints.KEEP_DESCRIPTION if data.description is UNSET else data.description,
         status=None if data.status is UNSET else data.status,
     )
     services.notices.send()
@@ -115,7 +117,7 @@ async def update_webhook(
 @_operation("DELETE", _WEBHOOK_PATH, raises=_NOT_FOUND_CODES)
 async def delete_webhook(request: ApiRequest, webhook_id: FromPath[str]) -> wire.WebhookAnswer:
     """Delete a webhook. Its pending deliveries are deleted too."""
-    deleted = await endpoints.delete(request.services.db, _find_reach(request), webhook_id)
+    deleted = await endpoints.delete_webhook(request.services.db, _find_reach(request), webhook_id)
     return wire.WebhookAnswer(
         message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.from_hook(deleted))
     )
@@ -153,7 +155,7 @@ async def list_deliveries(
     """List deliveries. Newest first, 50 per page by default."""
     part = params.to_page()
     requested = await request.read_page(part) or part
-    page = await deliveries.list_part(
+    page = await deliveries.list_deliveries(
         request.services.db, _find_reach(request), webhook_id, requested, status=params.status
     )
     data = wire.DeliveriesData(deliveries=[wire.Delivery.from_delivery(delivery) for delivery in page.items]).set_page(
@@ -167,7 +169,7 @@ async def list_deliveries(
 )
 async def redeliver(request: ApiRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]) -> wire.DeliveryAnswer:
     """Redeliver an event. It has the same `webhook-id` and a new signature."""
-    delivery = await deliveries.redeliver(request.services.db, _find_reach(request), webhook_id, delivery_id)
+    delivery = await deliveries.retry_delivery(request.services.db, _find_reach(request), webhook_id, delivery_id)
     request.services.notices.send()
     return wire.DeliveryAnswer(
         message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.from_delivery(delivery))
@@ -187,14 +189,14 @@ ROUTE_HANDLERS = (
 )
 
 
-def _find_reach(request: ApiRequest) -> Reach:
+def _find_reach(request: ApiRequest) -> WebhookScope:
     """Return the reach of the key: its namespace and tenant, else the organization."""
-    return Reach(request.caller.organization, request.caller.namespace, request.tenant or None)
+    return WebhookScope(request.caller.organization, request.caller.namespace, request.tenant or None)
 
 
 def _require_known(events: list[str]) -> None:
-    if set(events) - {*EVENTS, EVERY}:
-        message = f"Each entry of events must be one of {', '.join((EVERY, *EVENTS))}."
+    if set(events) - {*EVENT_NAMES, EVERY_EVENT}:
+        message = f"Each entry of events must be one of {', '.join((EVERY_EVENT, *EVENT_NAMES))}."
         raise ServiceError(_INVALID_REQUEST, message, field="events", reason="not_allowed")
 
 

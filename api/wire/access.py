@@ -12,13 +12,15 @@ from retrieval import principals
 from retrieval.access import groups
 from retrieval.access.groups import MAX_GROUP_MEMBERS
 from retrieval.errors import ErrorCode
-from retrieval.principals import BYTES, NAMES
+from retrieval.principals import MAX_ACCESS_NAMES, MAX_NAME_BYTES
 
 Names = Annotated[
     list[str],
     Meta(
-        max_length=NAMES,
-        description=f"E-mail addresses, in any case, or ids of your own, compared exactly; {BYTES} bytes each.",
+        max_length=MAX_ACCESS_NAMES,
+        description=(
+            f"E-mail addresses, in any case, or ids of your own, compared exactly; {MAX_NAME_BYTES} bytes each."
+        ),
         examples=[["ada@example.com"]],
     ),
 ]

@@ -12,16 +12,20 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import DataAnswer, Listing, Timestamp
 from retrieval.accounts import api_keys as keys
 from retrieval.accounts import quotas
-from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.accounts.queries import tenants, usage
 from retrieval.accounts.queries.organizations import Organization as Owner
-from retrieval.accounts.quotas import Use
+from retrieval.accounts.quotas import QuotaUsage
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=200, examples=["Website"])]
 TenantId = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$", examples=["alice"])]
 Scopes = Annotated[
     list[str],
-    Meta(min_length=1, max_length=len(SCOPES), extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}}),
+    Meta(
+        min_length=1,
+        max_length=len(KEY_SCOPES),
+        extra_json_schema={"items": {"type": "string", "enum": list(KEY_SCOPES)}},
+    ),
 ]
 
 
@@ -199,7 +203,7 @@ class UsageAnswer(DataAnswer[UsageData]):
     """Usage and limits of the organization."""
 
 
-_Limit = Annotated[int, Meta(ge=0, le=quotas.MOST)]
+_Limit = Annotated[int, Meta(ge=0, le=quotas.MAX_QUOTA)]
 
 
 class SetQuotas(Struct, rename="camel"):
@@ -242,10 +246,10 @@ class Quotas(Struct, rename="camel", kw_only=True):
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, int]) -> Quotas:
         return cls(
-            documents=numbers.get(quotas.DOCUMENTS),
-            stored_bytes=numbers.get(quotas.STORED_BYTES),
-            tokens_per_month=numbers.get(quotas.TOKENS),
-            concurrent_runs=numbers.get(quotas.RUNS),
+            documents=numbers.get(quotas.DOCUMENT_QUOTA),
+            stored_bytes=numbers.get(quotas.STORAGE_QUOTA),
+            tokens_per_month=numbers.get(quotas.TOKENS_QUOTA),
+            concurrent_runs=numbers.get(quotas.RUN_QUOTA),
         )
 
 
@@ -317,7 +321,9 @@ class UsageGroup(Struct, rename="camel", kw_only=True):
     limit: Annotated[Quotas | UnsetType, Meta(description="The tenant's quotas.")] = UNSET
 
 
-def build_usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, float], use: Use | None) -> UsageGroup:
+def build_usage_group(
+    entry: usage.UsageGroup, by: usage.UsageDimension, prices: Mapping[str, float], use: QuotaUsage | None
+) -> UsageGroup:
     """Return the usage of a group; the cost is null if a model has no price."""
     models = [
         ModelUsage(
@@ -327,9 +333,9 @@ def build_usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, flo
     ]
     costs = [model.cost for model in models]
     return UsageGroup(
-        day=entry.key if by is usage.By.DAY else UNSET,
-        namespace_id=entry.key if by is usage.By.NAMESPACE else UNSET,
-        tenant_id=(entry.key or None) if by is usage.By.TENANT else UNSET,
+        day=entry.key if by is usage.UsageDimension.DAY else UNSET,
+        namespace_id=entry.key if by is usage.UsageDimension.NAMESPACE else UNSET,
+        tenant_id=(entry.key or None) if by is usage.UsageDimension.TENANT else UNSET,
         documents=entry.documents,
         stored_bytes=entry.stored_bytes,
         tokens=entry.tokens,
@@ -340,7 +346,7 @@ def build_usage_group(entry: usage.Group, by: usage.By, prices: Mapping[str, flo
     )
 
 
-def _token_cost(used_tokens: usage.Tokens, price: float | None) -> float | None:
+def _token_cost(used_tokens: usage.ModelTokens, price: float | None) -> float | None:
     if price is None:
         return 0.0 if used_tokens.provider == "LOCAL" else None
     return round(used_tokens.tokens * price / 1_000_000, 6)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from api.wire.common import DataAnswer, NextCursor, PageSize, Timestamp
-from retrieval.accounts.audit import Filter, Source, Written
+from retrieval.accounts.audit import AuditFilter, Source, StoredAuditEntry
 from retrieval.documents import receipts
 from retrieval.documents.queries.receipts import Receipt
 from retrieval.errors import ErrorCode, ServiceError
@@ -37,13 +37,13 @@ class AuditQuery(Struct, rename="camel"):
     end: Annotated[date | None, Meta(description="The last day (UTC).")] = field(name="to", default=None)
     sort: Annotated[Literal["newest", "oldest"] | None, Meta(description="The order. Default: newest first.")] = None
 
-    def to_filter(self) -> Filter:
+    def to_filter(self) -> AuditFilter:
         """Return the filter; raise ServiceError for an empty range of days."""
         if self.start and self.end and self.start > self.end:
             raise ServiceError(
                 ErrorCode.INVALID_REQUEST, "from must not be after to.", field="from", reason="out_of_bounds"
             )
-        return Filter(
+        return AuditFilter(
             object_type=self.object_type,
             about=self.about,
             key_name=self.key_name,
@@ -80,7 +80,7 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     client_request_id: Annotated[str | UnsetType, Meta(description="The X-Request-Id that the client sent.")] = UNSET
 
     @classmethod
-    def from_entry(cls, entry: Written) -> AuditEntry:
+    def from_entry(cls, entry: StoredAuditEntry) -> AuditEntry:
         return cls(
             id=entry.id,
             at=Timestamp.from_datetime(entry.created_at),

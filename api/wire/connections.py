@@ -18,7 +18,7 @@ from retrieval.connections.browsing import NewestRequest, SelectableEntry
 from retrieval.connections.connections import ConnectionChange
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask_secret
-from retrieval.sources import CONNECTED, ENGINES
+from retrieval.sources import CONNECTED_SOURCES, CREDENTIAL_SOURCES
 from retrieval.statuses import ConnectionStatus
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
@@ -36,7 +36,7 @@ Masked = Annotated[str, Meta(examples=["••••a1b2"])]
 class ConnectorName(StrEnum):
     """The content services."""
 
-    vars().update({name: name for name in CONNECTED})
+    vars().update({name: name for name in CONNECTED_SOURCES})
 
 
 SyncInterval = Annotated[
@@ -160,7 +160,7 @@ class ConnectionConfig(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_connection(cls, connection: connections.Connection) -> ConnectionConfig:
-        if connection.connector in ENGINES:
+        if connection.connector in CREDENTIAL_SOURCES:
             return cls(auth_type="CONFIG", credentials=None, url=connection.account or "")
         tokens = connection.tokens
         return cls(credentials=ConnectionCredentials.from_tokens(tokens) if tokens else None)

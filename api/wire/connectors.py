@@ -13,8 +13,8 @@ from api.wire.ingest import AccessOption, Chunking, DryRun, Metadata
 from connectors import registry
 from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import mask_secret
-from retrieval.sources import APPS, ENGINES, source_type_name
-from retrieval.sync_filter import MOST
+from retrieval.sources import APP_CONFIGS, CREDENTIAL_SOURCES, source_type_name
+from retrieval.sync_filter import MAX_ENTRIES
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -114,7 +114,7 @@ def app_views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         f"{name.lower()}_config": msgspec.convert(mask_apps(configs[area]), ConnectorAppView)
         if area in configs
         else None
-        for name, area in APPS.items()
+        for name, area in APP_CONFIGS.items()
     }
 
 
@@ -171,8 +171,8 @@ def _make_body(prefix: str, info: Any, *names: str) -> type[IngestFromConnector]
         return cast("type[StructT]", struct_type)
 
     chosen = info.choice
-    include = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
-    exclude = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
+    include = Annotated[list[chosen.part], Meta(max_length=MAX_ENTRIES)] | None  # type: ignore[name-defined]
+    exclude = Annotated[list[chosen.without], Meta(max_length=MAX_ENTRIES)] | None  # type: ignore[name-defined]
     choices = (
         ("include", Annotated[include, Meta(description=chosen.about)], None),
         ("exclude", Annotated[exclude, Meta(description=_EXCLUDE_DESCRIPTION)], None),
@@ -190,4 +190,4 @@ CONNECTOR_BODIES: Mapping[str, type[IngestFromConnector]] = {
 }
 
 # Ingestion request of all sources without an app.
-SOURCE_BODY = _make_body("Source", registry.load_source_infos()[ENGINES[0]], *ENGINES)
+SOURCE_BODY = _make_body("Source", registry.load_source_infos()[CREDENTIAL_SOURCES[0]], *CREDENTIAL_SOURCES)

@@ -13,7 +13,7 @@ from retrieval.documents.documents import DocumentRow
 from retrieval.documents.listing import ChunkRow
 from retrieval.documents.receipts import DocumentRun
 from retrieval.ingestion.items import ARCHIVE_PATH_PROPERTY
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 
 
 class PageToCheck(Struct, rename="camel"):
@@ -81,7 +81,9 @@ class DocumentProperties(Struct, rename="camel"):
         """Return the properties that the pipeline stored."""
         # A page without a canonical URL has its source URL.
         properties = dict(row.properties)
-        properties.setdefault("url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
+        properties.setdefault(
+            "url", properties.get("canonicalUrl") or (row.external_id if row.source in WEB_SOURCES else None)
+        )
         properties.setdefault("path", properties.get(ARCHIVE_PATH_PROPERTY))
         dates = {key: _parse_timestamp(properties.get(key)) for key in ("createdAt", "modifiedAt")}
         return msgspec.convert({**properties, **dates}, cls)

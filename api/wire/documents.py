@@ -19,8 +19,8 @@ from api.wire.ingest import Metadata
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, DocumentStats
 from retrieval.errors import ErrorCode
-from retrieval.failure_causes import CAUSES, find_cause
-from retrieval.filters import SOURCES, STATUSES, TYPES
+from retrieval.failure_causes import CAUSE_NAMES, find_cause
+from retrieval.filters import DOCUMENT_TYPE_NAMES, SOURCE_NAMES, STATUS_NAMES
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
@@ -121,15 +121,17 @@ class Document(Struct, rename="camel", kw_only=True):
     document_type: Annotated[
         str,
         Meta(
-            extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})}, description="The type of the document."
+            extra_json_schema={"enum": sorted(DOCUMENT_TYPE_NAMES - {"SITEMAP", "WEBSITE"})},
+            description="The type of the document.",
         ),
     ]
     metadata: Annotated[dict[str, Any], Meta(description="The document's metadata.")]
     ingestion_source: Annotated[
-        str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})}, description="The source of the document.")
+        str,
+        Meta(extra_json_schema={"enum": sorted(SOURCE_NAMES - {"FILE"})}, description="The source of the document."),
     ]
     ingestion_status: Annotated[
-        str, Meta(extra_json_schema={"enum": sorted(STATUSES)}, description="The current status of the document.")
+        str, Meta(extra_json_schema={"enum": sorted(STATUS_NAMES)}, description="The current status of the document.")
     ]
     ingestion_error: Annotated[
         str | None, Meta(description="Reason of the failure; null if the document has not failed.")
@@ -137,7 +139,7 @@ class Document(Struct, rename="camel", kw_only=True):
     failure_cause: Annotated[
         str | None,
         Meta(
-            extra_json_schema={"enum": [*CAUSES, None]},
+            extra_json_schema={"enum": [*CAUSE_NAMES, None]},
             description="Cause of the failure: which remedy helps; null if the document has not failed.",
         ),
     ]

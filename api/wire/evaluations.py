@@ -66,7 +66,7 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
         return stored
 
 
-Questions = Annotated[list[Question], Meta(min_length=1, max_length=evaluations.MOST_QUESTIONS)]
+Questions = Annotated[list[Question], Meta(min_length=1, max_length=evaluations.MAX_QUESTIONS)]
 
 
 class CreateEvaluation(Struct, rename="camel", kw_only=True):
@@ -106,11 +106,11 @@ class UpdateEvaluation(Struct, rename="camel", kw_only=True):
 
     namespace_id: NamespaceId
     name: Annotated[Name | UnsetType, Meta(description="The display name.")] = UNSET
-    add: Annotated[list[Question], Meta(max_length=evaluations.MOST_QUESTIONS, description="Questions to add.")] = []
+    add: Annotated[list[Question], Meta(max_length=evaluations.MAX_QUESTIONS, description="Questions to add.")] = []
     remove: Annotated[
         list[str],
         Meta(
-            max_length=evaluations.MOST_QUESTIONS,
+            max_length=evaluations.MAX_QUESTIONS,
             description="Queries of the questions to remove. Removal comes before additions.",
         ),
     ] = []
@@ -304,7 +304,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
     ] = UNSET
 
     @classmethod
-    def from_run(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
+    def from_run(cls, run: runs.EvaluationRun, *, whole: bool = True) -> EvaluationRun:
         result = run.result or {}
         questions = result.get("questions", []) if whole else []
         return cls(
@@ -319,7 +319,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
         )
 
 
-def compare_settings(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
+def compare_settings(run: runs.EvaluationRun, query: EvaluationRunQuery) -> EvaluationRun:
     """Return the run with the requested questions and the comparison of its settings."""
     evaluation_run = EvaluationRun.from_run(run)
     if query.question_limit is None:

@@ -10,14 +10,16 @@ from msgspec import Meta, Struct
 from retrieval import filters, text_filter
 from retrieval.conditions.model import CONDITION_OPERATORS
 from retrieval.errors import ErrorCode
-from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
+from retrieval.filters import ACCESS_STATUSES, DOCUMENT_TYPE_NAMES, SOURCE_NAMES, STATUS_NAMES, DocumentFilter
 
 INVALID_FILTER = ErrorCode.INVALID_FILTER_CONFIG
-Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
+Ids = Annotated[list[str], Meta(max_length=filters.MAX_LIST_ENTRIES)]
 
 
 def _enum_items(values: frozenset[str]) -> Meta:
-    return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
+    return Meta(
+        max_length=filters.MAX_LIST_ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}}
+    )
 
 
 Where = Annotated[
@@ -49,16 +51,16 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     document_ids: Annotated[Ids | None, Meta(description="Any of these ids.")] = None
     document_external_ids: Annotated[Ids | None, Meta(description="Any of these external ids.")] = None
     document_types: Annotated[
-        Annotated[list[str], _enum_items(TYPES)] | None,
+        Annotated[list[str], _enum_items(DOCUMENT_TYPE_NAMES)] | None,
         Meta(description="Any of these types. SITEMAP and WEBSITE match pages from these sources."),
     ] = None
     document_connection_ids: Annotated[Ids | None, Meta(description="From any of these connections.")] = None
     document_archive_ids: Annotated[Ids | None, Meta(description="Contained in any of these archives or mails.")] = None
     document_ingestion_sources: Annotated[
-        Annotated[list[str], _enum_items(SOURCES)] | None, Meta(description="From any of these sources.")
+        Annotated[list[str], _enum_items(SOURCE_NAMES)] | None, Meta(description="From any of these sources.")
     ] = None
     document_ingestion_statuses: Annotated[
-        Annotated[list[str], _enum_items(STATUSES)] | None, Meta(description="With any of these statuses.")
+        Annotated[list[str], _enum_items(STATUS_NAMES)] | None, Meta(description="With any of these statuses.")
     ] = None
     metadata: Annotated[
         Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None,
@@ -70,7 +72,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         Annotated[
             str,
             Meta(
-                max_length=text_filter.LONGEST,
+                max_length=text_filter.MAX_SEARCH_CHARACTERS,
                 description="Words that all occur in the name or the external id, ignoring case.",
                 examples=["report 2025"],
             ),
@@ -81,7 +83,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
         Annotated[
             list[str],
             Meta(
-                max_length=filters.ENTRIES,
+                max_length=filters.MAX_LIST_ENTRIES,
                 description="Web pages of these hosts, each with its port if the URL has one.",
                 examples=[["docs.example.com"]],
             ),
@@ -94,4 +96,4 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     ] = None
 
     def to_values(self, code: ErrorCode = INVALID_FILTER, *, where: str = "filterConfig") -> DocumentFilter:
-        return filters.parse_filter(msgspec.to_builtins(self), code, where=where)
+        return filters.parse_filter(msgspec.to_builtins(self), code, path=where)

@@ -396,4 +396,4 @@ def _common_values(request: SearchRequest | HybridSearchRequest) -> dict[str, An
 def read_filter(
     filter_sent: SearchFilter | None, invalid: ErrorCode = INVALID_REQUEST, *, field: str = "filter"
 ) -> DocumentFilter | None:
-    return None if filter_sent is None else filters.parse_search(msgspec.to_builtins(filter_sent), invalid, where=field)
+    return None if filter_sent is None else filters.parse_search(msgspec.to_builtins(filter_sent), invalid, path=field)

@@ -212,10 +212,10 @@ _DOCUMENT_FIELDS = {
 
 
 def _split_filter(search_filter: SearchFilter) -> Iterator[FilterPart]:
-    metadata = filters.parse_metadata(search_filter.metadata, INVALID_REQUEST, where="filter.metadata")
+    metadata = filters.parse_metadata(search_filter.metadata, INVALID_REQUEST, path="filter.metadata")
     yield from _split_metadata(DocumentFilter(metadata=metadata), "filter.metadata")
     yield from _split_condition(
-        filters.condition_of(search_filter.where, INVALID_REQUEST, where="filter.where"), "filter.where"
+        filters.parse_optional_condition(search_filter.where, INVALID_REQUEST, path="filter.where"), "filter.where"
     )
     documents = (search_filter.documents or FilterConfig()).to_values(INVALID_REQUEST, where="filter.documents")
     for name in fields(documents):

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from connectors import registry
-from retrieval.sources import DESCRIBED
+from retrieval.sources import DESCRIBED_SOURCES
 
 Secret = Annotated[str, Meta(min_length=1, max_length=16_384)]
 Short = Annotated[str, Meta(max_length=2048)]
@@ -26,7 +26,7 @@ _STORAGE_EXAMPLES = {
     "imaps": ("Mailbox, by IMAP", "imaps://mail.example.com/INBOX"),
     "file": ("A folder of the server", "file:///srv/handbooks"),
 }
-_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in DESCRIBED}
+_SERVICE_INFOS = {name: registry.load_source_infos()[name] for name in DESCRIBED_SOURCES}
 # Sources without an app, by scheme or connector; forms are generated from these.
 _SOURCE_FORMS = {
     **{key: {"connector": "OBJECTS", "title": name, "example": url} for key, (name, url) in _STORAGE_EXAMPLES.items()},

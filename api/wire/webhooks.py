@@ -10,16 +10,16 @@ from api.wire.common import DataAnswer, Listing, PartQuery, Timestamp
 from api.wire.health import ObservedHealth
 from retrieval.database.pagination import PAGE_SIZE, PageRequest
 from retrieval.webhooks import deliveries, endpoints
-from retrieval.webhooks.events import EVENTS, EVERY
+from retrieval.webhooks.events import EVENT_NAMES, EVERY_EVENT
 
 Url = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://example.com/hooks/retrieval"])]
 Events = Annotated[
     list[str],
     Meta(
         min_length=1,
-        max_length=len(EVENTS) + 1,
+        max_length=len(EVENT_NAMES) + 1,
         examples=[["DOCUMENTS_READY", "DOCUMENTS_ERROR"]],
-        extra_json_schema={"items": {"type": "string", "enum": [*EVENTS, EVERY]}},
+        extra_json_schema={"items": {"type": "string", "enum": [*EVENT_NAMES, EVERY_EVENT]}},
     ),
 ]
 Description = Annotated[str, Meta(max_length=500, examples=["Search index of the website"])]
@@ -60,7 +60,7 @@ class RotateWebhook(Struct, rename="camel"):
         float,
         Meta(
             ge=0,
-            le=endpoints.OVERLAP_HOURS,
+            le=endpoints.MAX_OVERLAP_HOURS,
             description="Hours for which requests are signed with the previous secret too.",
         ),
     ] = 24.0

@@ -26,7 +26,7 @@ from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Se
 from connectors.microsoft_graph.items import Drive, Folders, Item
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
-from retrieval.sync_filter import Choice
+from retrieval.sync_filter import SyncFilter
 
 WEEK: Final = 7 * 24 * 3600
 """Seconds after which everything is listed again."""
@@ -121,14 +121,14 @@ def list_changes(
     tokens: TokenSource,
     drive: Drive,
     cursor: str | None,
-    choice: Choice | None = None,
+    choice: SyncFilter | None = None,
     homes: Homes | None = None,
 ) -> Iterator[Page[SourceItem]]:
     """List the feed's pages from the cursor on; the last one is `done`. Unlisted, a Fatal, if the drive has none.
 
     `homes` holds those of the newest page's items.
     """
-    choice = choice or Choice()
+    choice = choice or SyncFilter()
     position, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:

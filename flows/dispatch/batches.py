@@ -67,7 +67,7 @@ async def start_evaluations(thread: LoopThread, client: PrefectClient) -> None:
         try:
             await prefect_client.start_evaluation(client, run.id, run.attempt, run.requested_at)
         except SERVER_ERRORS:
-            await thread.run(runs.not_started, [waiting_run.id for waiting_run in due[index:]])
+            await thread.run(runs.retry_start, [waiting_run.id for waiting_run in due[index:]])
             raise
         log.info("evaluation.dispatched", run_id=run.id, attempt=run.attempt)
         await thread.run(notifications.notify_listeners, notifications.FLOW_RUNS_CHANNEL)

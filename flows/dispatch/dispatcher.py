@@ -255,7 +255,7 @@ class Dispatcher:
         await thread.run(queries_feed.switch_recording, on=is_enabled)
         while is_enabled:
             count = await batches.emit_events(thread)
-            await asyncio.sleep(0 if count == queries_feed.PAGE else QUEUE_CHECK_SECONDS)
+            await asyncio.sleep(0 if count == queries_feed.EVENT_PAGE_SIZE else QUEUE_CHECK_SECONDS)
         await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:

@@ -144,7 +144,7 @@ async def _run_workers(workers: Sequence[WarmWorker], stop: asyncio.Event, poll_
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    logs.lose_what_does_not_fit()
+    logs.drop_failed_output()
     parser = argparse.ArgumentParser(description="A worker of the Retrieval Service.")
     parser.add_argument("--pool", required=True)
     parser.add_argument("--name", required=True, help="the worker's name in Prefect")

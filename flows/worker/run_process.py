@@ -33,7 +33,7 @@ KILLED_EXIT_CODE: Final = -int(signal.SIGKILL)
 def execute_flow_run(environment: dict[str, str], embedder_socket: str | None) -> None:
     """Run `python -m prefect.engine` in this process."""
     os.setpgid(0, 0)
-    logs.lose_what_does_not_fit()
+    logs.drop_failed_output()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
     registry.use_embedding_process(embedder_socket)

@@ -1,1 +1,1 @@
-"""Organizations, their API keys and tenants, what they use, and idempotency keys."""
+"""Organizations with API keys, tenants, usage and quotas; audit log; idempotency keys."""

@@ -18,7 +18,8 @@ from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.schema import identity
 from retrieval.security.secrets import PEPPER_NAME, KeyRing, hash_api_key, server_secret
 
-SCOPES = (
+# `admin`: keys, tenants, usage and the organization.
+KEY_SCOPES = (
     "namespaces:read",
     "namespaces:write",
     "documents:read",
@@ -32,15 +33,12 @@ SCOPES = (
     "webhooks:write",
     "admin",
 )
-"""Permissions of a key. `admin`: keys, tenants, usage and the organization."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """Stored API key; `hint`: its last four characters, because the key itself is not stored.
-
-    `principal`: the user that it acts for; `principal_required`: it accepts only requests on behalf of a user.
-    """
+    """Stored API key. `hint`: last four characters; `principal`: acts for this user; `principal_required`: requires a
+    user."""
 
     id: str
     organization_id: str
@@ -57,7 +55,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """New API key, which is shown once."""
+    """New API key with its secret, shown once."""
 
     id: str
     api_key: str = field(repr=False)
@@ -79,10 +77,10 @@ _values: dict[str, Any] = {
     "principal": bindparam("principal"),
     "principal_required": bindparam("principal_required"),
 }
-INSERT = compile_statement(insert(_table).values(**_values).returning(*_columns))
-_LIST = select_page(_table, ApiKey, _of_organization, newest_first=True)
-_GET = compile_statement(select(*_columns).where(_of_organization, _is_key))
-_REVOKE = compile_statement(
+INSERT_KEY = compile_statement(insert(_table).values(**_values).returning(*_columns))
+_LIST_KEYS = select_page(_table, ApiKey, _of_organization, newest_first=True)
+_GET_KEY = compile_statement(select(*_columns).where(_of_organization, _is_key))
+_REVOKE_KEY = compile_statement(
     update(_table)
     .where(_of_organization, _is_key)
     .values(revoked_at=func.coalesce(_table.revoked_at, func.now()))
@@ -96,19 +94,19 @@ def create_key(
     organization: str,
     name: str,
     *,
-    scopes: Sequence[str] = SCOPES,
+    scopes: Sequence[str] = KEY_SCOPES,
     namespace: str | None = None,
     tenant: str | None = None,
     principal: str | None = None,
     principal_required: bool = False,
 ) -> NewKey:
-    """Create a key of the organization; ValueError for an unknown scope."""
-    unknown = sorted(set(scopes) - set(SCOPES))
+    """Create a key of the organization. Raises ValueError for an unknown scope."""
+    unknown = sorted(set(scopes) - set(KEY_SCOPES))
     if unknown:
-        raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
+        raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(KEY_SCOPES)}.")
     new_key, values = draft_key(server_secret(db, keys, PEPPER_NAME), organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
-    db.execute(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
+    db.execute(INSERT_KEY, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new_key
 
 
@@ -124,42 +122,42 @@ async def async_create_key(
     principal: str | None = None,
     principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
-    """Create a key with existing scopes on the event loop. `pepper`: the server secret of that name."""
+    """Create a key with valid scopes on the event loop. `pepper`: server secret for hashes."""
     new_key, values = draft_key(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
     values |= {"principal": principal, "principal_required": principal_required}
-    rows = await db.async_fetch(ApiKey, INSERT, {**values, **limits})
+    rows = await db.async_fetch(ApiKey, INSERT_KEY, {**values, **limits})
     return new_key, rows[0]
 
 
 def list_keys(db: Database, organization: str) -> list[ApiKey]:
-    """Return all keys, newest first, revoked ones included."""
-    return db.fetch(ApiKey, _LIST, {"organization": organization, **pagination.page_params(None)})
+    """Return all keys, newest first, including revoked ones."""
+    return db.fetch(ApiKey, _LIST_KEYS, {"organization": organization, **pagination.page_params(None)})
 
 
 async def list_key_page(db: Database, organization: str, part: PageRequest | None = None) -> Page[ApiKey]:
-    """Return a page of keys, newest first, revoked ones included; None: all of them."""
-    keys = await db.async_fetch(ApiKey, _LIST, {"organization": organization, **pagination.page_params(part)})
+    """Return a page of keys, newest first, including revoked ones; None: all pages."""
+    keys = await db.async_fetch(ApiKey, _LIST_KEYS, {"organization": organization, **pagination.page_params(part)})
     return pagination.cut_page(keys, part)
 
 
 async def find_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """Return a key of the organization, revoked or not."""
-    return await db.async_fetch_one(ApiKey, _GET, {"organization": organization, "id": key_id})
+    return await db.async_fetch_one(ApiKey, _GET_KEY, {"organization": organization, "id": key_id})
 
 
 def revoke_key(db: Database, organization: str, key_id: str) -> bool:
-    """Revoke a key; False if the organization has no such key."""
-    return bool(db.execute(_REVOKE, {"organization": organization, "id": key_id}))
+    """Revoke a key; return False if the organization has no such key."""
+    return bool(db.execute(_REVOKE_KEY, {"organization": organization, "id": key_id}))
 
 
 async def async_revoke_key(db: Database, organization: str, key_id: str) -> ApiKey | None:
-    """Revoke a key on the event loop and return it; None if the organization has no such key."""
-    return await db.async_fetch_one(ApiKey, _REVOKE, {"organization": organization, "id": key_id})
+    """Revoke a key on the event loop; return None if the organization has no such key."""
+    return await db.async_fetch_one(ApiKey, _REVOKE_KEY, {"organization": organization, "id": key_id})
 
 
 def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
-    """Return a fresh key with every scope, and the values of its row."""
+    """Return a new key with every scope, and the values of its row."""
     api_key = "rtr_" + secrets.token_urlsafe(32)
     new_key = NewKey(ids.key_id(), api_key)
     return new_key, {
@@ -168,7 +166,7 @@ def draft_key(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict
         "name": name,
         "hash": hash_api_key(api_key, pepper=pepper),
         "hint": api_key[-4:],
-        "scopes": list(SCOPES),
+        "scopes": list(KEY_SCOPES),
         "namespace": None,
         "tenant": None,
         "principal": None,

@@ -1,8 +1,4 @@
-"""Audit log: one entry for every requested write, completed or refused; never content or secrets.
-
-An answer to a write is sent after its entry is committed, so no write that a client knows of lacks one. Entries that
-are waited for at the same time are written by one statement.
-"""
+"""Audit log: one entry per requested write, completed or refused, without content or secrets."""
 
 from __future__ import annotations
 
@@ -22,21 +18,21 @@ from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.database.rows import Executor
 
-TOGETHER = 500
-"""Entries that one statement writes at most."""
+# Entries per insert.
+ENTRIES_PER_INSERT = 500
 
+# Covers the current insert and the entry's own.
 WAIT_SECONDS = 20.0
-"""How long a write waits for its entry: for a statement that is under way and for its own."""
 
-OLD = 5000
-"""Entries that one statement deletes at most."""
+# Entries per delete.
+ENTRIES_PER_DELETE = 5000
 
-_LONGEST = 200
-"""Characters of an object's id that are kept: a client may name anything in a path."""
+# Clients may put any text into a path.
+_MAX_OBJECT_ID_CHARACTERS = 200
 
 
 class Source(StrEnum):
-    """By which way a write came."""
+    """Channel of a write."""
 
     API = "API"
     CLI = "CLI"
@@ -44,12 +40,11 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Audit entry of a write. `object_id` None: the write concerns no object, or was refused before one was known.
+class AuditEntry:
+    """Audit entry of a write. `object_id` None: no object, or refused before it was known.
 
-    `principal`: the user that it was done for; at the command line the user of the operating system. `subject`: of the
-    request's token, if it had no key. `request_id`: the service's own, `client_request_id`: the client's. `object_ids`,
-    `object_count` and `changes`: see `write_details`; None where there are none.
+    `principal`: acting user, at the command line the user of the operating system; `subject`: of a request token;
+    `object_ids`, `object_count`, `changes`: see `write_details`.
     """
 
     organization_id: str
@@ -72,7 +67,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written(Entry):
+class StoredAuditEntry(AuditEntry):
     """Stored audit entry."""
 
     created_at: datetime
@@ -82,8 +77,8 @@ class Written(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which entries; None is any. `about`: the id of its object. `start` and `end`: days (UTC), both included."""
+class AuditFilter:
+    """Filter of entries; None matches any. `about`: object id; `start`, `end`: days (UTC), inclusive."""
 
     object_type: str | None = None
     about: str | None = None
@@ -93,24 +88,23 @@ class Filter:
     end: date | None = None
 
 
-_NAMES = tuple(field.name for field in fields(Entry))
-_WHAT: LiteralString = (
+_ENTRY_FIELDS = tuple(field.name for field in fields(AuditEntry))
+_ENTRY_COLUMNS: LiteralString = (
     "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
     " source, subject, object_ids, object_count, changes, client_request_id"
 )
-_INSERT: LiteralString = (
+_INSERT_ENTRIES: LiteralString = (
     "insert into audit_entries ("
-    + _WHAT
+    + _ENTRY_COLUMNS
     + ") select "
-    + _WHAT
+    + _ENTRY_COLUMNS
     + " from jsonb_to_recordset(%(entries)s::jsonb) as entry (organization_id text, id text, key_id text,"
     " key_name text, principal text, method text, route text, object_type text, object_id text, status smallint,"
     " request_id text, source text, subject text, object_ids text[], object_count int, changes jsonb,"
     " client_request_id text)"
 )
-COUNTED = 100_000
-"""Entries that a list counts at most."""
-_MATCHED: LiteralString = (
+MAX_COUNTED_ENTRIES = 100_000
+_FROM_MATCHING: LiteralString = (
     " from audit_entries where organization_id = %(organization)s"
     " and (%(object_type)s::text is null or object_type = %(object_type)s)"
     " and (%(about)s::text is null or object_id = %(about)s or %(about)s = any(object_ids))"
@@ -119,25 +113,24 @@ _MATCHED: LiteralString = (
     " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
     " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')"
 )
-_FORGET: LiteralString = (
+_DELETE_OLD: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
-    " where created_at < now() - make_interval(days => %(days)s) limit %(most)s))"
+    " where created_at < now() - make_interval(days => %(days)s) limit %(limit)s))"
 )
 
 
-class Writer:
-    """Write entries from an event loop. Entries that arrive during a statement are written together by the next."""
+class AuditWriter:
+    """Write entries from an event loop, batched while an insert is running."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[AuditEntry, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def write(self, entry: Entry) -> None:
-        """Returns once the entry is committed; raises what the database raises, OperationalError after `WAIT_SECONDS`.
-
-        An entry that was waited for in vain may be written all the same.
-        """
+    async def write(self, entry: AuditEntry) -> None:
+        """Return after the commit of the entry. Raises database errors, OperationalError after WAIT_SECONDS."""
+        # Responses wait for the commit, so no acknowledged write lacks an entry. After a timeout the entry may still
+        # be written.
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
         if self._writing is None or self._writing.done():
@@ -150,10 +143,10 @@ class Writer:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            entries, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
+            entries, self._waiting = self._waiting[:ENTRIES_PER_INSERT], self._waiting[ENTRIES_PER_INSERT:]
             failed: BaseException | None = None
             try:
-                await self._db.async_execute(_INSERT, _values([entry for entry, _ in entries]), plan_once=True)
+                await self._db.async_execute(_INSERT_ENTRIES, _values([entry for entry, _ in entries]), plan_once=True)
             except BaseException as error:  # noqa: BLE001  (callers must not wait for ever)
                 failed = error
             for _, done in entries:
@@ -167,39 +160,47 @@ class Writer:
                 raise failed
 
 
-def write_entries(db: Executor, entries: Sequence[Entry]) -> None:
-    """Write entries from a thread, or within the transaction of the writes they describe."""
-    db.execute(_INSERT, _values(entries))
+def write_entries(db: Executor, entries: Sequence[AuditEntry]) -> None:
+    """Write entries from a thread, or in the transaction of the described writes."""
+    db.execute(_INSERT_ENTRIES, _values(entries))
 
 
-async def list_part(
-    db: Database, organization: str, part: PageRequest, wanted: Filter | None = None, *, oldest_first: bool = False
-) -> Page[Written]:
-    """The organization's entries, newest first unless `oldest_first`; of those that are wanted."""
-    values = {"organization": organization, **asdict(wanted or Filter()), **pagination.page_params(part)}
-    statement = "select created_at, " + _WHAT + _MATCHED + pagination.order_by_age(oldest_first=oldest_first)
-    return pagination.cut_page(await db.async_fetch(Written, statement, values), part)
+async def list_entries(
+    db: Database,
+    organization: str,
+    part: PageRequest,
+    entry_filter: AuditFilter | None = None,
+    *,
+    oldest_first: bool = False,
+) -> Page[StoredAuditEntry]:
+    """List the matching entries by age."""
+    values = {"organization": organization, **asdict(entry_filter or AuditFilter()), **pagination.page_params(part)}
+    statement = (
+        "select created_at, " + _ENTRY_COLUMNS + _FROM_MATCHING + pagination.order_by_age(oldest_first=oldest_first)
+    )
+    return pagination.cut_page(await db.async_fetch(StoredAuditEntry, statement, values), part)
 
 
-async def count_entries(db: Database, organization: str, wanted: Filter) -> int | None:
-    """Count the organization's entries that are wanted; None for more than `COUNTED`."""
-    statement = "select count(*) from (select" + _MATCHED + " limit %(most)s) matched"
-    values = {"organization": organization, **asdict(wanted), "most": COUNTED + 1}
+async def count_entries(db: Database, organization: str, entry_filter: AuditFilter) -> int | None:
+    """Count the matching entries; None above MAX_COUNTED_ENTRIES."""
+    statement = "select count(*) from (select" + _FROM_MATCHING + " limit %(limit)s) matched"
+    values = {"organization": organization, **asdict(entry_filter), "limit": MAX_COUNTED_ENTRIES + 1}
     total = await db.async_fetch_one(int, statement, values) or 0
-    return total if total <= COUNTED else None
+    return total if total <= MAX_COUNTED_ENTRIES else None
 
 
 def delete_old_entries(db: Database, days: int) -> int:
-    """Delete entries older than so many days, a bounded number; how many."""
-    return db.execute(_FORGET, {"days": days, "most": OLD})
+    """Delete a bounded number of entries older than `days`; return the number."""
+    return db.execute(_DELETE_OLD, {"days": days, "limit": ENTRIES_PER_DELETE})
 
 
-def _values(entries: Sequence[Entry]) -> dict[str, str]:
+def _values(entries: Sequence[AuditEntry]) -> dict[str, str]:
     rows = [
-        {name: getattr(entry, name) for name in _NAMES} | {"object_id": _short(entry.object_id)} for entry in entries
+        {name: getattr(entry, name) for name in _ENTRY_FIELDS} | {"object_id": _truncate(entry.object_id)}
+        for entry in entries
     ]
     return {"entries": json.dumps(rows)}
 
 
-def _short(text: str | None) -> str | None:
-    return None if text is None else text[:_LONGEST].replace("\x00", "\ufffd")
+def _truncate(text: str | None) -> str | None:
+    return None if text is None else text[:_MAX_OBJECT_ID_CHARACTERS].replace("\x00", "\ufffd")

@@ -1,4 +1,4 @@
-"""Bootstrap of a fresh installation: organization, namespace and key."""
+"""Bootstrap of a new installation: organization, namespace and API key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from retrieval import ids
 from retrieval.accounts import api_keys, audit
-from retrieval.accounts.audit import Entry, Source
+from retrieval.accounts.audit import AuditEntry, Source
 from retrieval.accounts.queries import organizations
 from retrieval.database.database import Database
 from retrieval.database.rows import Executor
@@ -16,12 +16,12 @@ from retrieval.security import secrets
 from retrieval.security.secrets import KeyRing
 
 _BOOTSTRAP_LOCK = 0x626F6F74
-_NAME = "default"
+_DEFAULT_NAME = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Default organization and namespace. `api_key`: None unless the key was just created."""
+    """Default organization and namespace. `api_key`: None for an existing installation."""
 
     organization_id: str
     namespace_id: str
@@ -29,7 +29,7 @@ class Bootstrap:
 
 
 def ensure_installation(db: Database, ring: KeyRing) -> Bootstrap:
-    """Create the missing parts in one transaction, once for all processes that start at the same time."""
+    """Create the missing parts in one transaction, once for all concurrently starting processes."""
     pepper = secrets.server_secret(db, ring, secrets.PEPPER_NAME)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": _BOOTSTRAP_LOCK})
@@ -46,10 +46,10 @@ def _ensure_organization(connection: Executor) -> str:
         return existing
     organization = ids.organization_id()
     connection.execute(
-        organizations.INSERT,
+        organizations.INSERT_ORGANIZATION,
         {
             "id": organization,
-            "name": _NAME,
+            "name": _DEFAULT_NAME,
             "plan": organizations.Plan.CUSTOM,
             "requests_per_minute": organizations.REQUESTS_PER_MINUTE[organizations.Plan.CUSTOM],
             "namespace_limit": None,
@@ -73,7 +73,7 @@ def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) ->
     namespace = namespaces.NamespaceConfig(
         id=ids.namespace_id(),
         organization_id=organization,
-        name=_NAME,
+        name=_DEFAULT_NAME,
         dimensions=None,
         created_at=created_at,
         updated_at=created_at,
@@ -87,15 +87,15 @@ def _ensure_namespace(connection: Executor, ring: KeyRing, organization: str) ->
 def _create_first_key(connection: Executor, pepper: bytes, organization: str) -> str | None:
     if connection.fetch(str, "select id from api_keys where organization_id = %(id)s", {"id": organization}):
         return None
-    new, values = api_keys.draft_key(pepper, organization, _NAME)
-    connection.execute(api_keys.INSERT, values)
+    new, values = api_keys.draft_key(pepper, organization, _DEFAULT_NAME)
+    connection.execute(api_keys.INSERT_KEY, values)
     _write_audit(connection, organization, "key", new.id)
     return new.api_key
 
 
 def _write_audit(connection: Executor, organization: str, object_type: str, object_id: str) -> None:
-    """Write the audit entry in the transaction of the write that it describes."""
-    entry = Entry(
+    """Write the audit entry in the transaction of its write."""
+    entry = AuditEntry(
         organization_id=organization,
         method="CLI",
         route="retrieval up",

@@ -1,8 +1,7 @@
-"""Quotas of organizations and tenants: settings, checks of requests and of job runs, and usage counts.
+"""Quotas of organizations and tenants: limits, checks and usage counts.
 
-Usage is stored in `quota_changes`, written by a trigger within the transaction that makes or deletes documents. A
-writer under a quota holds the organization's lock until that transaction ends, so that concurrent sums are exact.
-Organizations that never had a quota have no overhead.
+A trigger records usage in `quota_changes`. Writers under a quota lock the organization until the commit, so concurrent
+sums are exact; organizations without quotas have no overhead.
 """
 
 from __future__ import annotations
@@ -17,44 +16,44 @@ from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.errors import ErrorCode, ServiceError
 
-DOCUMENTS = "documents"
-STORED_BYTES = "storedBytes"
-TOKENS = "tokensPerMonth"
-RUNS = "concurrentRuns"
-NAMES = (DOCUMENTS, STORED_BYTES, TOKENS, RUNS)
-WORDS: Mapping[str, str] = {
-    DOCUMENTS: "documents",
-    STORED_BYTES: "stored bytes",
-    TOKENS: "tokens embedded this month",
-    RUNS: "job runs at the same time",
+DOCUMENT_QUOTA = "documents"
+STORAGE_QUOTA = "storedBytes"
+TOKENS_QUOTA = "tokensPerMonth"
+RUN_QUOTA = "concurrentRuns"
+QUOTA_NAMES = (DOCUMENT_QUOTA, STORAGE_QUOTA, TOKENS_QUOTA, RUN_QUOTA)
+QUOTA_UNITS: Mapping[str, str] = {
+    DOCUMENT_QUOTA: "documents",
+    STORAGE_QUOTA: "stored bytes",
+    TOKENS_QUOTA: "tokens embedded this month",
+    RUN_QUOTA: "job runs at the same time",
 }
-MOST = 2**53
-"""The highest limit: what every reader of JSON has as a whole number."""
+# Largest integer of every JSON reader.
+MAX_QUOTA = 2**53
+# Age of a count before a full recount.
 RECOUNT_MINUTES = 10
-"""How old a count may be before everything is counted anew."""
 
-_ORGANIZATION = "organization"
-_TENANT = "tenant"
+_ORGANIZATION_OWNER = "organization"
+_TENANT_OWNER = "tenant"
 
+# By quota name; an absent quota is unlimited.
 Limits = Mapping[str, int]
-"""By name of the quota; one that is absent has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Usage and limits of an organization, or of one of its tenants."""
+class QuotaUsage:
+    """Usage and limits of an organization or tenant."""
 
     owner: str
     used: Mapping[str, int]
     limits: Limits
 
     def left(self, name: str) -> int | None:
-        """Remaining amount; None without a limit."""
+        """Return the remaining amount; None if unlimited."""
         return max(0, self.limits[name] - self.used[name]) if name in self.limits else None
 
 
-_LOCK: LiteralString = "select pg_advisory_xact_lock(%(lock)s)"
-_READ: LiteralString = """
+_LOCK_ORGANIZATION: LiteralString = "select pg_advisory_xact_lock(%(lock)s)"
+_READ_USAGE: LiteralString = """
     select w.* from organizations o,
     lateral (
         select coalesce(sum(documents), 0)::bigint as documents,
@@ -81,21 +80,22 @@ _READ: LiteralString = """
     ) w (tenant, documents, stored_bytes, tokens, runs, quotas)
     where o.id = %(organization)s
 """
-_SET: LiteralString = "jsonb_strip_nulls(quotas || %(quotas)s::jsonb)"
+_MERGED_QUOTAS: LiteralString = "jsonb_strip_nulls(quotas || %(quotas)s::jsonb)"
 _SET_ORGANIZATION: LiteralString = (
     "update organizations set quotas = "
-    + _SET
+    + _MERGED_QUOTAS
     + ", counted = true where id = %(organization)s returning quotas, counted_at is null as is_new"
 )
 _SET_TENANT: LiteralString = (
     "with counted as (update organizations set counted = true where id = %(organization)s and exists"
     " (select from tenants where organization_id = %(organization)s and id = %(tenant)s) returning counted_at)"
     " update tenants set quotas = "
-    + _SET
+    + _MERGED_QUOTAS
     + " from counted where organization_id = %(organization)s and id = %(tenant)s"
     " returning quotas, counted.counted_at is null as is_new"
 )
-_RECOUNT: LiteralString = """
+# A single statement has one snapshot, so concurrent commits are neither counted twice nor lost.
+_RECOUNT_DOCUMENTS: LiteralString = """
     with gone as (delete from quota_changes where organization_id = %(organization)s),
     noted as (update organizations set counted_at = now() where id = %(organization)s)
     insert into quota_changes (organization_id, tenant, documents, stored_bytes)
@@ -103,8 +103,8 @@ _RECOUNT: LiteralString = """
     from namespaces n join partitions p on p.namespace_id = n.id join documents d on d.partition_id = p.id
     where n.organization_id = %(organization)s and d.deleted_at is null group by 1, 2
 """
-"""One statement sees one state, so what others commit meanwhile is neither counted twice nor dropped."""
-_USES: LiteralString = """
+# Owners with limits, and the organization (tenant null).
+_USAGE_BY_TENANT: LiteralString = """
     with held as (
         select p.tenant, count(*) as documents,
                sum(document_size(d.properties, d.accepted_bytes))::bigint as stored_bytes
@@ -137,8 +137,7 @@ _USES: LiteralString = """
            coalesce(sum(p.tokens), 0)::bigint as tokens, coalesce(sum(p.runs), 0)::bigint as runs
     from owners o left join parts p on o.tenant is null or p.tenant = o.tenant group by o.tenant, o.quotas
 """
-"""Whoever has limits, and the organization (null); one statement, however many tenants are asked for."""
-_DUE: LiteralString = """
+_FIND_DUE: LiteralString = """
     select o.id from organizations o where o.counted and (
         o.counted_at is null or extract(epoch from now() - o.counted_at) > 60 * %(minutes)s
         or (select count(*) from (select from quota_changes c where c.organization_id = o.id limit 1000) parts) = 1000)
@@ -147,8 +146,8 @@ _DUE: LiteralString = """
 
 
 @dataclass(frozen=True, slots=True)
-class UseRow:
-    """Usage and limits of a tenant; `tenant` None: of the organization."""
+class QuotaUsageRow:
+    """Usage and limits of a tenant; `tenant` None: the organization."""
 
     tenant: str | None
     documents: int
@@ -157,85 +156,88 @@ class UseRow:
     runs: int
     quotas: Limits
 
-    def load(self) -> Use:
-        used = dict(zip(NAMES, (self.documents, self.stored_bytes, self.tokens, self.runs), strict=True))
-        return Use(_ORGANIZATION if self.tenant is None else _TENANT, used, self.quotas)
+    def load(self) -> QuotaUsage:
+        used = dict(zip(QUOTA_NAMES, (self.documents, self.stored_bytes, self.tokens, self.runs), strict=True))
+        return QuotaUsage(_ORGANIZATION_OWNER if self.tenant is None else _TENANT_OWNER, used, self.quotas)
 
 
-async def try_lock(db: AsyncExecutor, organization: str) -> bool:
-    """Try to take the organization's lock until the transaction ends; False, at once, if it is taken."""
+async def try_lock_organization(db: AsyncExecutor, organization: str) -> bool:
+    """Try to lock the organization until the transaction ends; return False if it is locked."""
     statement: LiteralString = "select pg_try_advisory_xact_lock(%(lock)s)"
-    return bool(await db.async_fetch_one(bool, statement, {"lock": lock_of(organization)}))
+    return bool(await db.async_fetch_one(bool, statement, {"lock": organization_lock(organization)}))
 
 
-def lock_usage(db: Executor, organization: str, tenant: str) -> tuple[Use, ...]:
-    """Block writers of the organization until the transaction ends; return what `read_usage` returns."""
-    db.execute(_LOCK, {"lock": lock_of(organization)})
+def lock_usage(db: Executor, organization: str, tenant: str) -> tuple[QuotaUsage, ...]:
+    """Lock the organization until the transaction ends; return the result of `read_usage`."""
+    db.execute(_LOCK_ORGANIZATION, {"lock": organization_lock(organization)})
     return read_usage(db, organization, tenant)
 
 
-def read_usage(db: Executor, organization: str, tenant: str) -> tuple[Use, ...]:
-    """Return usage and limits of the organization and of its tenant."""
-    return tuple(row.load() for row in db.fetch(UseRow, _READ, {"organization": organization, "tenant": tenant}))
+def read_usage(db: Executor, organization: str, tenant: str) -> tuple[QuotaUsage, ...]:
+    """Return usage and limits of the organization and the tenant."""
+    return tuple(
+        row.load() for row in db.fetch(QuotaUsageRow, _READ_USAGE, {"organization": organization, "tenant": tenant})
+    )
 
 
-async def async_read_usage(db: AsyncExecutor, organization: str, tenant: str) -> tuple[Use, ...]:
-    rows = await db.async_fetch(UseRow, _READ, {"organization": organization, "tenant": tenant})
+async def async_read_usage(db: AsyncExecutor, organization: str, tenant: str) -> tuple[QuotaUsage, ...]:
+    rows = await db.async_fetch(QuotaUsageRow, _READ_USAGE, {"organization": organization, "tenant": tenant})
     return tuple(row.load() for row in rows)
 
 
-async def uses_by_tenant(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, Use]:
-    """By tenant, where it has a limit, what is used; under None the organization's. Counted anew: for people."""
-    rows = await db.async_fetch(UseRow, _USES, {"organization": organization, "tenants": list(tenants)})
+async def list_usage_by_tenant(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, QuotaUsage]:
+    """Return freshly counted usage by tenant with limits; None: the organization."""
+    rows = await db.async_fetch(
+        QuotaUsageRow, _USAGE_BY_TENANT, {"organization": organization, "tenants": list(tenants)}
+    )
     return {row.tenant: row.load() for row in rows}
 
 
-def check_uses(before: Sequence[Use], after: Sequence[Use]) -> None:
-    """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or is to be embedded though the month's tokens
-    were used up before."""
-    for previous, current in zip(before, after, strict=True):
-        increased = {name for name in NAMES if current.used[name] > previous.used[name]}
-        if increased & {DOCUMENTS, RUNS}:
-            increased.add(TOKENS)
+def check_usage(previous_uses: Sequence[QuotaUsage], current_uses: Sequence[QuotaUsage]) -> None:
+    """Raise QUOTA_EXCEEDED for growth beyond a limit, or for new work after the month's tokens are used up."""
+    for previous, current in zip(previous_uses, current_uses, strict=True):
+        increased = {name for name in QUOTA_NAMES if current.used[name] > previous.used[name]}
+        if increased & {DOCUMENT_QUOTA, RUN_QUOTA}:
+            increased.add(TOKENS_QUOTA)
         for name, limit in current.limits.items():
-            grown = name in increased
-            if grown and current.used[name] > limit - (name == TOKENS):
+            has_grown = name in increased
+            if has_grown and current.used[name] > limit - (name == TOKENS_QUOTA):
                 raise quota_error(previous.owner, name, previous.used[name], limit)
 
 
 def quota_error(owner: str, name: str, used: int, limit: int) -> ServiceError:
     return ServiceError(
         ErrorCode.QUOTA_EXCEEDED,
-        f"This would exceed the {owner}'s quota of {limit:,} {WORDS[name]}; {used:,} are used.",
+        f"This would exceed the {owner}'s quota of {limit:,} {QUOTA_UNITS[name]}; {used:,} are used.",
         quota={"quota": name, "used": used, "limit": limit},
     )
 
 
-def excess_reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
-    """Why a document that adds so much of each quota cannot be taken; None if it can."""
+def excess_reason(uses: Sequence[QuotaUsage], amounts: Mapping[str, int]) -> str | None:
+    """Return the reason against a document with these amounts, or None."""
     for use in uses:
-        for name, amount in wanted.items():
+        for name, amount in amounts.items():
             remaining = use.left(name)
             if remaining is not None and amount > remaining:
                 return (
-                    f"The {use.owner}'s quota of {use.limits[name]:,} {WORDS[name]} is used up ({use.used[name]:,} are"
-                    " used). Delete documents or raise the quota, then run this again."
-                    if name != TOKENS
-                    else f"The {use.owner}'s quota of {use.limits[name]:,} {WORDS[name]} does not suffice"
+                    f"The {use.owner}'s quota of {use.limits[name]:,} {QUOTA_UNITS[name]} is used up"
+                    f" ({use.used[name]:,} are used). Delete documents or raise the quota, then run this again."
+                    if name != TOKENS_QUOTA
+                    else f"The {use.owner}'s quota of {use.limits[name]:,} {QUOTA_UNITS[name]} does not suffice"
                     f" ({use.used[name]:,} are used). Raise it or wait for the next month, then run this again."
                 )
     return None
 
 
-def add_use(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
-    """Usage after a document that adds this much."""
+def add_amounts(uses: Sequence[QuotaUsage], amounts: Mapping[str, int]) -> tuple[QuotaUsage, ...]:
+    """Return the usage after adding the amounts."""
     return tuple(
-        Use(use.owner, {name: used + wanted.get(name, 0) for name, used in use.used.items()}, use.limits)
+        QuotaUsage(use.owner, {name: used + amounts.get(name, 0) for name, used in use.used.items()}, use.limits)
         for use in uses
     )
 
 
-def has_limits(uses: Sequence[Use]) -> bool:
+def has_limits(uses: Sequence[QuotaUsage]) -> bool:
     return any(use.limits for use in uses)
 
 
@@ -247,40 +249,40 @@ class NewLimits:
     is_new: bool
 
 
-def set_organization(db: Database, organization: str, quotas: Mapping[str, int | None]) -> Limits | None:
-    """Set what is given, None removes a limit; all that hold now. None if there is no such organization."""
+def set_organization_quotas(db: Database, organization: str, quotas: Mapping[str, int | None]) -> Limits | None:
+    """Set the quotas of an organization; None removes one. Return None if the organization does not exist."""
     values = {"organization": organization, "quotas": json.dumps(dict(quotas))}
-    return _counted(db, organization, db.fetch_one(NewLimits, _SET_ORGANIZATION, values))
+    return _count_if_new(db, organization, db.fetch_one(NewLimits, _SET_ORGANIZATION, values))
 
 
-def set_tenant(db: Database, organization: str, tenant: str, quotas: Mapping[str, int | None]) -> Limits | None:
-    """Set the quotas of a known tenant."""
+def set_tenant_quotas(db: Database, organization: str, tenant: str, quotas: Mapping[str, int | None]) -> Limits | None:
+    """Set the quotas of a tenant; None removes one. Return None if the tenant does not exist."""
     values = {"organization": organization, "tenant": tenant, "quotas": json.dumps(dict(quotas))}
-    return _counted(db, organization, db.fetch_one(NewLimits, _SET_TENANT, values))
+    return _count_if_new(db, organization, db.fetch_one(NewLimits, _SET_TENANT, values))
 
 
-def recount(db: Database, organization: str) -> None:
-    """Count an organization's documents anew, and fold what was counted since."""
+def recount_organization(db: Database, organization: str) -> None:
+    """Recount an organization's documents and merge recorded changes."""
     with db.transaction() as connection:
-        connection.execute(_LOCK, {"lock": lock_of(organization)})
-        connection.execute(_RECOUNT, {"organization": organization})
+        connection.execute(_LOCK_ORGANIZATION, {"lock": organization_lock(organization)})
+        connection.execute(_RECOUNT_DOCUMENTS, {"organization": organization})
 
 
 def recount_due(db: Database) -> int:
-    """Recount those whose count is old or in many parts, a bounded number; how many."""
-    due = db.fetch(str, _DUE, {"minutes": RECOUNT_MINUTES})
+    """Recount a bounded number of organizations with old or fragmented counts; return the number."""
+    due = db.fetch(str, _FIND_DUE, {"minutes": RECOUNT_MINUTES})
     for organization in due:
-        recount(db, organization)
+        recount_organization(db, organization)
     return len(due)
 
 
-def _counted(db: Database, organization: str, limits: NewLimits | None) -> Limits | None:
+def _count_if_new(db: Database, organization: str, limits: NewLimits | None) -> Limits | None:
     if limits is None:
         return None
     if limits.is_new:
-        recount(db, organization)
+        recount_organization(db, organization)
     return limits.quotas
 
 
-def lock_of(organization: str) -> int:
+def organization_lock(organization: str) -> int:
     return int.from_bytes(hashlib.sha256(f"quotas/{organization}".encode()).digest()[:8], signed=True)

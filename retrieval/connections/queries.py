@@ -85,7 +85,7 @@ _CONNECTION_COLUMNS: LiteralString = (
     " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id, (select jsonb_build_object("
     "'id', s.id, 'minutes', s.minutes, 'cron', s.cron, 'timeZone', s.time_zone, 'paused', s.paused) from schedules s"
     " where s.partition_id = c.partition_id and "
-    + job_config.connection_of("s")
+    + job_config.connection_id_sql("s")
     + " = c.id order by s.minutes is null, s.created_at, s.id limit 1) as schedule "
 )
 _PARTITION_JOIN: LiteralString = (
@@ -141,7 +141,7 @@ async def read_health(db: AsyncExecutor, connection_ids: Sequence[str]) -> dict[
         _HealthRow,
         "select c.id, "
         + run_health.select_health(
-            "r.job_id in (select j.id from jobs j where " + job_config.connection_of() + " = c.id)"
+            "r.job_id in (select j.id from jobs j where " + job_config.connection_id_sql() + " = c.id)"
         )
         + " as health from unnest(%(ids)s::text[]) as c (id)",
         {"ids": list(connection_ids)},
@@ -318,8 +318,9 @@ async def get_newest_config(db: AsyncExecutor, connection_id: str) -> Mapping[st
     """Return the configuration of the newest job of a connection."""
     return await db.async_fetch_one(
         dict,
-        f"select {job_config.ASKED} from jobs j join connections c on c.partition_id = j.partition_id and c.id = %(id)s"
-        f" where j.source = c.connector and {job_config.connection_of()} = c.id order by j.created_at desc limit 1",
+        f"select {job_config.STORED_CONFIG} from jobs j"
+        " join connections c on c.partition_id = j.partition_id and c.id = %(id)s"
+        f" where j.source = c.connector and {job_config.connection_id_sql()} = c.id order by j.created_at desc limit 1",
         {"id": connection_id},
     )
 
@@ -338,21 +339,21 @@ def insert_scheduled_run(db: Executor, values: Params) -> str | None:
         ),
         newest as (
             select j.* from jobs j, connection c
-            where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
-              and not {job_config.PICKS}
+            where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_id_sql()} = c.id
+              and not {job_config.IS_PICKER_LISTING}
             order by j.created_at desc limit 1
         ),
         free as (
             select c.* from connection c where not exists (
                 select from job_runs r join jobs j on j.id = r.job_id
                 where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
-                  and {job_config.connection_of()} = c.id
+                  and {job_config.connection_id_sql()} = c.id
             )
         ),
         made as (
             insert into jobs (id, organization_id, partition_id, source, config)
             select %(job)s, f.organization_id, f.partition_id, f.connector,
-                   coalesce((select {job_config.REPEATED} from newest j), %(config)s::jsonb)
+                   coalesce((select {job_config.REPEATED_CONFIG} from newest j), %(config)s::jsonb)
             from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
             returning id
         )

@@ -58,8 +58,9 @@ def delete_stale_departures(db: Executor, request: DiscoveryRequest) -> None:
         f"""
         delete from departures g using job_runs r join jobs j on j.id = r.job_id
         where g.connection_id = %(connection)s and not g.held and r.id = g.job_run_id and r.finished_at is not null
-          and {job_config.REQUEST} is distinct from
-              (select {job_config.REQUEST} from job_runs mine join jobs j on j.id = mine.job_id where mine.id = %(run)s)
+          and {job_config.SOURCE_REQUEST} is distinct from
+              (select {job_config.SOURCE_REQUEST} from job_runs mine join jobs j on j.id = mine.job_id
+               where mine.id = %(run)s)
         """,
         discovery_params(request),
     )

@@ -218,7 +218,7 @@ def _record_within_quotas(connection: ThreadConnection, due: DueSchedule) -> Sch
     record_run = _record_run if due.connection_id is None else _record_run_of_connection
     scheduled_run = record_run(connection, due)
     if usage is not None and scheduled_run.job_run_id is not None:
-        quotas.check_uses(usage, quotas.read_usage(connection, due.organization_id, due.tenant))
+        quotas.check_usage(usage, quotas.read_usage(connection, due.organization_id, due.tenant))
     return scheduled_run
 
 

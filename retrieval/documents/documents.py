@@ -211,7 +211,7 @@ async def count_sites(
     site_counts = await reading.fetch_matching(
         SiteCount,
         db,
-        f"select site, count(*) as documents from (select {text_filter.SITE} as site from {matched}"
+        f"select site, count(*) as documents from (select {text_filter.SITE_COLUMN} as site from {matched}"
         " and d.document_type = 'URL' order by d.created_at desc limit %(candidates)s) pages where site is not null"
         " group by site order by documents desc, site limit %(limit)s",
         params | partitions.scope_params(scope) | {"limit": MAX_SITES, "candidates": MAX_COUNTED_PAGES},

@@ -1,1 +1,1 @@
-"""Evaluations: judged questions, and what settings of the search make of them."""
+"""Evaluations: judged questions, and search metrics for different settings."""

@@ -1,8 +1,7 @@
-"""Calibration of answerability: how well the probabilities of a run tell answerable questions from others.
+"""Calibration of answerability: separate answerable from unanswerable questions by probability.
 
-A question that judges no document is one that nothing answers. With MIN of both kinds a scale and an offset of the
-evidence are fitted (Platt, with a prior towards the public model), and the figures of the new probabilities come from
-questions that they were not fitted on.
+Questions without a judged document are unanswerable. With MIN_QUESTIONS of both kinds, scale and offset of the evidence
+are fitted (Platt, prior: the public model); figures come from cross-validation.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
     Points = npt.NDArray[np.float64]
     Flags = npt.NDArray[np.bool_]
 
-MIN: Final = 5
-"""Questions with an answer, and without one, that a fit needs at least."""
-BINS: Final = 10
-KEPT: Final = 0.95
-_FOLDS: Final = 5
-_STEPS: Final = 50
-_PRIOR: Final = 1.0
+# Per kind: answerable and unanswerable.
+MIN_QUESTIONS: Final = 5
+BIN_COUNT: Final = 10
+KEPT_SHARE: Final = 0.95
+_FOLD_COUNT: Final = 5
+_NEWTON_STEPS: Final = 50
+_PRIOR_WEIGHT: Final = 1.0
 
 
 def describe_calibration(answered: Sequence[bool], answerabilities: Sequence[Answerability]) -> dict[str, Any]:
-    """Return `calibration` of a setting's result; nothing without questions of both kinds."""
+    """Return `calibration` of a setting's result; empty without questions of both kinds."""
     import numpy as np
 
     flags = np.array(answered, bool)
@@ -41,25 +40,25 @@ def describe_calibration(answered: Sequence[bool], answerabilities: Sequence[Ans
     is_fitted = _can_fit(flags)
     if is_fitted:
         probabilities = _cross_fit(flags, answerabilities)
-    places = _bins(probabilities)
+    bin_indexes = _bin_indexes(probabilities)
     return {
         "calibration": {
             "questions": len(flags),
             "unanswerable": int((~flags).sum()),
             "fitted": is_fitted,
-            "auroc": round(auroc(flags, probabilities), 4),
+            "auroc": round(compute_auroc(flags, probabilities), 4),
             "ece": round(calibration_error(flags, probabilities), 4),
             "refusedAt95": round(refused_share(flags, probabilities), 4),
             "bins": [
                 {
-                    "from": number / BINS,
-                    "to": (number + 1) / BINS,
-                    "questions": int((places == number).sum()),
-                    "probability": round(float(probabilities[places == number].mean()), 4),
-                    "answered": round(float(flags[places == number].mean()), 4),
+                    "from": number / BIN_COUNT,
+                    "to": (number + 1) / BIN_COUNT,
+                    "questions": int((bin_indexes == number).sum()),
+                    "probability": round(float(probabilities[bin_indexes == number].mean()), 4),
+                    "answered": round(float(flags[bin_indexes == number].mean()), 4),
                 }
-                for number in range(BINS)
-                if (places == number).any()
+                for number in range(BIN_COUNT)
+                if (bin_indexes == number).any()
             ],
         }
     }
@@ -71,7 +70,8 @@ def fit_evaluation(
     settings: Sequence[Mapping[str, Any]],
     answerabilities: Sequence[Sequence[Answerability]],
 ) -> dict[str, Any]:
-    """Return the fits by the way to search, as partitions have them; of two settings of one way the first counts."""
+    """Return the fits by search model in the format of `partitions.answerability`; the first setting of a model
+    counts."""
     import numpy as np
 
     flags = np.array(answered, bool)
@@ -90,7 +90,7 @@ def fit_evaluation(
 
 
 def store_fits(db: Database, evaluation_id: str, epoch: int, fits: Mapping[str, Any]) -> None:
-    """Have searches of the evaluation's partition use the fits while the namespace's model stays the same."""
+    """Store fits for searches of the evaluation's partition, valid for this epoch."""
     statement: LiteralString = """
         update partitions set answerability_epoch = %(epoch)s,
             answerability = case when answerability_epoch = %(epoch)s then coalesce(answerability, '{}') else '{}' end
@@ -101,8 +101,8 @@ def store_fits(db: Database, evaluation_id: str, epoch: int, fits: Mapping[str, 
         db.execute(statement, {"evaluation": evaluation_id, "epoch": epoch, "fits": json.dumps(fits)})
 
 
-def auroc(answered: Flags, probabilities: Points) -> float:
-    """The share of pairs in which the answered question has the higher probability; ties count half."""
+def compute_auroc(answered: Flags, probabilities: Points) -> float:
+    """Return the share of pairs with a higher probability for the answerable question; ties count half."""
     import numpy as np
 
     values, places, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
@@ -112,52 +112,52 @@ def auroc(answered: Flags, probabilities: Points) -> float:
 
 
 def calibration_error(answered: Flags, probabilities: Points, weights: Points | None = None) -> float:
-    """The expected calibration error: by bins of equal width, the distance of the mean probability and the truth."""
+    """Return the expected calibration error over bins of equal width."""
     import numpy as np
 
     weights = np.ones(len(answered)) if weights is None else weights
-    gaps = np.bincount(_bins(probabilities), weights * (probabilities - answered), BINS)
+    gaps = np.bincount(_bin_indexes(probabilities), weights * (probabilities - answered), BIN_COUNT)
     return float(np.abs(gaps).sum() / weights.sum())
 
 
 def refused_share(answered: Flags, probabilities: Points) -> float:
-    """The share of unanswerable questions below the probability that keeps KEPT of the answerable ones."""
+    """Return the share of unanswerable questions below the threshold that keeps KEPT_SHARE of the others."""
     import numpy as np
 
-    least = np.quantile(probabilities[answered], 1 - KEPT, method="lower")
-    return float((probabilities[~answered] < least).mean())
+    threshold = np.quantile(probabilities[answered], 1 - KEPT_SHARE, method="lower")
+    return float((probabilities[~answered] < threshold).mean())
 
 
-def _bins(probabilities: Points) -> Any:
+def _bin_indexes(probabilities: Points) -> Any:
     import numpy as np
 
-    return np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    return np.minimum((probabilities * BIN_COUNT).astype(int), BIN_COUNT - 1)
 
 
 def _can_fit(answered: Flags) -> bool:
-    return min(int(answered.sum()), int((~answered).sum())) >= MIN
+    return min(int(answered.sum()), int((~answered).sum())) >= MIN_QUESTIONS
 
 
 def _cross_fit(answered: Flags, answerabilities: Sequence[Answerability]) -> Points:
-    """The probabilities of each part of the questions by a fit on the other parts."""
+    """Return cross-validated probabilities."""
     import numpy as np
 
     folds = np.zeros(len(answered), int)
     for kind in (answered, ~answered):
-        folds[kind] = np.arange(kind.sum()) % _FOLDS
+        folds[kind] = np.arange(kind.sum()) % _FOLD_COUNT
     probabilities = np.zeros(len(answered))
-    for fold in range(_FOLDS):
+    for fold in range(_FOLD_COUNT):
         training = [estimate for estimate, part in zip(answerabilities, folds, strict=True) if part != fold]
         scale, offset = _fit_platt(answered[folds != fold], training)
         fit = Fit(scale, offset, "", 0)
-        for at in np.flatnonzero(folds == fold).tolist():
-            evidence = answerabilities[at].evidence
-            probabilities[at] = 0.0 if evidence is None else apply_fit(evidence, fit)
+        for index in np.flatnonzero(folds == fold).tolist():
+            evidence = answerabilities[index].evidence
+            probabilities[index] = 0.0 if evidence is None else apply_fit(evidence, fit)
     return probabilities
 
 
 def _fit_platt(answered: Flags, answerabilities: Sequence[Answerability]) -> tuple[float, float]:
-    """Scale and offset of the evidence by logistic regression, with a prior of 1 and 0."""
+    """Fit scale and offset by logistic regression, with a prior of 1 and 0."""
     import numpy as np
 
     pairs = [
@@ -171,10 +171,10 @@ def _fit_platt(answered: Flags, answerabilities: Sequence[Answerability]) -> tup
     design = np.column_stack([evidence, np.ones(len(evidence))])
     start = np.array([1.0, 0.0])
     solution = start.copy()
-    for _ in range(_STEPS):
+    for _ in range(_NEWTON_STEPS):
         odds = np.clip(design @ solution, -30, 30)
         probabilities = 1 / (1 + np.exp(-odds))
-        gradient = design.T @ (flags - probabilities) - _PRIOR * (solution - start)
-        hessian = (design * (probabilities * (1 - probabilities))[:, None]).T @ design + _PRIOR * np.eye(2)
+        gradient = design.T @ (flags - probabilities) - _PRIOR_WEIGHT * (solution - start)
+        hessian = (design * (probabilities * (1 - probabilities))[:, None]).T @ design + _PRIOR_WEIGHT * np.eye(2)
         solution = solution + np.linalg.solve(hessian, gradient)
     return round(float(max(solution[0], 0.0)), 4), round(float(solution[1]), 4)

@@ -1,4 +1,4 @@
-"""Sets of judged questions in a scope: made, listed, changed, deleted."""
+"""Create, list, change and delete evaluations of a scope."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from retrieval.evaluations.judge import StoredQuestion, Verdict
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-MOST_QUESTIONS = 10_000
-MOST_JUDGED = 100_000
-"""Judged documents of all questions together: a run answers the rank of each under each setting."""
+MAX_QUESTIONS = 10_000
+# A run returns a rank per judged document and setting.
+MAX_JUDGED_DOCUMENTS = 100_000
 
+# `query`, `filter`, and `relevant`: `{documentId | externalId, start?, end?, grade?}`, empty if unanswerable.
 Question = Mapping[str, Any]
-"""`query`, `relevant`: a list of `{documentId | externalId, start?, end?, grade?}`, empty if nothing answers, and
-`filter` as a search has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A set of questions. `unresolved`: judged external ids that the scope does not have, 100 at most; None if not
-    looked for."""
+    """Set of questions. `unresolved`: up to 100 judged external ids without a document; None in listings."""
 
     id: str
     namespace_id: str
@@ -41,16 +39,16 @@ class Evaluation:
     unresolved: Sequence[str] | None = None
 
 
-SCOPED: LiteralString = (
+JOIN_SCOPE: LiteralString = (
     " join partitions p on p.id = e.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
     " join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
 )
-_SELECT: LiteralString = (
+_SELECT_EVALUATIONS: LiteralString = (
     "select e.id, p.namespace_id, e.name, e.created_at,"
     " (select count(*) from evaluation_questions q where q.evaluation_id = e.id) as question_count"
-    " from evaluations e" + SCOPED
+    " from evaluations e" + JOIN_SCOPE
 )
-_UNRESOLVED: LiteralString = """
+_LIST_UNRESOLVED: LiteralString = """
     select distinct judged ->> 'externalId' as external_id
     from evaluations e join evaluation_questions q on q.evaluation_id = e.id
     cross join jsonb_array_elements(q.relevant) as judged
@@ -62,8 +60,8 @@ _UNRESOLVED: LiteralString = """
 """
 
 
-async def create(db: Database, scope: Scope, name: str, questions: Sequence[Question]) -> Evaluation:
-    """A new set; NAMESPACE_NOT_FOUND without its namespace."""
+async def create_evaluation(db: Database, scope: Scope, name: str, questions: Sequence[Question]) -> Evaluation:
+    """Create an evaluation. Raises NAMESPACE_NOT_FOUND."""
     partition = await partitions.ensure_partition(db, scope)
     if partition is None:
         raise namespaces.not_found()
@@ -73,35 +71,35 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
             "insert into evaluations (id, partition_id, name) values (%(id)s, %(partition)s, %(name)s)",
             {"id": evaluation_id, "partition": partition, "name": name},
         )
-        await _add(connection, evaluation_id, questions)
+        await _insert_questions(connection, evaluation_id, questions)
         await _require_bounds(connection, evaluation_id, "questions")
-    return await get(db, scope, evaluation_id)
+    return await get_evaluation(db, scope, evaluation_id)
 
 
-async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
-    """The scope's evaluation; NOT_FOUND for any other, missing or foreign alike."""
+async def get_evaluation(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
+    """Return the scope's evaluation. Raises NOT_FOUND for missing and foreign ones."""
     values = {**partitions.scope_params(scope), "id": evaluation_id}
-    evaluation = await db.async_fetch_one(Evaluation, _SELECT + " where e.id = %(id)s", values)
+    evaluation = await db.async_fetch_one(Evaluation, _SELECT_EVALUATIONS + " where e.id = %(id)s", values)
     if evaluation is None:
         raise not_found()
-    return replace(evaluation, unresolved=await db.async_fetch(str, _UNRESOLVED, {"id": evaluation_id}))
+    return replace(evaluation, unresolved=await db.async_fetch(str, _LIST_UNRESOLVED, {"id": evaluation_id}))
 
 
 async def require_evaluation(db: Database, scope: Scope, evaluation_id: str) -> None:
-    """NOT_FOUND unless the scope has it; what is unresolved, for which all questions are read, is not looked for."""
-    statement = "select e.id from evaluations e" + SCOPED + " where e.id = %(id)s"
+    """Raise NOT_FOUND unless the scope has the evaluation."""
+    statement = "select e.id from evaluations e" + JOIN_SCOPE + " where e.id = %(id)s"
     if await db.async_fetch_one(str, statement, {**partitions.scope_params(scope), "id": evaluation_id}) is None:
         raise not_found()
 
 
-async def list_part(db: Database, scope: Scope, part: PageRequest | None) -> Page[Evaluation]:
-    """Newest first, without what is unresolved."""
-    statement: LiteralString = _SELECT + " where true" + pagination.order_desc("e")
+async def list_evaluations(db: Database, scope: Scope, part: PageRequest | None) -> Page[Evaluation]:
+    """List evaluations, newest first, without `unresolved`."""
+    statement: LiteralString = _SELECT_EVALUATIONS + " where true" + pagination.order_desc("e")
     values = {**partitions.scope_params(scope), **pagination.page_params(part)}
     return pagination.cut_page(await db.async_fetch(Evaluation, statement, values), part)
 
 
-async def change(
+async def change_evaluation(
     db: Database,
     scope: Scope,
     evaluation_id: str,
@@ -111,8 +109,7 @@ async def change(
     remove: Sequence[str],
     verdicts: Sequence[Verdict] = (),
 ) -> Evaluation:
-    """Another name, questions added, those with a query in `remove` removed first, single documents judged last.
-    INVALID_REQUEST above 10,000 questions."""
+    """Rename, remove questions by query, add questions, then apply verdicts. Raises NOT_FOUND, INVALID_REQUEST."""
     await require_evaluation(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
@@ -124,14 +121,14 @@ async def change(
         await connection.async_execute(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
-        await _add(connection, evaluation_id, add)
+        await _insert_questions(connection, evaluation_id, add)
         await judge.apply_verdicts(connection, evaluation_id, verdicts)
         await _require_bounds(connection, evaluation_id, "add")
-    return await get(db, scope, evaluation_id)
+    return await get_evaluation(db, scope, evaluation_id)
 
 
-async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
-    """Delete an evaluation with its questions, runs and fits."""
+async def delete_evaluation(db: Database, scope: Scope, evaluation_id: str) -> None:
+    """Delete an evaluation with its questions, runs and fits. Raises NOT_FOUND."""
     deleted_id = await db.async_fetch_one(
         str,
         "with deleted as ("
@@ -153,7 +150,7 @@ async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
 async def list_questions(
     db: Database, scope: Scope, evaluation_id: str, part: PageRequest, query: str | None = None
 ) -> Page[StoredQuestion]:
-    """Questions in order; with `query` those that ask just that."""
+    """List questions in order, optionally with exactly this query."""
     await require_evaluation(db, scope, evaluation_id)
     rows = await db.async_fetch(
         StoredQuestion,
@@ -166,7 +163,7 @@ async def list_questions(
 
 
 def read_questions(db: Database, evaluation_id: str) -> list[StoredQuestion]:
-    """Return the questions, in order."""
+    """Return all questions in order."""
     return db.fetch(
         StoredQuestion,
         "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",
@@ -179,25 +176,25 @@ def not_found() -> ServiceError:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers of questions and of judged documents of an evaluation."""
+class EvaluationSize:
+    """Numbers of questions and judged documents."""
 
     questions: int
     judged: int
 
 
 async def _require_bounds(connection: AsyncExecutor, evaluation_id: str, field: str) -> None:
-    """INVALID_REQUEST where there are no or too many questions, or too many judged documents."""
+    """Raise INVALID_REQUEST for too few or many questions or judged documents."""
     counts = await connection.async_fetch_one(
-        Counts,
+        EvaluationSize,
         "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0)::bigint as judged"
         " from evaluation_questions where evaluation_id = %(id)s",
         {"id": evaluation_id},
     )
-    if counts is None or not 1 <= counts.questions <= MOST_QUESTIONS:
+    if counts is None or not 1 <= counts.questions <= MAX_QUESTIONS:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change goes beyond that.",
+            f"An evaluation has 1 to {MAX_QUESTIONS:,} questions; this change goes beyond that.",
             field=field,
             reason="number_of_questions",
         )
@@ -208,21 +205,23 @@ async def _require_bounds(connection: AsyncExecutor, evaluation_id: str, field: 
             field=field,
             reason="number_of_judged_documents",
         )
-    if counts.judged > MOST_JUDGED:
+    if counts.judged > MAX_JUDGED_DOCUMENTS:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {counts.judged:,}.",
+            f"An evaluation has {MAX_JUDGED_DOCUMENTS:,} judged documents at most;"
+            f" this one would have {counts.judged:,}.",
             field=field,
             reason="number_of_judged_documents",
         )
 
 
-async def _add(connection: AsyncExecutor, evaluation_id: str, added: Sequence[Question]) -> None:
+async def _insert_questions(connection: AsyncExecutor, evaluation_id: str, added: Sequence[Question]) -> None:
     if not added:
         return
     await connection.async_execute(
         "insert into evaluation_questions (evaluation_id, query, relevant, filter)"
-        " select %(id)s, one ->> 'query', one -> 'relevant', nullif(one -> 'filter', 'null'::jsonb)"
-        " from jsonb_array_elements(%(questions)s::jsonb) with ordinality as given(one, at) order by at",
+        " select %(id)s, question ->> 'query', question -> 'relevant', nullif(question -> 'filter', 'null'::jsonb)"
+        " from jsonb_array_elements(%(questions)s::jsonb) with ordinality as added(question, position)"
+        " order by position",
         {"id": evaluation_id, "questions": json.dumps(list(added))},
     )

@@ -1,7 +1,6 @@
-"""The gate of a new generation: searched in the shadow, and swapped in only if it answers judged questions well.
+"""Gate of a new generation: activate it only after a passed evaluation.
 
-What is judged is the search by meaning, since another model or vector store changes nothing else; of each question the
-best 100 results, as a run of the evaluation measures them.
+Measures semantic search only, since the model and the vector store affect nothing else; 100 results per question.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import Any, Final, LiteralString
 from retrieval.database.database import Database
 from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations, judge
-from retrieval.evaluations.judge import Bench, StoredQuestion
-from retrieval.evaluations.metrics import SPANS
+from retrieval.evaluations.judge import JudgeContext, StoredQuestion
+from retrieval.evaluations.metrics import SPAN_METRIC
 from retrieval.namespaces import validation
 from retrieval.ports import Scope
 
-Alive = Callable[[], None]
-SETTING: Final[Mapping[str, Any]] = {"name": "gate", "semanticWeight": 1.0, "keywordWeight": 0.0}
-_LOOK_SECONDS: Final = 2.0
-_SLACK: Final = 1e-9
+CheckAlive = Callable[[], None]
+GATE_SETTING: Final[Mapping[str, Any]] = {"name": "gate", "semanticWeight": 1.0, "keywordWeight": 0.0}
+_CHECK_INTERVAL_SECONDS: Final = 2.0
+_FLOAT_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Requirement for a new generation: a measure of at least `minimum`, or lower than today by at most
-    `not_worse_than`. One of the two is None."""
+    """Requirement of a metric: at least `minimum`, or at most `not_worse_than` below the current value; the other is
+    None."""
 
     evaluation_id: str
     metric: str
@@ -37,26 +36,27 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Result of a gate: whether it passed, the figures in a sentence, and the number of questions."""
+class GateVerdict:
+    """Result of a gate with a sentence of its figures."""
 
     passed: bool
+    # Key in stored results.
     told: str
     questions: int
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The tenant whose documents an evaluation judges. `spans`: a question judges a part of a document."""
+class JudgedTenant:
+    """Tenant of an evaluation. `spans`: a question judges a span of a document."""
 
     tenant: str
     spans: bool
 
 
-_FOUND: LiteralString = """
+_FIND_JUDGED: LiteralString = """
     select p.tenant, exists (
-        select from evaluation_questions q cross join jsonb_array_elements(q.relevant) one
-        where q.evaluation_id = e.id and one -> 'end' is not null
+        select from evaluation_questions q cross join jsonb_array_elements(q.relevant) judged
+        where q.evaluation_id = e.id and judged -> 'end' is not null
     ) as spans
     from evaluations e join partitions p on p.id = e.partition_id and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
@@ -65,41 +65,41 @@ _FOUND: LiteralString = """
 
 
 async def require_gate(db: Database, organization: str, namespace_id: str, gate: Gate) -> None:
-    """INVALID_NAMESPACE_CONFIG unless the namespace has the evaluation, whichever tenant's, and it can be measured."""
-    judged = await db.async_fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
+    """Raise INVALID_NAMESPACE_CONFIG unless the namespace has the evaluation and the metric applies."""
+    judged = await db.async_fetch_one(JudgedTenant, _FIND_JUDGED, _params(organization, namespace_id, gate))
     if judged is None:
         raise validation.invalid_field(
             "gate.evaluationId", "gate.evaluationId names no evaluation of this namespace.", "evaluation_not_found"
         )
-    if gate.metric == SPANS and not judged.spans:
+    if gate.metric == SPAN_METRIC and not judged.spans:
         raise validation.invalid_field("gate.metric", "No question of the evaluation judges a span.", "no_spans")
 
 
 def find_questions(
     db: Database, organization: str, namespace_id: str, gate: Gate
 ) -> tuple[Scope, list[StoredQuestion]]:
-    """The scope whose documents were judged, and the questions. Fatal if the evaluation was deleted."""
-    judged = db.fetch_one(Judged, _FOUND, _params(organization, namespace_id, gate))
+    """Return the evaluation's scope and questions. Raises Fatal for a deleted evaluation."""
+    judged = db.fetch_one(JudgedTenant, _FIND_JUDGED, _params(organization, namespace_id, gate))
     if judged is None:
         raise Fatal(f"The evaluation {gate.evaluation_id} of the gate was deleted.")
     return Scope(organization, namespace_id, judged.tenant), evaluations.read_questions(db, gate.evaluation_id)
 
 
 def mean_measure(
-    bench: Bench,
+    bench: JudgeContext,
     questions: Sequence[StoredQuestion],
     vectors: judge.Vectors,
     refused: Mapping[str, str],
     metric: str,
-    alive: Alive,
+    alive: CheckAlive,
 ) -> float:
-    """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it.
+    """Return the mean of a metric over the questions. Raises Fatal if it applies to none.
 
-    Questions whose queries the model refused count as searches without results.
+    Queries refused by the model count as empty results. `alive` may raise to cancel.
     """
     embedded = judge.require_embedded(questions, refused)
     measures = [
-        *judge.judge_setting(bench, embedded, vectors, SETTING, alive).measures,
+        *judge.judge_setting(bench, embedded, vectors, GATE_SETTING, alive).measures,
         *(judge.measure_refused(question) for question in questions if question.query in refused),
     ]
     values = [number for measure in measures if (number := measure[metric]) is not None]
@@ -108,45 +108,47 @@ def mean_measure(
     return sum(values) / len(values)
 
 
-def decide_gate(gate: Gate, later: float, now: float | None, questions: int) -> Verdict:
-    """`later`: the measure of the new generation; `now`: of today's, where the gate compares with it."""
-    figure = f"{gate.metric} is {later:.4f} over {questions:,} questions of {gate.evaluation_id}"
+def decide_gate(gate: Gate, value: float, current: float | None, questions: int) -> GateVerdict:
+    """Compare the new generation's value with the gate. `current`: today's value for `not_worse_than`."""
+    figure = f"{gate.metric} is {value:.4f} over {questions:,} questions of {gate.evaluation_id}"
     if gate.minimum is not None:
-        passed, requirement = later >= gate.minimum - _SLACK, f"the gate asks for {gate.minimum:.4f} at least"
+        passed, requirement = value >= gate.minimum - _FLOAT_TOLERANCE, f"the gate asks for {gate.minimum:.4f} at least"
     else:
-        least = (now or 0.0) - (gate.not_worse_than or 0.0)
-        passed = later >= least - _SLACK
-        requirement = f"it is {now or 0.0:.4f} now, and may fall by {gate.not_worse_than or 0.0:.4f} at most"
-    end = "passed its gate" if passed else "was refused, and nothing has changed"
-    return Verdict(passed=passed, told=f"The new generation {end}: {figure}; {requirement}.", questions=questions)
+        minimum = (current or 0.0) - (gate.not_worse_than or 0.0)
+        passed = value >= minimum - _FLOAT_TOLERANCE
+        requirement = f"it is {current or 0.0:.4f} now, and may fall by {gate.not_worse_than or 0.0:.4f} at most"
+    outcome = "passed its gate" if passed else "was refused, and nothing has changed"
+    return GateVerdict(
+        passed=passed, told=f"The new generation {outcome}: {figure}; {requirement}.", questions=questions
+    )
 
 
-def not_judged(reason: str) -> Verdict:
-    """Result of a gate that could not be evaluated: not passed."""
+def not_judged(reason: str) -> GateVerdict:
+    """Return the failed verdict of an impossible evaluation."""
     reason_text = f"The new generation could not be judged, and nothing has changed: {reason}"
-    return Verdict(passed=False, told=reason_text, questions=0)
+    return GateVerdict(passed=False, told=reason_text, questions=0)
 
 
-def throttle_alive(look: Alive) -> Alive:
-    """`look`, called at most every two seconds."""
-    last = time.monotonic()
+def throttle_alive(look: CheckAlive) -> CheckAlive:
+    """Return `look` limited to one call in two seconds."""
+    called_at = time.monotonic()
 
     def alive() -> None:
-        nonlocal last
-        if time.monotonic() - last >= _LOOK_SECONDS:
+        nonlocal called_at
+        if time.monotonic() - called_at >= _CHECK_INTERVAL_SECONDS:
             look()
-            last = time.monotonic()
+            called_at = time.monotonic()
 
     return alive
 
 
 def load_gate(values: Mapping[str, Any]) -> Gate:
-    """Load a gate that `dump` wrote."""
+    """Load a gate from the output of `dump_gate`."""
     return Gate(values["evaluationId"], values["metric"], values.get("minimum"), values.get("notWorseThan"))
 
 
 def dump_gate(gate: Gate) -> dict[str, Any]:
-    """With the names of the wire."""
+    """Serialize a gate with wire names."""
     return {
         "evaluationId": gate.evaluation_id,
         "metric": gate.metric,

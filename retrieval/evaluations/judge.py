@@ -1,4 +1,4 @@
-"""Run an evaluation: each setting's searches, as clients make them, measured against the judgements."""
+"""Run an evaluation: search with each setting like clients, and measure against judgements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor
 from retrieval.errors import ErrorCode, Fatal, NotEmbedded, ServiceError
 from retrieval.evaluations import calibration, metrics
-from retrieval.evaluations.metrics import Found, Interval, Judged
+from retrieval.evaluations.metrics import Interval, JudgedDocument, RankedResult
 from retrieval.namespaces.namespaces import Config
 from retrieval.ports import Embedder, Reranker, Scope, VectorStore
 from retrieval.search import reranking, search
@@ -24,13 +24,13 @@ from retrieval.search.queries import Copy, Hit
 from retrieval.search.reranking import RerankRequest
 from retrieval.search.search import Query
 
-MOST_RELEVANT = 1_000
-"""Judged documents of one question."""
+# Per question.
+MAX_JUDGED_PER_QUESTION = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
-    """A question in the order of its number, with the documents judged for it and its filter."""
+    """Question with its judged documents and filter, ordered by number."""
 
     number: int
     query: str
@@ -40,36 +40,35 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DocumentIds:
-    """Both ids of a document."""
+    """Id and external id of a document."""
 
     id: str
     external_id: str
 
 
-_QUESTION: LiteralString = """
+_FIND_QUESTION: LiteralString = """
     select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s and query = %(query)s
     order by number limit 1
 """
-_IDS: LiteralString = """
+_FIND_DOCUMENT_IDS: LiteralString = """
     select d.id, d.external_id from documents d join evaluations e on e.partition_id = d.partition_id
     where e.id = %(id)s and d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s)
 """
-_ADD: LiteralString = """
+_INSERT_QUESTION: LiteralString = """
     insert into evaluation_questions (evaluation_id, query, relevant, filter)
     values (%(id)s, %(query)s, %(relevant)s, %(filter)s)
 """
-_CHANGE: LiteralString = """
+_UPDATE_JUDGEMENTS: LiteralString = """
     update evaluation_questions set relevant = %(relevant)s where evaluation_id = %(id)s and number = %(number)s
 """
-_REMOVE: LiteralString = "delete from evaluation_questions where evaluation_id = %(id)s and number = %(number)s"
+_DELETE_QUESTION: LiteralString = (
+    "delete from evaluation_questions where evaluation_id = %(id)s and number = %(number)s"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Relevance of a document, by one of its ids, to a query: 1 to 4; 0 removes the judgement.
-
-    `filter` is that of the search, for a question that is new.
-    """
+    """Relevance (1 to 4; 0 removes) of a document to a query. `filter`: search filter of a new question."""
 
     query: str
     document_id: str | None
@@ -78,109 +77,110 @@ class Verdict:
     filter: Mapping[str, Any] | None = None
 
     @property
-    def named(self) -> dict[str, Any]:
+    def judgement(self) -> dict[str, Any]:
+        """Return the judgement as stored."""
         if self.document_id is not None:
             return {"documentId": self.document_id, "grade": self.grade}
         return {"externalId": self.external_id, "grade": self.grade}
 
 
 async def apply_verdicts(connection: AsyncExecutor, evaluation_id: str, verdicts: Sequence[Verdict]) -> None:
-    """One after the other, within the caller's transaction, which holds the evaluation.
-
-    The first question with the query gets the judgement, a new one where there is none; a question without any
-    judgement is removed. Spans that were judged stay, with the new grade. INVALID_REQUEST above 1,000 in a question.
-    """
+    """Apply verdicts in order within the caller's transaction. Raises INVALID_REQUEST above MAX_JUDGED_PER_QUESTION."""
+    # The first question with the query is judged; without one a question is added. Questions without judgements are
+    # removed, and judged spans stay with the new grade.
     for number, verdict in enumerate(verdicts):
-        await _one(connection, evaluation_id, verdict, f"judge[{number}]")
+        await _apply_verdict(connection, evaluation_id, verdict, f"judge[{number}]")
 
 
-async def _one(connection: AsyncExecutor, evaluation_id: str, verdict: Verdict, field: str) -> None:
+async def _apply_verdict(connection: AsyncExecutor, evaluation_id: str, verdict: Verdict, field: str) -> None:
     values: dict[str, Any] = {
         "id": evaluation_id,
         "query": verdict.query,
         "document": verdict.document_id,
         "external": verdict.external_id,
     }
-    documents = await connection.async_fetch(DocumentIds, _IDS, values)
+    documents = await connection.async_fetch(DocumentIds, _FIND_DOCUMENT_IDS, values)
     ids = {document.id for document in documents} | {verdict.document_id} - {None}
     external = {document.external_id for document in documents} | {verdict.external_id} - {None}
-    question = await connection.async_fetch_one(StoredQuestion, _QUESTION, values)
+    question = await connection.async_fetch_one(StoredQuestion, _FIND_QUESTION, values)
     previous: Sequence[Mapping[str, Any]] = [] if question is None else question.relevant
     same_document = [
         entry for entry in previous if entry.get("documentId") in ids or entry.get("externalId") in external
     ]
     relevant = [entry for entry in previous if entry not in same_document]
     if verdict.grade:
-        relevant += [{**entry, "grade": verdict.grade} for entry in same_document] or [verdict.named]
-    if len(relevant) > MOST_RELEVANT:
-        message = f"A question has {MOST_RELEVANT:,} judged documents at most."
+        relevant += [{**entry, "grade": verdict.grade} for entry in same_document] or [verdict.judgement]
+    if len(relevant) > MAX_JUDGED_PER_QUESTION:
+        message = f"A question has {MAX_JUDGED_PER_QUESTION:,} judged documents at most."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, field=field, reason="number_of_judged_documents")
     values["relevant"] = json.dumps(relevant)
     if question is not None:
         values["number"] = question.number
-        await connection.async_execute(_CHANGE if relevant else _REMOVE, values)
+        await connection.async_execute(_UPDATE_JUDGEMENTS if relevant else _DELETE_QUESTION, values)
     elif relevant:
         values["filter"] = None if verdict.filter is None else json.dumps(verdict.filter)
-        await connection.async_execute(_ADD, values)
+        await connection.async_execute(_INSERT_QUESTION, values)
 
 
 Vectors = Mapping[str, Sequence[float]]
 
-TOP_K = 100
-TOGETHER = 96
-"""Queries of one call of the model."""
+DEFAULT_TOP_K = 100
+# Queries per embedding call.
+QUERIES_PER_CALL = 96
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class JudgeContext:
     """Dependencies of the searches of a scope."""
 
     db: Database
     scope: Scope
     embedder: Embedder
     vectors: VectorStore
+    # By the setting's config; None: the namespace's.
     reranker: Callable[[Config | None], Reranker]
-    """By the configuration of a setting, None: of the namespace."""
     language: str
+    # Default for settings without `rerank`.
     reranks: bool = False
-    """Whether settings that say nothing of it are reranked, as searches are where the namespace has a reranker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One setting: measures and ranks of each question, and what its search took after its query was embedded."""
+    """Results of one setting: metrics, ranks and search milliseconds without embedding, by question."""
 
     measures: Sequence[Mapping[str, float | None]]
     ranks: Sequence[Sequence[int | None]]
     milliseconds: Sequence[float]
+    # Number of reranked searches; None without reranking.
     reranked: int | None
-    """Searches that the reranker has ordered; None where it was not to."""
     answerabilities: Sequence[Answerability] = ()
 
 
-def vectors_of(
-    bench: Bench, questions: Sequence[StoredQuestion], settings: Sequence[Mapping[str, Any]], alive: Callable[[], None]
+def embed_queries(
+    bench: JudgeContext,
+    questions: Sequence[StoredQuestion],
+    settings: Sequence[Mapping[str, Any]],
+    alive: Callable[[], None],
 ) -> tuple[Vectors, dict[str, str]]:
-    """Embed each query once for all settings: the vectors by text, and a reason for each query that the model cannot
-    embed. Both are empty if no setting searches by meaning."""
+    """Embed each query once for all settings; return vectors by text, and reasons of refused queries."""
     if not any(setting["semanticWeight"] > 0 for setting in settings):
         return {}, {}
     texts = list(dict.fromkeys(question.query for question in questions))
     vectors: dict[str, list[float]] = {}
     refused: dict[str, str] = {}
-    for at in range(0, len(texts), TOGETHER):
+    for start in range(0, len(texts), QUERIES_PER_CALL):
         alive()
-        part = texts[at : at + TOGETHER]
+        batch = texts[start : start + QUERIES_PER_CALL]
         try:
-            vectors |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
+            vectors |= zip(batch, bench.embedder.embed(batch, "query").tolist(), strict=True)
         except NotEmbedded as error:
-            refused |= {part[position]: reason for position, reason in error.reasons.items()}
-            vectors |= zip((text for text in part if text not in refused), error.vectors.tolist(), strict=True)
+            refused |= {batch[position]: reason for position, reason in error.reasons.items()}
+            vectors |= zip((text for text in batch if text not in refused), error.vectors.tolist(), strict=True)
     return vectors, refused
 
 
 def require_embedded(questions: Sequence[StoredQuestion], refused: Mapping[str, str]) -> list[StoredQuestion]:
-    """Return the questions that the model embeds. Raises Fatal if it refused all of them."""
+    """Return the questions embedded by the model. Raises Fatal if it refused all."""
     embedded = [question for question in questions if question.query not in refused]
     if refused and not embedded:
         raise Fatal(f"The model cannot embed any of the questions: {next(iter(refused.values()))}")
@@ -188,18 +188,18 @@ def require_embedded(questions: Sequence[StoredQuestion], refused: Mapping[str, 
 
 
 def measure_refused(question: StoredQuestion) -> Mapping[str, float | None]:
-    """Return the measures of a question whose search finds nothing."""
+    """Return the metrics of an empty search result."""
     return metrics.measure_question(_judgements(question.relevant, {}), [])
 
 
 def judge_setting(
-    bench: Bench,
+    bench: JudgeContext,
     questions: Sequence[StoredQuestion],
     vectors: Vectors,
     setting: Mapping[str, Any],
     alive: Callable[[], None],
 ) -> Judgement:
-    """One setting over all questions, one search at a time. `alive` is called before each and may raise to end it."""
+    """Run one setting over all questions sequentially. `alive` may raise to cancel."""
     measures: list[Mapping[str, float | None]] = []
     ranks: list[Sequence[int | None]] = []
     milliseconds: list[float] = []
@@ -211,11 +211,13 @@ def judge_setting(
         alive()
         judged = _judgements(question.relevant, external_ids)
         start = time.perf_counter()
-        hits, is_reranked, answerability = _searched(bench, question, vectors.get(question.query), setting, rerank)
+        hits, is_reranked, answerability = _search_question(
+            bench, question, vectors.get(question.query), setting, rerank
+        )
         milliseconds.append((time.perf_counter() - start) * 1000)
         reranked += is_reranked
         answerabilities.append(answerability)
-        hit_ranks = _found(hits, {judgement.key for judgement in judged})
+        hit_ranks = _ranked_results(hits, {judgement.key for judgement in judged})
         measures.append(metrics.measure_question(judged, hit_ranks))
         ranks.append(metrics.judged_ranks(judged, hit_ranks))
     return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked, answerabilities)
@@ -227,10 +229,7 @@ def run_result(
     judgements: Sequence[Judgement],
     refused: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Result of a run: `settings` with their metrics, and `questions` with the ranks under each setting.
-
-    `judgements` leave out the questions whose queries are in `refused`; these have its reason as their `error`.
-    """
+    """Return `settings` with metrics and `questions` with ranks; refused questions have an `error`."""
     import numpy as np
 
     embedded = [question for question in questions if question.query not in refused]
@@ -241,7 +240,7 @@ def run_result(
         "settings": [
             {
                 **setting,
-                "metrics": {name: _shown(interval) for name, interval in compared[setting["name"]].items()},
+                "metrics": {name: _dump_interval(interval) for name, interval in compared[setting["name"]].items()},
                 "latencyMs": dict(
                     zip(
                         ("p50", "p95"),
@@ -265,8 +264,8 @@ def run_result(
     }
 
 
-def _searched(
-    bench: Bench,
+def _search_question(
+    bench: JudgeContext,
     question: StoredQuestion,
     values: Sequence[float] | None,
     setting: Mapping[str, Any],
@@ -274,17 +273,17 @@ def _searched(
 ) -> tuple[Sequence[Hit], bool, Answerability]:
     query = Query(
         text=question.query,
-        top_k=setting.get("topK") or TOP_K,
+        top_k=setting.get("topK") or DEFAULT_TOP_K,
         document_filter=filters.parse_search(question.filter or {}, ErrorCode.INVALID_REQUEST),
         semantic_weight=setting["semanticWeight"],
         keyword_weight=setting["keywordWeight"],
         shape=_shape(setting),
     )
-    wide = query if rerank is None else rerank.widen_query(query)
+    wide_query = query if rerank is None else rerank.widen_query(query)
     result = search.run_search(
         bench.db,
         bench.scope,
-        wide,
+        wide_query,
         viewer=None,
         embedder=bench.embedder,
         vectors=bench.vectors,
@@ -294,9 +293,9 @@ def _searched(
     hits: Sequence[Hit] = result.hits
     if rerank is None or not hits:
         return hits, rerank is not None, result.answerability
-    reread = reranking.rerank_hits(bench.reranker(setting.get("rerankConfig")), query, hits, rerank.budget_ms / 1000)
-    ordered = reranking.choose_hits(hits, query) if reread is None else reread
-    return ordered, reread is not None, result.answerability
+    reranked = reranking.rerank_hits(bench.reranker(setting.get("rerankConfig")), query, hits, rerank.budget_ms / 1000)
+    ordered = reranking.choose_hits(hits, query) if reranked is None else reranked
+    return ordered, reranked is not None, result.answerability
 
 
 def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> RerankRequest | None:
@@ -315,15 +314,15 @@ def _shape(setting: Mapping[str, Any]) -> Shape:
     )
 
 
-_NAMED: LiteralString = """
+_LIST_EXTERNAL_IDS: LiteralString = """
     select d.id, d.external_id from documents d
     join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
     where d.id = any(%(ids)s)
 """
 
 
-def _external_ids(bench: Bench, questions: Sequence[StoredQuestion]) -> dict[str, str]:
-    """By document id, for the documents of questions that are judged by ids of both kinds."""
+def _external_ids(bench: JudgeContext, questions: Sequence[StoredQuestion]) -> dict[str, str]:
+    """Return external ids by document id, for questions judged by both kinds of ids."""
     both = [
         question.relevant
         for question in questions
@@ -333,43 +332,45 @@ def _external_ids(bench: Bench, questions: Sequence[StoredQuestion]) -> dict[str
     document_ids = sorted({entry["documentId"] for relevant in both for entry in relevant if entry.get("documentId")})
     if not document_ids:
         return {}
-    documents = bench.db.fetch(DocumentIds, _NAMED, {**partitions.scope_params(bench.scope), "ids": document_ids})
+    documents = bench.db.fetch(
+        DocumentIds, _LIST_EXTERNAL_IDS, {**partitions.scope_params(bench.scope), "ids": document_ids}
+    )
     return {document.id: document.external_id for document in documents}
 
 
-def _judgements(relevant: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> list[Judged]:
-    """Under one key for each document, by whichever of its ids it was judged."""
+def _judgements(relevant: Sequence[Mapping[str, Any]], external_ids: Mapping[str, str]) -> list[JudgedDocument]:
+    """Return judgements with one key per document."""
     external = {entry["externalId"] for entry in relevant if entry.get("externalId")}
     return [
-        _judged({**entry, "documentId": None, "externalId": name})
-        if (name := named.get(entry.get("documentId") or "")) in external
-        else _judged(entry)
+        _parse_judgement({**entry, "documentId": None, "externalId": name})
+        if (name := external_ids.get(entry.get("documentId") or "")) in external
+        else _parse_judgement(entry)
         for entry in relevant
     ]
 
 
-def _judged(one: Mapping[str, Any]) -> Judged:
-    key = f"id:{one['documentId']}" if one.get("documentId") else f"external:{one['externalId']}"
-    span = (one["start"], one["end"]) if one.get("end") is not None else None
-    return Judged(key, one.get("grade") or 1, span)
+def _parse_judgement(entry: Mapping[str, Any]) -> JudgedDocument:
+    key = f"id:{entry['documentId']}" if entry.get("documentId") else f"external:{entry['externalId']}"
+    span = (entry["start"], entry["end"]) if entry.get("end") is not None else None
+    return JudgedDocument(key, entry.get("grade") or 1, span)
 
 
-def _found(hits: Sequence[Hit], judged: set[str]) -> list[Found]:
-    """Results under the key by which their document was judged, or judged documents with the same text."""
-    results: list[Found] = []
+def _ranked_results(hits: Sequence[Hit], judged: set[str]) -> list[RankedResult]:
+    """Return results under their judged keys; judged copies of the same text count, too."""
+    results: list[RankedResult] = []
     for hit in hits:
-        result, copies = _keyed(hit, judged), [_keyed(copy, judged) for copy in hit.copies]
+        result, copies = _result_of(hit, judged), [_result_of(copy, judged) for copy in hit.copies]
         # A judged document counts where a result names it.
         results += [entry for entry in (result, *copies) if entry.key in judged] or [result]
     return results
 
 
-def _keyed(entry: Hit | Copy, judged: set[str]) -> Found:
+def _result_of(entry: Hit | Copy, judged: set[str]) -> RankedResult:
     external_key = f"external:{entry.external_id}"
-    return Found(external_key if external_key in judged else f"id:{entry.document_id}", entry.start, entry.end)
+    return RankedResult(external_key if external_key in judged else f"id:{entry.document_id}", entry.start, entry.end)
 
 
-def _shown(interval: Interval | None) -> dict[str, Any] | None:
+def _dump_interval(interval: Interval | None) -> dict[str, Any] | None:
     if interval is None:
         return None
     delta = None if interval.delta is None else list(interval.delta)

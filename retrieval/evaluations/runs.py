@@ -1,7 +1,6 @@
-"""Runs of an evaluation: requested by the API, started by the dispatcher, executed by one flow run at a time.
+"""Evaluation runs: created by the API, started by the dispatcher, executed by one flow run at a time.
 
-The flow run renews a lease. When the lease has expired, a new flow run is started; after three lost ones the run has
-failed.
+The flow run renews a lease; after its expiry a new flow run starts. The run fails after three lost flow runs.
 """
 
 from __future__ import annotations
@@ -21,20 +20,19 @@ from retrieval.evaluations import evaluations
 from retrieval.ports import Scope
 from retrieval.statuses import EvaluationStatus
 
-ATTEMPTS = 3
-MOST_OPEN = 10
-"""Unfinished runs of a namespace and tenant."""
+MAX_ATTEMPTS = 3
+# Unfinished runs of a namespace and tenant.
+MAX_OPEN_RUNS = 10
 LEASE_SECONDS = 60
-START_SECONDS = 600
-"""How long a flow run may wait for a worker before another is asked for; whichever comes first begins."""
-PATIENCE_SECONDS = 86_400
-"""How long a run may wait for a worker at all."""
+# Wait for a worker before another flow run is requested; the first to start wins.
+START_LEASE_SECONDS = 600
+# Wait for a worker before the run fails.
+MAX_WAITING_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run and its results. `result`: `settings` and `questions` as in the contract, None before its end. `progress`:
-    number of searches done, `asked`, of the `total`, once they are counted."""
+class EvaluationRun:
+    """Run and its results. `result`: None before the end; `progress`: searches done (`asked`) of `total`."""
 
     id: str
     evaluation_id: str
@@ -51,8 +49,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A claimed run: the input of a flow run."""
+class ClaimedRun:
+    """Claimed run: input of a flow run."""
 
     id: str
     attempt: int
@@ -67,17 +65,21 @@ class Claimed:
         return Scope(self.organization_id, self.namespace_id, self.tenant)
 
 
-_COLUMNS: LiteralString = (
+_RUN_COLUMNS: LiteralString = (
     "r.id, r.evaluation_id, r.status, r.settings, r.error, r.created_at, r.finished_at, r.progress"
 )
-_FROM: LiteralString = " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
-_SELECT: LiteralString = "select " + _COLUMNS + ", r.result" + _FROM
-_LISTED: LiteralString = "select " + _COLUMNS + ", r.result - 'questions' as result" + _FROM
-"""Without the ranks of each question, which are megabytes a run."""
+_FROM_RUNS: LiteralString = (
+    " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.JOIN_SCOPE
+)
+_SELECT_RUNS: LiteralString = "select " + _RUN_COLUMNS + ", r.result" + _FROM_RUNS
+# Omits the ranks of each question: megabytes per run.
+_SELECT_WITHOUT_QUESTIONS: LiteralString = "select " + _RUN_COLUMNS + ", r.result - 'questions' as result" + _FROM_RUNS
 
 
-async def create(db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]) -> Run:
-    """A run that waits for its flow run."""
+async def create_run(
+    db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]
+) -> EvaluationRun:
+    """Create a queued run. Raises NOT_FOUND, INVALID_REQUEST above MAX_OPEN_RUNS."""
     await evaluations.require_evaluation(db, scope, evaluation_id)
     run_id = ids.evaluation_run_id()
     inserted_id = await db.async_fetch_one(
@@ -85,29 +87,30 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
         """
         insert into evaluation_runs (id, evaluation_id, settings)
         select %(id)s, %(evaluation)s, %(settings)s
-        where %(most)s > (
-            select count(*) from evaluations asked join evaluations e on e.partition_id = asked.partition_id
+        where %(limit)s > (
+            select count(*) from evaluations requested join evaluations e on e.partition_id = requested.partition_id
             join evaluation_runs r on r.evaluation_id = e.id and r.finished_at is null
-            where asked.id = %(evaluation)s
+            where requested.id = %(evaluation)s
         )
         returning id
         """,
-        {"id": run_id, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "most": MOST_OPEN},
+        {"id": run_id, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "limit": MAX_OPEN_RUNS},
     )
     if inserted_id is None:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"{MOST_OPEN} runs of evaluations wait or go on here already; start this one when one of them has ended.",
+            f"{MAX_OPEN_RUNS} runs of evaluations wait or go on here already;"
+            " start this one when one of them has ended.",
             reason="too_many_runs",
         )
-    return await get(db, scope, evaluation_id, run_id)
+    return await get_run(db, scope, evaluation_id, run_id)
 
 
-async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Run:
-    """NOT_FOUND for any other, missing or foreign alike."""
+async def get_run(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> EvaluationRun:
+    """Return a run. Raises NOT_FOUND for missing and foreign ones."""
     run = await db.async_fetch_one(
-        Run,
-        _SELECT + " where e.id = %(evaluation)s and r.id = %(id)s",
+        EvaluationRun,
+        _SELECT_RUNS + " where e.id = %(evaluation)s and r.id = %(id)s",
         {**partitions.scope_params(scope), "evaluation": evaluation_id, "id": run_id},
     )
     if run is None:
@@ -115,12 +118,12 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
     return run
 
 
-async def list_part(db: Database, scope: Scope, evaluation_id: str, part: PageRequest | None) -> Page[Run]:
-    """Newest first, without their questions."""
+async def list_runs(db: Database, scope: Scope, evaluation_id: str, part: PageRequest | None) -> Page[EvaluationRun]:
+    """List runs, newest first, without questions."""
     await evaluations.require_evaluation(db, scope, evaluation_id)
     listed_runs = await db.async_fetch(
-        Run,
-        _LISTED + " where e.id = %(evaluation)s" + pagination.order_desc("r"),
+        EvaluationRun,
+        _SELECT_WITHOUT_QUESTIONS + " where e.id = %(evaluation)s" + pagination.order_desc("r"),
         {**partitions.scope_params(scope), "evaluation": evaluation_id, **pagination.page_params(part)},
     )
     return pagination.cut_page(listed_runs, part)
@@ -128,7 +131,7 @@ async def list_part(db: Database, scope: Scope, evaluation_id: str, part: PageRe
 
 @dataclass(frozen=True, slots=True)
 class WaitingRun:
-    """A run that needs a flow run. `requested_at` distinguishes two requests of an attempt."""
+    """Run without a flow run. `requested_at` distinguishes repeated requests of an attempt."""
 
     id: str
     attempt: int
@@ -136,11 +139,8 @@ class WaitingRun:
 
 
 def list_waiting(db: Database) -> list[WaitingRun]:
-    """Return runs that need a flow run: new ones, those whose flow run did not start in
-    time, and those whose lease has expired.
-
-    Only started attempts count: waiting for a worker is not a loss.
-    """
+    """Return runs without a live flow run, and fail hopeless ones."""
+    # Only started attempts count: waiting for a worker is not a loss.
     return db.fetch(
         WaitingRun,
         """
@@ -162,12 +162,12 @@ def list_waiting(db: Database) -> list[WaitingRun]:
         from due where r.id = due.id and due.hopeless is null
         returning r.id, r.attempt, extract(epoch from r.lease_until)::bigint as requested_at
         """,
-        {"attempts": ATTEMPTS, "seconds": START_SECONDS, "patience": PATIENCE_SECONDS},
+        {"attempts": MAX_ATTEMPTS, "seconds": START_LEASE_SECONDS, "patience": MAX_WAITING_SECONDS},
     )
 
 
-def not_started(db: Database, run_ids: Sequence[str]) -> None:
-    """Prefect did not take them: ask again soon, unless they have begun all the same."""
+def retry_start(db: Database, run_ids: Sequence[str]) -> None:
+    """Retry soon for runs refused by Prefect, unless they have started."""
     db.execute(
         "update evaluation_runs set lease_until = now() + interval '5 seconds'"
         " where id = any(%(ids)s) and status = 'QUEUED' and finished_at is null",
@@ -175,10 +175,10 @@ def not_started(db: Database, run_ids: Sequence[str]) -> None:
     )
 
 
-def claim_run(db: Database, run_id: str, attempt: int) -> Claimed | None:
-    """Start an attempt; None if it has ended or started, its namespace is deleted, or a later attempt exists."""
+def claim_run(db: Database, run_id: str, attempt: int) -> ClaimedRun | None:
+    """Start an attempt; return None if it ended or started, a later one exists, or the namespace is deleted."""
     return db.fetch_one(
-        Claimed,
+        ClaimedRun,
         """
         update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
         from evaluations e, partitions p, namespaces n
@@ -190,10 +190,9 @@ def claim_run(db: Database, run_id: str, attempt: int) -> Claimed | None:
     )
 
 
-def renew_lease(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
-    """Renew the lease; return False if another attempt holds it. `asked`: searches done, of `total`, once that is
-    known."""
-    progress = json.dumps({"asked": min(asked, total), "total": total}) if total else None
+def renew_lease(db: Database, claimed: ClaimedRun, search_count: int = 0, total: int = 0) -> bool:
+    """Renew the lease; return False if another attempt holds it. `search_count`: searches done."""
+    progress = json.dumps({"asked": min(search_count, total), "total": total}) if total else None
     updated = db.execute(
         "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s),"
         " progress = coalesce(%(progress)s, progress)"
@@ -203,8 +202,8 @@ def renew_lease(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) 
     return updated > 0
 
 
-def finish_run(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
-    """Store what came out: COMPLETED with a result, FAILED with the reason; False if another attempt has it."""
+def finish_run(db: Database, claimed: ClaimedRun, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
+    """Store a result (COMPLETED) or an error (FAILED); return False if another attempt holds the run."""
     updated = db.execute(
         "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now(),"
         " progress = case when %(status)s = 'COMPLETED' then jsonb_set(progress, '{asked}', progress -> 'total')"

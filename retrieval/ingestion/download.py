@@ -92,7 +92,7 @@ def download_documents(
         document.item.key: end for document, end in zip(downloads, results, strict=True) if isinstance(end, Retryable)
     }:
         first = next(iter(retryable.values()))
-        first.each = dict(retryable)
+        first.errors_by_key = dict(retryable)
         raise first
 
 
@@ -105,7 +105,7 @@ def _pending_downloads(db: Database, lease: Lease, items: Sequence[Item]) -> lis
                coalesce(("""
         + connection_documents.FETCHING_CONNECTION
         + "), "
-        + job_config.connection_of()
+        + job_config.connection_id_sql()
         + """) as connection,
                p.raw_hash, p.raw_size, p.name, p.media_type, p.title, p.properties,
                case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
@@ -163,7 +163,7 @@ _PERSISTENT_PROPERTIES = (LISTED_VERSION, "url", "path", "owner", "createdAt", "
 
 
 def _listed_properties(previous: _PreviousVersion) -> dict[str, Any]:
-    if previous.source in sources.WEB:
+    if previous.source in sources.WEB_SOURCES:
         return previous.listed
     stored = {**(previous.properties or {}), LISTED_VERSION: previous.listed_before}
     return {**{name: stored[name] for name in _PERSISTENT_PROPERTIES if stored.get(name)}, **previous.listed}
@@ -176,7 +176,7 @@ def _previous_content(download: PendingDownload) -> dict[str, Any]:
         "raw_key": previous.raw_key,
         "raw_size": previous.raw_size,
         "raw_hash": previous.raw_hash,
-        "name": previous.name if previous.source in sources.WEB else download.item.name,
+        "name": previous.name if previous.source in sources.WEB_SOURCES else download.item.name,
         "media_type": previous.media_type,
         "title": previous.title,
         "properties": json.dumps({**(previous.properties or {}), **previous.listed}),

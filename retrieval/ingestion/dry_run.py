@@ -38,7 +38,7 @@ from retrieval.ports import (
     SourceItem,
     Tokenizer,
 )
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 from retrieval.statuses import Stage
 
 T = TypeVar("T")
@@ -244,7 +244,7 @@ class Estimator:
         if known is None or known.raw_hash is None:
             raise Skippable("The source gave nothing.")
         path = folder / "raw"
-        name = (known.name or "") if self.tools.source in WEB else item.name
+        name = (known.name or "") if self.tools.source in WEB_SOURCES else item.name
         raw = RawContent(path, name, known.media_type or "", known.raw_size or 0, properties={"title": known.title})
         same = self._item(item.external_id, name, raw.media_type, known.raw_hash, known, title=known.title)
         if self._is_same(same, known, known.raw_hash):
@@ -365,7 +365,7 @@ class Estimator:
     ) -> Item:
         """Return the document as an item of the pipeline."""
         config, request = self.tools.ingestion, self.tools.request
-        web = self.tools.source in WEB and is_web_page(media_type)
+        web = self.tools.source in WEB_SOURCES and is_web_page(media_type)
         return Item(
             key=DocumentKey(request.job_run_id, known.id if known is not None else external_id),
             generation=0,

@@ -14,7 +14,7 @@ from retrieval.documents import file_keys
 from retrieval.errors import Fatal
 from retrieval.jobs.queries.batches import Lease
 from retrieval.ports import FileStore, RawContent, SourceItem
-from retrieval.sources import CONNECTED
+from retrieval.sources import CONNECTED_SOURCES
 
 READ_PIECE_BYTES = 256 * 1024
 # Version mark from the listing; an equal mark saves the fetch.
@@ -36,7 +36,7 @@ def store_content(
     keys = {}
     for item in delivered:
         document, version = documents.get(item.external_id) or (ids.document_id(), None)
-        if version and version == item.version and lease.source in CONNECTED:
+        if version and version == item.version and lease.source in CONNECTED_SOURCES:
             continue  # the stored file serves again
         keys[item.external_id] = (document, file_keys.document_key(lease.scope, document, number, file_keys.RAW_NAME))
     _schedule_deletion(db, lease, [key for _, key in keys.values()])

@@ -22,7 +22,7 @@ from retrieval.jobs.queries import batches, passwords
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import FileStore, PageQuality, Parsed, Parser, RawContent
 from retrieval.security.secrets import KeyRing
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 from retrieval.statuses import Stage
 
 TEXT_QUALITY_PROPERTY: Final = "textQuality"
@@ -99,7 +99,11 @@ class _FileReader:
             | {"characterCount": len(parsed.text)}
             | quality_properties(parsed.qualities)
             | ({"title": title} if title else {})
-            | ({web_pages.TEXT_HASH_PROPERTY: web_pages.text_hash(parsed.text)} if self.lease.source in WEB else {})
+            | (
+                {web_pages.TEXT_HASH_PROPERTY: web_pages.text_hash(parsed.text)}
+                if self.lease.source in WEB_SOURCES
+                else {}
+            )
             | modified,
         }
         return ParsedItem(item, fields, stored)

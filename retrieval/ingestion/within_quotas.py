@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import LiteralString, NamedTuple
 
 from retrieval.accounts import quotas
-from retrieval.accounts.quotas import DOCUMENTS, STORED_BYTES, TOKENS, Use
+from retrieval.accounts.quotas import DOCUMENT_QUOTA, STORAGE_QUOTA, TOKENS_QUOTA, QuotaUsage
 from retrieval.database.database import Database
 from retrieval.database.sessions import ThreadConnection
 from retrieval.ingestion.items import Item
@@ -19,7 +19,7 @@ from retrieval.ports import Page, SourceItem
 # The documents and bytes of a request are checked on arrival (`retrieval.accounts.quotas`); documents added by a flow
 # are checked here. Organizations without quotas cost one lookup.
 # The size of a new document is unknown; at least one unit must be free.
-_MINIMAL_USE: Mapping[str, int] = {DOCUMENTS: 1, STORED_BYTES: 1, TOKENS: 1}
+_MINIMAL_USE: Mapping[str, int] = {DOCUMENT_QUOTA: 1, STORAGE_QUOTA: 1, TOKENS_QUOTA: 1}
 
 _COST_QUERY: LiteralString = """
     select d.id, document_size(d.properties, d.accepted_bytes) as bytes, coalesce((
@@ -54,7 +54,7 @@ def mark_beyond_quota(connection: ThreadConnection, lease: Lease, page: Page[Sou
             continue
         reason = quotas.excess_reason(uses, _MINIMAL_USE)
         if reason is None:
-            uses = quotas.add_use(uses, {DOCUMENTS: 1})
+            uses = quotas.add_amounts(uses, {DOCUMENT_QUOTA: 1})
             known_ids.add(item.external_id)
         accepted.append(item if reason is None else replace(item, error=reason, content=None))
     return replace(page, items=accepted)
@@ -71,10 +71,10 @@ def member_reasons(connection: ThreadConnection, job_run_id: str, sizes: Sequenc
     uses = _lock_usage(connection, owner.organization, owner.tenant) if owner else ()
     reasons: list[str | None] = []
     for size in sizes:
-        needed = {DOCUMENTS: 1, STORED_BYTES: size}
+        needed = {DOCUMENT_QUOTA: 1, STORAGE_QUOTA: size}
         reason = quotas.excess_reason(uses, needed) if quotas.has_limits(uses) else None
         if reason is None:
-            uses = quotas.add_use(uses, needed)
+            uses = quotas.add_amounts(uses, needed)
         reasons.append(reason)
     return reasons
 
@@ -94,11 +94,11 @@ def affordable_items(db: Database, lease: Lease, items: Sequence[Item]) -> list[
         for item in items:
             cost = costs.get(item.key.document_id)
             size = int(item.properties.get("fileSize") or item.raw_size or 0)
-            needed = {STORED_BYTES: max(0, size - cost.bytes), TOKENS: cost.tokens} if cost else {}
+            needed = {STORAGE_QUOTA: max(0, size - cost.bytes), TOKENS_QUOTA: cost.tokens} if cost else {}
             if (reason := quotas.excess_reason(uses, needed)) is not None:
                 failures[item.key] = reason
                 continue
-            uses = quotas.add_use(uses, needed)
+            uses = quotas.add_amounts(uses, needed)
             accepted.append(item)
             sizes[item.key.document_id] = size
         connection.execute(
@@ -110,7 +110,7 @@ def affordable_items(db: Database, lease: Lease, items: Sequence[Item]) -> list[
     return accepted
 
 
-def _lock_usage(connection: ThreadConnection, organization: str, tenant: str) -> tuple[Use, ...]:
+def _lock_usage(connection: ThreadConnection, organization: str, tenant: str) -> tuple[QuotaUsage, ...]:
     """Return usage, locked until the transaction ends; empty without quotas."""
     if not connection.fetch_one(bool, "select counted from organizations where id = %(id)s", {"id": organization}):
         return ()

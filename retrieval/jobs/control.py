@@ -170,7 +170,7 @@ async def retry_run(
         run = await connection.async_fetch_one(_ScopedRun, _FIND_RUN_QUERY, values)
         if run is None:
             raise runs.not_found()
-        if changes and run.source not in job_config.CHANGEABLE:
+        if changes and run.source not in job_config.CHANGEABLE_SOURCES:
             message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
         if await connection.async_fetch_one(str, RETRY_STATEMENT, values) is None:
@@ -215,7 +215,7 @@ RETRY_STATEMENT: LiteralString = (
     changed as (
         insert into jobs (id, organization_id, partition_id, source, config)
         select %(job)s, j.organization_id, j.partition_id, j.source, """
-    + job_config.CHANGED
+    + job_config.CHANGED_CONFIG
     + """
         from job_runs r join jobs j on j.id = r.job_id
         where r.id = %(run)s and %(job)s::text is not null and exists (select from failed)

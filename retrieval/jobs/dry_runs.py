@@ -22,7 +22,7 @@ from retrieval.ports import Scope
 DRY_RUN_SOURCE = "DRY_RUN"
 
 _OPEN_RUNS_QUERY: LiteralString = f"""
-    select r.id, {job_config.ASKED} as config, i.content from job_runs r join jobs j on j.id = r.job_id
+    select r.id, {job_config.STORED_CONFIG} as config, i.content from job_runs r join jobs j on j.id = r.job_id
     left join inbox i on i.job_run_id = r.id
     where r.batch_id = %(batch)s and r.finished_at is null and not r.cancel_requested order by r.number
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from retrieval.sources import STORED
+from retrieval.sources import STORED_SOURCES
 
 # Organizations share the workers by the weight of their plan, and their scopes share that part. Every organization may
 # have at least one dispatched batch. Short work without external requests, for example a text for the local model, has
@@ -99,7 +99,7 @@ def choose_groups(
 
     def turn(group: QueueGroup) -> tuple[float, int, bool, float]:
         share = open_batches.organizations[group.organization] / group.weight
-        return share, open_batches.partitions[group.partition], group.source not in STORED, group.waiting_since
+        return share, open_batches.partitions[group.partition], group.source not in STORED_SOURCES, group.waiting_since
 
     while candidates:
         group = min(candidates, key=turn)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
-from retrieval.sources import STORED
+from retrieval.sources import STORED_SOURCES
 
 _SOURCE_LEVERS: LiteralString = "jsonb_path_query_array(prefect_levers.levers, '$[*] ? (@.source != null)')"
 # Current levers as JSON: the last known ones of sources, the others from a read in the last two minutes, the duration
@@ -51,7 +51,7 @@ class Lever:
         if self.batch is not None:
             return self.batch == batch
         if self.queue is not None:
-            return self.queue == queue if queue is not None else source in STORED
+            return self.queue == queue if queue is not None else source in STORED_SOURCES
         return self.source in {None, source}
 
 

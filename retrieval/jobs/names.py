@@ -8,21 +8,21 @@ from typing import LiteralString
 from urllib.parse import urlsplit
 
 from retrieval import job_config, sources
-from retrieval.logs import without_query
+from retrieval.logs import redact_urls
 
 MAX_NAME_CHARACTERS = 100
 
 _DESCRIPTION_SQL: LiteralString = f"""
-    {job_config.NAME} as given, {job_config.URL} as url,
+    {job_config.RUN_NAME} as given, {job_config.START_URL} as url,
     coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
-             {job_config.TRIED_NAME}) as first,
-    (select c.name from connections c where c.id = {job_config.connection_of()}) as account
+             {job_config.DRY_RUN_SUBJECT}) as first,
+    (select c.name from connections c where c.id = {job_config.connection_id_sql()}) as account
 """
 # Searchable words of job run `r` of job `j`: `given`, `url`, `first`, `account`; without counts.
 SEARCH_WORDS_QUERY: LiteralString = "(select " + _DESCRIPTION_SQL + ") named"
 # Columns of `RunDescription`, of job run `r`, job `j` and `run_progress.COUNTED_DOCUMENTS`.
 DESCRIPTION_COLUMNS: LiteralString = f"""
-    r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
+    r.source, {job_config.DRY_RUN_SOURCE} as tried, counted.whole, counted.hosts, {_DESCRIPTION_SQL}
 """
 
 
@@ -58,18 +58,18 @@ def run_name(run: RunDescription) -> str:
     if source == "REEMBED":
         return counted_noun(run.whole, "document")
     documents = counted_noun(run.whole, _DOCUMENT_NOUNS.get(run.source, "document"))
-    if source in sources.CONNECTED:
+    if source in sources.CONNECTED_SOURCES:
         return plain_name(run.account or "") or documents
     is_one = run.hosts == 1 or bool(run.tried)
     if site := host_name(run.url) or (host_name(run.first) if is_one else ""):
         return site if source != "URLS_LIST" or not several else f"{counted_noun(run.whole, 'page')} of {site}"
-    return documents if several or source in sources.WEB else plain_name(run.first or "")
+    return documents if several or source in sources.WEB_SOURCES else plain_name(run.first or "")
 
 
 def describe_run(run: RunDescription) -> str:
     """Return the name with the kind of source, unless the name shows it: "website docs.example.org"."""
     kind = _SOURCE_NOUNS.get(run.source, run.source.lower().replace("_", " "))
-    return run_name(run) if run.source in sources.STORED else f"{kind} {run_name(run)}"
+    return run_name(run) if run.source in sources.STORED_SOURCES else f"{kind} {run_name(run)}"
 
 
 def counted_noun(number: int, word: str) -> str:
@@ -80,7 +80,7 @@ def name_of_several(source: str, number: int, namespace: str) -> str:
     """Return the name of several job runs of one source in a namespace: "27 texts in manuals"."""
     word = (
         _DOCUMENT_NOUNS[source]
-        if source in sources.STORED
+        if source in sources.STORED_SOURCES
         else _SOURCE_NOUNS.get(source, source.lower().replace("_", " ") + " run")
     )
     return f"{counted_noun(number, word)} in {plain_name(namespace)}"
@@ -88,7 +88,7 @@ def name_of_several(source: str, number: int, namespace: str) -> str:
 
 def plain_name(name: str) -> str:
     """Return a user-given name as one short line, without the query of an address."""
-    bare = _QUERY_PATTERN.sub("", without_query(name))
+    bare = _QUERY_PATTERN.sub("", redact_urls(name))
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
     return line if len(line) <= MAX_NAME_CHARACTERS else line[: MAX_NAME_CHARACTERS - 1] + "…"
 

@@ -18,7 +18,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.jobs.queries import acceptance, passwords
 from retrieval.jobs.queries.passwords import Seal
 from retrieval.ports import Scope
-from retrieval.sources import CONNECTED, FETCHED
+from retrieval.sources import CONNECTED_SOURCES, FETCHED_SOURCES
 from retrieval.statuses import DocumentStatus
 
 QUEUED_STATUS = DocumentStatus.QUEUED_FOR_RESYNC
@@ -81,12 +81,12 @@ async def start_resync(
         reasons |= await _find_unconnected(connection, rows)
         if changes:
             reasons |= dict.fromkeys(
-                (row.id for row in rows if row.source not in job_config.CHANGEABLE), _LISTED_REASON
+                (row.id for row in rows if row.source not in job_config.CHANGEABLE_SOURCES), _LISTED_REASON
             )
         reasons |= {} if confirm_deletions else dict.fromkeys(departed_ids, _DEPARTED_REASON)
         eligible_ids = [row.id for row in rows if row.id not in reasons]
         resyncable = await connection.async_fetch(
-            _StoredContent, _STORED_CONTENT_QUERY, {"ids": eligible_ids, "fetched": list(FETCHED)}
+            _StoredContent, _STORED_CONTENT_QUERY, {"ids": eligible_ids, "fetched": list(FETCHED_SOURCES)}
         )
         resyncable = [document for document in resyncable if not _only_with_archive(document)]
         member_ids = await connection.async_fetch(
@@ -147,7 +147,7 @@ async def _find_unconnected(connection: LoopConnection, rows: Sequence[DocumentR
         " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
         " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
         " and o.id = any(" + connection_documents.CONNECTION_IDS + "))",
-        {"ids": [row.id for row in rows], "connected": list(CONNECTED)},
+        {"ids": [row.id for row in rows], "connected": list(CONNECTED_SOURCES)},
     )
     return {row.id: _UNCONNECTED_REASON if row.is_connected else _REVOKED_REASON for row in unconnected}
 
@@ -192,7 +192,7 @@ async def _change_jobs(
 
 
 def _only_with_archive(document: DocumentRow | _StoredContent) -> bool:
-    return document.archive_id is not None and document.source in FETCHED
+    return document.archive_id is not None and document.source in FETCHED_SOURCES
 
 
 _STORED_CONTENT_QUERY: LiteralString = (

@@ -58,7 +58,7 @@ _EMPTY_RUN_NOTICES: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
     "REEMBED": "The namespace holds no document.",
-    **dict.fromkeys(sources.CONNECTED, "Nothing is new or changed at the content service since the last run."),
+    **dict.fromkeys(sources.CONNECTED_SOURCES, "Nothing is new or changed at the content service since the last run."),
 }
 
 

@@ -21,7 +21,7 @@ from retrieval.jobs.run_outcome import Notice
 from retrieval.jobs.uploads import Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
-from retrieval.statuses import WAITING, DocumentStatus
+from retrieval.statuses import WAITING_STATUSES, DocumentStatus
 
 # The API notifies dispatchers of waiting job runs. A lost notice costs seconds, no job run.
 JOB_RUNS_CHANNEL: LiteralString = "job_runs_waiting"
@@ -258,7 +258,7 @@ def not_found() -> ServiceError:
 
 _READ_RUN_QUERY: LiteralString = (
     "select r.id, r.status, "
-    + job_config.connection_of()
+    + job_config.connection_id_sql()
     + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
     " r.finished_at is null and (r.batch_id is null or b.lease_until is null) as waits, counted.progress, "
     + breakers.RUN_BREAKER_QUERY
@@ -344,7 +344,7 @@ def _job_run(row: _RunRow) -> JobRun:
         failures=row.failures,
     )
     for document_id, status, *details in row.documents:
-        group = "queued" if status in WAITING else _STATUS_FIELDS[status]
+        group = "queued" if status in WAITING_STATUSES else _STATUS_FIELDS[status]
         getattr(run, group).append(RunDocument(document_id, status, *details))
     return run
 

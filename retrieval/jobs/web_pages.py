@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, LiteralString
 
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 
 # Property of a web page.
 TEXT_HASH_PROPERTY: Final = "textHash"
@@ -40,7 +40,7 @@ PAGE_COUNTS_QUERY: LiteralString = f"""
         from run_documents where job_run_id = r.id and raw_hash is not null
         group by coalesce(properties ->> '{TEXT_HASH_PROPERTY}', encode(raw_hash, 'hex'))
     ) alike
-    where r.source in ({", ".join(f"'{source}'" for source in sorted(WEB))})
+    where r.source in ({", ".join(f"'{source}'" for source in sorted(WEB_SOURCES))})
 """
 
 

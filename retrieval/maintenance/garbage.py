@@ -146,7 +146,7 @@ def delete_expired(db: Database) -> None:
     file_uploads.delete_expired(db)
     queries_weak.delete_old_searches(db, settings.load_settings().weak_search_days)
     audit.delete_old_entries(db, settings.load_settings().audit_days)
-    deliveries.delete_old(db, settings.load_settings().webhook_days)
+    deliveries.delete_old_deliveries(db, settings.load_settings().webhook_days)
     quotas.recount_due(db)
     counts.merge_counts(db)
     frontier.delete_frontiers(db)

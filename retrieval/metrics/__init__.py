@@ -1,4 +1,1 @@
-"""Figures for Prometheus: counted in each process, added up in the database, and served by any process.
-
-So all processes of all machines share the same figures, whichever of them dies.
-"""
+"""Prometheus metrics: counted per process, summed in the database, served by any process."""

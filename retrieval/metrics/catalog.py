@@ -1,4 +1,4 @@
-"""Every metric, with all values that its labels may have: no tenant, document or text ever becomes a series."""
+"""Metrics with all label values: tenants, documents and texts never become series."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from retrieval.sources import CONNECTED
+from retrieval.sources import CONNECTED_SOURCES
 from retrieval.statuses import DocumentStatus, RunStatus
 
 MOST_SERIES: Final = 350
-OTHER: Final = "other"
-"""The value of a label for everything that has none of its own."""
-TOP: Final = 5
-"""Organizations whose queue is shown by itself: those with the most job runs waiting."""
+# Label for unlisted values.
+OTHER_LABEL: Final = "other"
+# Organizations with an own series: the longest queues.
+MAX_SHOWN_ORGANIZATIONS: Final = 5
 
 
 class Kind(StrEnum):
@@ -28,10 +28,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric. `labels`: each with its possible values; `distinct` instead where they are ids, with a limit of their
-    number.
+    """Metric definition. `labels`: possible values by label, or `distinct`: maximum number of ids.
 
-    `buckets`: upper bounds in seconds. `of_organizations`: also reported per organization.
+    `buckets`: upper bounds in seconds; `of_organizations`: also reported per organization.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Metric:
         return combinations * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
     def told(self) -> Iterator[str]:
-        """The names under which Prometheus keeps it."""
+        """Yield the series names in Prometheus."""
         if self.kind is Kind.HISTOGRAM:
             yield from (f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
         else:
@@ -59,16 +58,16 @@ class Metric:
 _STAGES = ("discover", "fetch", "parse", "chunk", "embed", "upsert", "shadow")
 _VENDORS = (
     *("OPENAI", "COHERE", "JINA", "PINECONE", "S3", "FIRECRAWL", "JINA_READER", "SCRAPINGBEE"),
-    *CONNECTED,
+    *CONNECTED_SOURCES,
     "OBJECT_STORAGE",
-    OTHER,
+    OTHER_LABEL,
 )
 _ROUTES = (
     *("namespaces", "ingest", "ingest-job-runs", "search", "documents", "connections", "oauth", "files"),
-    *("activity", "keys", "tenants", "usage", "audit", OTHER),
+    *("activity", "keys", "tenants", "usage", "audit", OTHER_LABEL),
 )
 ROLES: Final = ("postgres", "prefect", "api", "dispatcher", "worker", "ui", "metrics")
-_CONNECTED = ("api", "dispatcher", "sweep", "worker", "heartbeat", "metrics", OTHER)
+_CONNECTED = ("api", "dispatcher", "sweep", "worker", "heartbeat", "metrics", OTHER_LABEL)
 
 
 def _of(
@@ -104,14 +103,14 @@ SHARE_RUNS: Final = _of(
     "queue_share_job_runs",
     "QUEUED job runs of the organizations that have most of them, and of all others.",
     {"organization": ()},
-    distinct=TOP + 1,
+    distinct=MAX_SHOWN_ORGANIZATIONS + 1,
 )
 SHARE_OLDEST: Final = _of(
     Kind.GAUGE,
     "queue_share_oldest_seconds",
     "How long the oldest of these job runs has been QUEUED for want of a worker.",
     {"organization": ()},
-    distinct=TOP + 1,
+    distinct=MAX_SHOWN_ORGANIZATIONS + 1,
 )
 STAGE: Final = _of(
     Kind.HISTOGRAM,
@@ -198,16 +197,17 @@ CATALOG: Final[Mapping[str, Metric]] = {
 
 
 def known_labels(metric: Metric, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the label values, with `other` for each that the metric does not define."""
+    """Replace unlisted label values by `other`."""
     return tuple(
-        value if value in allowed else OTHER for value, allowed in zip(values, metric.labels.values(), strict=True)
+        value if value in allowed else OTHER_LABEL
+        for value, allowed in zip(values, metric.labels.values(), strict=True)
     )
 
 
 def route_label(path: str) -> str:
-    """Return the label of a request's path."""
+    """Return the label of a request path."""
     first = path[4:].partition("/")[0] if path.startswith("/v1/") else ""
-    return first if first in _KNOWN_ROUTES else OTHER
+    return first if first in _KNOWN_ROUTES else OTHER_LABEL
 
 
 _KNOWN_ROUTES: Final = frozenset(_ROUTES)

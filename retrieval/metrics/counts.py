@@ -1,6 +1,6 @@
-"""Counts of this process that are not yet in the database. Counting takes a microsecond and never blocks.
+"""Counts of this process before their write to the database. Counting takes a microsecond and never blocks.
 
-A killed process loses what it has not written: a second of counts in the API, those of a step in a worker.
+A killed process loses unwritten counts: one second in the API, one step in a worker.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from retrieval.metrics.catalog import Metric
 
 log = structlog.get_logger()
 
-ALL: Final = ""
-"""Stands for the whole installation where an organization could stand."""
-SUM: Final = "sum"
-ABOVE: Final = "+Inf"
+# Organization of installation-wide counts.
+ALL_ORGANIZATIONS: Final = ""
+SUM_PART: Final = "sum"
+INFINITE_BOUND: Final = "+Inf"
 
+# Organization, metric name, label values, histogram part.
 _Key = tuple[str, str, tuple[str, ...], str]
-"""Organization, name of the metric, values of its labels, and which part of a histogram."""
 
 _lock = threading.Lock()
 _counts: Counter[_Key] = Counter()
 
 
 def add_count(metric: Metric, *labels: str, by: float = 1) -> None:
-    """Count `by` more, for the organization of this context, too."""
+    """Add `by`, also for the organization of this context."""
     _add(metric, labels, {"": by})
 
 
 def observe_seconds(metric: Metric, seconds: float, *labels: str, times: int = 1) -> None:
-    """Note that something took so long, `times` over."""
+    """Record a duration `times` times."""
     bucket_index = bisect_left(metric.buckets, seconds)
-    bucket = str(metric.buckets[bucket_index]) if bucket_index < len(metric.buckets) else ABOVE
-    _add(metric, labels, {bucket: times, SUM: seconds * times})
+    bucket = str(metric.buckets[bucket_index]) if bucket_index < len(metric.buckets) else INFINITE_BOUND
+    _add(metric, labels, {bucket: times, SUM_PART: seconds * times})
 
 
 def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> None:
@@ -48,27 +48,27 @@ def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> No
     organization = origin.current_origin().organization if metric.of_organizations else None
     with _lock:
         for part, value in parts.items():
-            _counts[ALL, metric.name, labels, part] += value  # type: ignore[assignment]
+            _counts[ALL_ORGANIZATIONS, metric.name, labels, part] += value  # type: ignore[assignment]
             if organization is not None:
                 _counts[organization, metric.name, labels, part] += value  # type: ignore[assignment]
 
 
 def write_counts(db: Database) -> None:
-    """Add what was counted to the database's; it stays for the next time while that is away."""
+    """Add the counts to the database; keep them while it is unreachable."""
     counts = _take()
     if counts:
         try:
-            db.execute(_ADD, _params(counts))
+            db.execute(_ADD_COUNTS, _params(counts))
         except UNAVAILABLE_ERRORS as error:
             _put_back(counts, error)
 
 
-async def async_write(db: Database) -> None:
-    """Async form of `write`."""
+async def async_write_counts(db: Database) -> None:
+    """Write counts on the event loop."""
     counts = _take()
     if counts:
         try:
-            await db.async_execute(_ADD, _params(counts), plan_once=True)
+            await db.async_execute(_ADD_COUNTS, _params(counts), plan_once=True)
         except UNAVAILABLE_ERRORS as error:
             _put_back(counts, error)
 
@@ -87,7 +87,7 @@ def _put_back(counts: Counter[_Key], error: Exception) -> None:
 
 
 def _params(counts: Counter[_Key]) -> dict[str, Any]:
-    """In one order everywhere, so that two writers never wait for each other."""
+    # A fixed order prevents deadlocks between writers.
     keys = sorted(counts)
     return {
         "organizations": [key[0] for key in keys],
@@ -98,7 +98,7 @@ def _params(counts: Counter[_Key]) -> dict[str, Any]:
     }
 
 
-_ADD: LiteralString = """
+_ADD_COUNTS: LiteralString = """
     insert into metric_counts as m (organization_id, name, labels, part, value)
     select * from unnest(%(organizations)s::text[], %(names)s::text[], %(labels)s::text[], %(parts)s::text[],
                          %(values)s::float8[])

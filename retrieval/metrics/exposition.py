@@ -1,4 +1,4 @@
-"""A reading in Prometheus' text format."""
+"""Render metrics in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
 MEDIA_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-_AS_SEEN: Final = frozenset((catalog.VENDOR.name, catalog.HTTP.name))
-"""Metrics of which only what was counted is told; the others begin at 0, so that a first increase is seen."""
+# Reported from their first count; other counters start at 0, so a first increase is visible.
+_WITHOUT_ZEROS: Final = frozenset((catalog.VENDOR.name, catalog.HTTP.name))
 
 
 def render_text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_organization: bool = False) -> bytes:
-    """`roles`: what the supervisor of this machine knows of its roles, by metric."""
-    lines = _Told(reading, roles or {}, of_organization=of_organization)
+    """Render a reading. `roles`: values from the supervisor of this machine, by metric."""
+    lines = _ReadingRegistry(reading, roles or {}, of_organization=of_organization)
     return generate_latest(cast("CollectorRegistry", lines))
 
 
-class _Told:
-    """Registry with the methods that `generate_latest` calls."""
+class _ReadingRegistry:
+    """Registry interface for `generate_latest`."""
 
     def __init__(self, reading: Reading, roles: Mapping[str, Values], *, of_organization: bool) -> None:
         self._reading = reading
@@ -64,16 +64,16 @@ class _Told:
         family = HistogramMetricFamily(metric.name, metric.help, labels=list(metric.labels))
         series = self._reading.histograms.get(metric.name, {})
         for labels in _zeros(metric) | dict.fromkeys(series, 0.0):
-            histogram, running, buckets = series.get(labels, Histogram()), 0.0, []
-            for bound in (*map(str, metric.buckets), counts.ABOVE):
-                running += histogram.buckets.get(bound, 0.0)
-                buckets.append((bound, running))
+            histogram, cumulative, buckets = series.get(labels, Histogram()), 0.0, []
+            for bound in (*map(str, metric.buckets), counts.INFINITE_BOUND):
+                cumulative += histogram.buckets.get(bound, 0.0)
+                buckets.append((bound, cumulative))
             family.add_metric(list(labels), buckets, histogram.sum)
         return family
 
 
 def _zeros(metric: Metric) -> Values:
-    if metric.name in _AS_SEEN or metric.name == catalog.ROLE_RESTARTS.name:
+    if metric.name in _WITHOUT_ZEROS or metric.name == catalog.ROLE_RESTARTS.name:
         return {}
     if not metric.labels:
         return {(): 0.0}

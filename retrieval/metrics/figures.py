@@ -1,7 +1,7 @@
-"""Reads the figures: counts, and gauges computed from the tables.
+"""Read metrics: counts, and gauges computed from tables.
 
-Expensive figures are computed so rarely that they take at most a hundredth of the time; in between the last values are
-returned, and `retrieval_figures_age_seconds` is their age.
+Expensive queries use at most 1 % of the time; between refreshes the last values are returned, with their age in
+`retrieval_figures_age_seconds`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from retrieval.metrics.catalog import Metric
 
 log = structlog.get_logger()
 
-KEPT_SECONDS: Final = 1.0
-"""Whoever asks again within that time gets the same figures."""
-SHARE: Final = 100
-"""A reading that took a second is not repeated for so many."""
-_ORGANIZATIONS: Final = 256
-"""Whose figures are remembered at once."""
+# Refreshes within this time return the same values.
+MIN_REFRESH_SECONDS: Final = 1.0
+# A query of one second is repeated after this many seconds.
+COST_FACTOR: Final = 100
+# Organizations with cached values.
+_MAX_ORGANIZATIONS: Final = 256
 
+# Values of one metric by label values.
 Values = dict[tuple[str, ...], float]
-"""Of one metric, by the values of its labels."""
 
 
 @dataclass(slots=True)
 class Histogram:
-    """Values of one combination of labels: count per bucket by its upper bound, and their sum."""
+    """Counts by upper bound of the bucket, and the sum."""
 
     buckets: dict[str, float] = field(default_factory=dict)
     sum: float = 0.0
@@ -43,7 +43,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Reading:
-    """Figures of one time. `age`: seconds since the oldest of them was read."""
+    """Values of all metrics. `age`: seconds since the oldest query."""
 
     gauges: dict[str, Values]
     counters: dict[str, Values]
@@ -52,8 +52,8 @@ class Reading:
     age: float
 
 
-class _Paced:
-    """One statement's rows, read anew only when that has become cheap again."""
+class _PacedQuery:
+    """Rows of one query, refreshed in proportion to its cost."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -62,58 +62,57 @@ class _Paced:
         self._tried_at = float("-inf")
 
     def refresh(self, read: Callable[[], list[Any]]) -> None:
-        began = time.monotonic()
-        if began - self._tried_at < max(KEPT_SECONDS, self._cost * SHARE):
+        started_at = time.monotonic()
+        if started_at - self._tried_at < max(MIN_REFRESH_SECONDS, self._cost * COST_FACTOR):
             return
-        self._tried_at = began
+        self._tried_at = started_at
         try:
             self.rows = read()
-            self.read_at = began
+            self.read_at = started_at
         except LOCK_ERRORS as error:
             log.warning("metrics.not_read", reason=type(error).__name__)
         finally:
-            self._cost = time.monotonic() - began
+            self._cost = time.monotonic() - started_at
 
 
-class Figures:
-    """Reader of figures of the whole installation, or of one organization. Thread-safe: one thread reads, others wait
-    for it."""
+class MetricsReader:
+    """Thread-safe reader of metrics for the installation or an organization."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, dict[str, _Paced]] = OrderedDict()
-        self._counted: dict[str, list[queries.Counted]] = {}
+        self._cache: OrderedDict[str, dict[str, _PacedQuery]] = OrderedDict()
+        self._counted: dict[str, list[queries.StoredCount]] = {}
 
-    def read(self, organization: str = counts.ALL) -> Reading:
-        """The figures as they are, or as they were known last where the database is away."""
+    def read(self, organization: str = counts.ALL_ORGANIZATIONS) -> Reading:
+        """Return current values, or the last ones while the database is unreachable."""
         with self._lock:
-            cached = self._known.setdefault(organization, {})
-            self._known.move_to_end(organization)
-            while len(self._known) > _ORGANIZATIONS:
-                self._counted.pop(self._known.popitem(last=False)[0], None)
+            cached = self._cache.setdefault(organization, {})
+            self._cache.move_to_end(organization)
+            while len(self._cache) > _MAX_ORGANIZATIONS:
+                self._counted.pop(self._cache.popitem(last=False)[0], None)
             return self._read(organization, cached)
 
-    def _read(self, organization: str, kept: dict[str, _Paced]) -> Reading:
+    def _read(self, organization: str, paced_queries: dict[str, _PacedQuery]) -> Reading:
         is_up = True
-        statements = queries.OF_INSTALLATION if organization == counts.ALL else queries.OF_ORGANIZATION
+        statements = queries.OF_INSTALLATION if organization == counts.ALL_ORGANIZATIONS else queries.OF_ORGANIZATION
         try:
             self._counted[organization] = self._db.fetch(
-                queries.Counted, queries.COUNTED, {"organization": organization}
+                queries.StoredCount, queries.READ_COUNTS, {"organization": organization}
             )
             for name, (row_type, statement) in statements.items():
                 read = partial(self._db.fetch, row_type, statement, {"organization": organization})
-                kept.setdefault(name, _Paced()).refresh(read)
+                paced_queries.setdefault(name, _PacedQuery()).refresh(read)
         except UNAVAILABLE_ERRORS as error:
             is_up = False
             log.warning("metrics.database_away", reason=type(error).__name__)
         read_at = time.monotonic()
-        ages = [read_at - paced.read_at for paced in kept.values() if paced.read_at is not None]
-        gauges = _gauges({name: paced.rows for name, paced in kept.items() if paced.read_at is not None})
+        ages = [read_at - paced.read_at for paced in paced_queries.values() if paced.read_at is not None]
+        gauges = _gauges({name: paced.rows for name, paced in paced_queries.items() if paced.read_at is not None})
         return _reading(gauges, self._counted.get(organization, ()), is_up=is_up, age=max(ages, default=0.0))
 
 
-def _reading(gauges: dict[str, Values], counted: Iterable[queries.Counted], *, is_up: bool, age: float) -> Reading:
+def _reading(gauges: dict[str, Values], counted: Iterable[queries.StoredCount], *, is_up: bool, age: float) -> Reading:
     counters: dict[str, Values] = {}
     histograms: dict[str, dict[tuple[str, ...], Histogram]] = {}
     for row in counted:
@@ -122,7 +121,7 @@ def _reading(gauges: dict[str, Values], counted: Iterable[queries.Counted], *, i
             counters.setdefault(row.name, {})[labels] = row.value
             continue
         histogram = histograms.setdefault(row.name, {}).setdefault(labels, Histogram())
-        if row.part == counts.SUM:
+        if row.part == counts.SUM_PART:
             histogram.sum = row.value
         else:
             histogram.buckets[row.part] = row.value
@@ -156,13 +155,13 @@ def _by_status(metric: Metric, rows: Iterable[queries.StatusCount]) -> Values:
 
 
 def _shares(queue: list[queries.QueueShare]) -> dict[str, Values]:
-    """Those that wait most by themselves, the others together."""
+    """Return the longest queues by organization, and the sum of the others."""
     by_length = sorted(queue, key=lambda row: (-row.count, row.organization))
-    runs: Values = {(row.organization,): float(row.count) for row in by_length[: catalog.TOP]}
-    oldest: Values = {(row.organization,): float(row.oldest) for row in by_length[: catalog.TOP]}
-    remaining = by_length[catalog.TOP :]
-    runs[catalog.OTHER,] = float(sum(row.count for row in remaining))
-    oldest[catalog.OTHER,] = max((float(row.oldest) for row in remaining), default=0.0)
+    runs: Values = {(row.organization,): float(row.count) for row in by_length[: catalog.MAX_SHOWN_ORGANIZATIONS]}
+    oldest: Values = {(row.organization,): float(row.oldest) for row in by_length[: catalog.MAX_SHOWN_ORGANIZATIONS]}
+    remaining = by_length[catalog.MAX_SHOWN_ORGANIZATIONS :]
+    runs[catalog.OTHER_LABEL,] = float(sum(row.count for row in remaining))
+    oldest[catalog.OTHER_LABEL,] = max((float(row.oldest) for row in remaining), default=0.0)
     return {catalog.SHARE_RUNS.name: runs, catalog.SHARE_OLDEST.name: oldest}
 
 

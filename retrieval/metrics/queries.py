@@ -1,4 +1,4 @@
-"""Statements of the figures."""
+"""SQL of metrics."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from retrieval.metrics import catalog
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A counter, or a part of a histogram: the upper bound of a bucket, or the sum."""
+class StoredCount:
+    """Counter, or part of a histogram: an upper bound, or the sum."""
 
     name: str
     labels: str
@@ -22,7 +22,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """Number of documents or job runs with a status."""
+    """Number of documents or job runs by status."""
 
     status: str
     count: int
@@ -30,7 +30,7 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """Waiting job runs of an organization. `blocked`: those that wait for a breaker; `oldest`: age in seconds."""
+    """Waiting job runs of an organization. `blocked`: waiting for a circuit breaker; `oldest`: seconds."""
 
     organization: str
     count: int
@@ -40,7 +40,7 @@ class QueueShare:
 
 @dataclass(frozen=True, slots=True)
 class DueSweeps:
-    """Sweeps that are due, and the age of the oldest in seconds."""
+    """Number of due sweeps, and the age of the oldest in seconds."""
 
     due: int
     oldest: float
@@ -48,7 +48,7 @@ class DueSweeps:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCount:
-    """Connections of a role to PostgreSQL, and the limit of all."""
+    """PostgreSQL connections of a role, and the server's limit."""
 
     application: str
     is_active: bool
@@ -58,14 +58,16 @@ class ConnectionCount:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Seconds since the last success of the loop that was silent for longest."""
+    """Longest time since a loop's last success, in seconds."""
 
     silent: float | None
 
 
-COUNTED: LiteralString = "select name, labels, part, value from metric_counts where organization_id = %(organization)s"
+READ_COUNTS: LiteralString = (
+    "select name, labels, part, value from metric_counts where organization_id = %(organization)s"
+)
 
-_QUEUE: LiteralString = (
+_QUEUE_SHARES: LiteralString = (
     """
     select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as blocked,
            coalesce(greatest(extract(epoch from now() - min(r.created_at) filter (where r.may_leave)), 0), 0)::float8
@@ -93,31 +95,32 @@ _COUNT_RUNS: LiteralString = """
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     group by 1
 """
-_OWN: LiteralString = """
+_WITH_PARTITIONS: LiteralString = """
     with part as materialized (
         select p.id from partitions p join namespaces n on n.id = p.namespace_id
         where n.organization_id = %(organization)s and n.deleted_at is null
     )
 """
 _OWN_DOCUMENTS: LiteralString = (
-    _OWN
+    _WITH_PARTITIONS
     + """
     select d.status, sum(d.documents)::bigint as count from document_counts d join part on part.id = d.partition_id
     group by 1 having sum(d.documents) <> 0
 """
 )
 _OWN_RUNS: LiteralString = (
-    _OWN + "select r.status, count(*) as count from job_runs r join part on part.id = r.partition_id group by 1"
+    _WITH_PARTITIONS
+    + "select r.status, count(*) as count from job_runs r join part on part.id = r.partition_id group by 1"
 )
 OF_ORGANIZATION: Mapping[str, tuple[type[Any], LiteralString]] = {
     catalog.DOCUMENTS.name: (StatusCount, _OWN_DOCUMENTS),
     catalog.JOB_RUNS.name: (StatusCount, _OWN_RUNS),
-    "queue": (QueueShare, _QUEUE),
+    "queue": (QueueShare, _QUEUE_SHARES),
 }
 OF_INSTALLATION: Mapping[str, tuple[type[Any], LiteralString]] = {
     catalog.DOCUMENTS.name: (StatusCount, _COUNT_DOCUMENTS),
     catalog.JOB_RUNS.name: (StatusCount, _COUNT_RUNS),
-    "queue": (QueueShare, _QUEUE),
+    "queue": (QueueShare, _QUEUE_SHARES),
     "sweeps": (
         DueSweeps,
         """

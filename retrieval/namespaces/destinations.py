@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, RERANKER_CONFIG, SECRET_FIELDS, WEB_SCRAPER, Config
 from retrieval.settings import Settings
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 
 # Addresses of the stored secrets, by config name.
 StoredDestinations = Mapping[str, Sequence[str]]
@@ -19,7 +19,7 @@ StoredDestinations = Mapping[str, Sequence[str]]
 # The vendor's public address.
 PUBLIC_ADDRESS = "public"
 
-_CONNECTORS_BY_CONFIG = {area: connector for connector, area in APPS.items()}
+_CONNECTORS_BY_CONFIG = {area: connector for connector, area in APP_CONFIGS.items()}
 # Settings name by provider, where they differ.
 _SCRAPER_NAMES = {"JINA": "JINA_READER"}
 

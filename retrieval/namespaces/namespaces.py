@@ -16,7 +16,7 @@ from retrieval.database.rows import Executor
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import queries
 from retrieval.security.secrets import KeyRing
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 
 Config = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ WEB_SCRAPER = "webScraperConfig"
 RERANKER_CONFIG = "rerankConfig"
 PARSER_CONFIG = "parserConfig"
 REQUIRED_CONFIGS = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
-CONNECTOR_CONFIGS = tuple(APPS.values())
+CONNECTOR_CONFIGS = tuple(APP_CONFIGS.values())
 CONFIG_NAMES = (*REQUIRED_CONFIGS, WEB_SCRAPER, RERANKER_CONFIG, PARSER_CONFIG, *CONNECTOR_CONFIGS)
 # Sealed at rest, masked or absent in answers.
 SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from retrieval.errors import StepError
     from retrieval.ports.values import Page, RawContent, SourceItem
-    from retrieval.sync_filter import Choice
+    from retrieval.sync_filter import SyncFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Connector(Protocol):
 class SelectiveConnector(Protocol):
     """Connector with a selection of folders and files."""
 
-    def with_choice(self, choice: Choice) -> Connector:
+    def with_choice(self, choice: SyncFilter) -> Connector:
         """Return a connector with `path` in properties, and `above` for filters by id."""
         # A moved folder changes the selection, so its files are listed again. Folders without selected files count as
         # deleted.

@@ -13,7 +13,7 @@ from retrieval.database.database import Database
 from retrieval.jobs import levers
 from retrieval.jobs.levers import Lever
 from retrieval.jobs.queries import breakers, job_queue
-from retrieval.sources import CONNECTED
+from retrieval.sources import CONNECTED_SOURCES
 
 # Seconds since the last success, by loop.
 LATE_AFTER_SECONDS: Mapping[str, float] = {
@@ -157,7 +157,7 @@ class DispatchRow:
     levers: Any
 
 
-_READ_PARAMS = {"connected": list(CONNECTED), "max_waiting": MAX_WAITING_SECONDS}
+_READ_PARAMS = {"connected": list(CONNECTED_SOURCES), "max_waiting": MAX_WAITING_SECONDS}
 
 
 def read_dispatch(db: Database) -> DispatchState:

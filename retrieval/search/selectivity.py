@@ -136,7 +136,7 @@ def restrict_to_ids(db: Database, scope: Scope, document_filter: DocumentFilter 
     if document_filter is None or document_filter.document_ids or not (document_filter.words or document_filter.sites):
         return document_filter
     # Without ids, the condition on names and addresses would run on every chunk of the scope.
-    statement, params = text_filter.few_documents(
+    statement, params = text_filter.limited_ids_statement(
         partitions.scope_params(scope), document_filter.words, document_filter.sites, memberships.MAX_VISIBLE_IDS
     )
     ids = db.fetch(str, statement, params)

@@ -1,1 +1,1 @@
-"""Webhooks: endpoints of clients, their events, and how these are sent."""
+"""Webhooks: endpoints of clients, events and deliveries."""

@@ -12,15 +12,15 @@ from retrieval.database.database import Database
 from retrieval.database.pagination import Page, PageRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.webhooks import endpoints, events
-from retrieval.webhooks.endpoints import Reach
+from retrieval.webhooks.endpoints import WebhookScope
 
-SWEEP = 5_000
-"""Deliveries that are forgotten at a time."""
+# Deliveries per cleanup.
+DELIVERIES_PER_CLEANUP = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event at one endpoint. `attempts` were made; `reason`: why the last one was not taken."""
+    """Event at one endpoint. `reason`: failure of the last of `attempts`."""
 
     id: str
     webhook_id: str
@@ -35,19 +35,19 @@ class Delivery:
     created_at: datetime
 
 
-COLUMNS: LiteralString = (
+DELIVERY_COLUMNS: LiteralString = (
     "id, webhook_id, event_id, type, sequence, status, attempts, response_status, reason, next_attempt_at, created_at"
 )
 
 
-async def list_part(
-    db: Database, reach: Reach, webhook_id: str, part: PageRequest, *, status: str | None = None
+async def list_deliveries(
+    db: Database, reach: WebhookScope, webhook_id: str, part: PageRequest, *, status: str | None = None
 ) -> Page[Delivery]:
-    """Newest first. WEBHOOK_NOT_FOUND if the webhook is not within reach."""
-    await endpoints.get(db, reach, webhook_id)
+    """List deliveries of a webhook, newest first. Raises WEBHOOK_NOT_FOUND."""
+    await endpoints.get_webhook(db, reach, webhook_id)
     deliveries = await db.async_fetch(
         Delivery,
-        "select " + COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
+        "select " + DELIVERY_COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
         " and (%(status)s::text is null or status = %(status)s)"
         " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
         {"webhook": webhook_id, "status": status, **pagination.number_params(part.cursor, part.size)},
@@ -55,13 +55,14 @@ async def list_part(
     return pagination.take_page(deliveries, part.size, lambda delivery: str(delivery.sequence))
 
 
-async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: str) -> Delivery:
-    """Send it again, with the same event id and a new schedule. WEBHOOK_NOT_FOUND, NOT_FOUND."""
-    await endpoints.get(db, reach, webhook_id)
+async def retry_delivery(db: Database, reach: WebhookScope, webhook_id: str, delivery_id: str) -> Delivery:
+    """Send a delivery again, with the same event id and a new schedule. Raises WEBHOOK_NOT_FOUND, NOT_FOUND."""
+    await endpoints.get_webhook(db, reach, webhook_id)
     delivery = await db.async_fetch_one(
         Delivery,
         "update webhook_deliveries set status = 'PENDING', ordered = false, tries = 0, next_attempt_at = now(),"
-        " give_up_at = now() + interval '1 day' where id = %(id)s and webhook_id = %(webhook)s returning " + COLUMNS,
+        " give_up_at = now() + interval '1 day' where id = %(id)s and webhook_id = %(webhook)s returning "
+        + DELIVERY_COLUMNS,
         {"id": delivery_id, "webhook": webhook_id},
     )
     if delivery is None:
@@ -69,16 +70,16 @@ async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: st
     return delivery
 
 
-async def send_test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
-    """Create a test event; it is sent to a switched-off endpoint, too."""
+async def send_test(db: Database, reach: WebhookScope, webhook_id: str) -> Delivery:
+    """Queue a test event, also for a disabled endpoint. Raises WEBHOOK_NOT_FOUND."""
     async with db.async_together():
-        hook = await endpoints.get(db, reach, webhook_id)
+        hook = await endpoints.get_webhook(db, reach, webhook_id)
         statement: LiteralString = "update webhooks set sequence = sequence + 1 where id = %(id)s returning sequence"
         sequence = await db.async_fetch_one(int, statement, {"id": webhook_id})
         if sequence is None:
             raise endpoints.not_found()
         body = events.event_body(
-            events.TEST,
+            events.TEST_EVENT,
             datetime.now(UTC),
             {
                 **events.event_scope(reach.organization, hook.namespace_id, hook.tenant),
@@ -90,21 +91,21 @@ async def send_test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
             Delivery,
             "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, body, ordered, next_attempt_at,"
             " give_up_at) values (%(id)s, %(webhook)s, %(event)s, %(sequence)s, %(type)s, %(body)s, false, now(),"
-            " now() + interval '1 day') returning " + COLUMNS,
+            " now() + interval '1 day') returning " + DELIVERY_COLUMNS,
             {
                 "id": ids.webhook_delivery_id(),
                 "webhook": webhook_id,
                 "event": ids.webhook_event_id(),
                 "sequence": sequence,
-                "type": events.TEST,
+                "type": events.TEST_EVENT,
                 "body": body,
             },
         )
     return rows[0]
 
 
-def delete_old(db: Database, days: int) -> None:
-    """Drop what was sent or given up so many days ago, and give up what waits for an endpoint that is switched off."""
+def delete_old_deliveries(db: Database, days: int) -> None:
+    """Delete finished deliveries older than `days`, and fail expired ones of disabled endpoints."""
     db.execute(
         "update webhook_deliveries d set status = 'FAILED', ordered = false, next_attempt_at = null,"
         " reason = coalesce(d.reason, 'The webhook is switched off.') from webhooks h"
@@ -114,6 +115,6 @@ def delete_old(db: Database, days: int) -> None:
     db.execute(
         "delete from webhook_deliveries where ctid = any(array(select ctid from webhook_deliveries"
         " where created_at < now() - make_interval(days => %(days)s) and status <> 'PENDING'"
-        " order by created_at limit %(most)s))",
-        {"days": days, "most": SWEEP},
+        " order by created_at limit %(limit)s))",
+        {"days": days, "limit": DELIVERIES_PER_CLEANUP},
     )

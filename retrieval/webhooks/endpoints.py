@@ -1,4 +1,4 @@
-"""Webhook endpoints of clients: create, list and change them, their secrets, and the addresses they may have."""
+"""Webhook endpoints of clients: URLs, events and secrets."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ from retrieval.webhooks import signing
 
 
 def require_url(guard: Guard, url: str) -> None:
-    """INVALID_REQUEST unless it is https to an address that the guard lets through, or http to an allowed range.
-
-    Looks its host up, so it blocks. A name that cannot be looked up now is let in: it is checked when dialled.
-    """
+    """Raise INVALID_REQUEST unless the URL is https to an allowed address, or http to an allowed range. Blocking."""
     try:
         service_urls.require_url(url, ("https", "http"))
     except ValueError as error:
-        raise _refused(f"url {error}.") from error
+        raise _url_error(f"url {error}.") from error
     try:
         check_url(guard, url)
     except BlockedAddress as error:
-        raise _refused(str(error)) from error
+        raise _url_error(str(error)) from error
     except Retryable:
+        # Checked again at each connection.
         return
 
 
 def check_url(guard: Guard, url: str) -> None:
-    """Blocked, with the reason, if it may not be dialled; Retryable if its host cannot be looked up now."""
+    """Raise Blocked with the reason for a forbidden URL, Retryable for a failed host lookup."""
     guard.check_url(url)
     host, port = parse_host_port(url)
     if url.lower().startswith("http://") and not guard.allows_plainly(host, port):
@@ -48,21 +46,21 @@ def check_url(guard: Guard, url: str) -> None:
         )
 
 
-def _refused(message: str) -> ServiceError:
+def _url_error(message: str) -> ServiceError:
     return ServiceError(ErrorCode.INVALID_REQUEST, message, field="url", reason="not_allowed")
 
 
-MOST = 50
-"""Webhooks of an organization."""
-OVERLAP_HOURS = 720
-"""For which a former secret may count at most."""
-UNSET = "\x00"
-"""For `change`: leave the description as it is."""
+# Webhooks of an organization.
+MAX_WEBHOOKS = 50
+# Validity of a rotated secret.
+MAX_OVERLAP_HOURS = 720
+# Default of `change_webhook`: keep the description.
+KEEP_DESCRIPTION = "\x00"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Which webhooks a request may see: all of the organization, or those of one namespace, of one tenant."""
+class WebhookScope:
+    """Visible webhooks of a request: of an organization, a namespace, or a tenant."""
 
     organization: str
     namespace: str | None = None
@@ -74,7 +72,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An endpoint without its secret. No namespace, no tenant: it hears of all of them."""
+    """Endpoint without its secret. `namespace_id`, `tenant` None: events of all."""
 
     id: str
     url: str
@@ -104,85 +102,92 @@ class Webhook:
         )
 
 
-COLUMNS: LiteralString = (
+WEBHOOK_COLUMNS: LiteralString = (
     "id, url, events, namespace_id, tenant, description, status, status_reason, created_at, last_success_at,"
     " failures_since, consecutive_failures, failure_reason, case when status = 'ACTIVE' then (select"
     " min(d.next_attempt_at) from webhook_deliveries d where d.webhook_id = webhooks.id and d.status = 'PENDING') end"
     " as next_attempt_at"
 )
-WITHIN: LiteralString = (
+IN_SCOPE: LiteralString = (
     "organization_id = %(organization)s and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
     " and (%(tenant)s::text is null or tenant = %(tenant)s)"
 )
-_ONE: LiteralString = WITHIN + " and id = %(id)s"
+_WITHIN_BY_ID: LiteralString = IN_SCOPE + " and id = %(id)s"
 
 
-async def create(
+async def create_webhook(
     db: Database,
     ring: KeyRing,
-    reach: Reach,
+    reach: WebhookScope,
     *,
     url: str,
     events: Sequence[str],
     description: str | None,
 ) -> tuple[Webhook, str]:
-    """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
+    """Create a webhook and return it with its secret. Raises NAMESPACE_NOT_FOUND, INVALID_REQUEST above 50."""
     if reach.namespace is not None:
         await namespaces.require_namespace(db, reach.organization, reach.namespace)
     webhook_id, secret = ids.webhook_id(), signing.create_secret()
     values: Params = {**reach.values(), "id": webhook_id, "url": url, "events": list(dict.fromkeys(events))}
-    values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "most": MOST}
+    values |= {
+        "description": description,
+        "secret": ring.seal(secret.encode(), row=row_name(webhook_id)),
+        "limit": MAX_WEBHOOKS,
+    }
     async with db.async_together():
         await db.async_execute("select id from organizations where id = %(organization)s for no key update", values)
         webhook = await db.async_fetch_one(
             Webhook,
             "insert into webhooks (id, organization_id, namespace_id, tenant, url, events, description, secret)"
             " select %(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(url)s, %(events)s, %(description)s,"
-            " %(secret)s where (select count(*) from webhooks where organization_id = %(organization)s) < %(most)s"
-            " returning " + COLUMNS,
+            " %(secret)s where (select count(*) from webhooks where organization_id = %(organization)s) < %(limit)s"
+            " returning " + WEBHOOK_COLUMNS,
             values,
         )
     if webhook is None:
-        message = f"An organization has {MOST} webhooks at most: delete one first."
+        message = f"An organization has {MAX_WEBHOOKS} webhooks at most: delete one first."
         raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="webhook_limit")
     return webhook, secret
 
 
-async def list_part(db: Database, reach: Reach, part: PageRequest | None = None) -> Page[Webhook]:
-    """Newest first, or a part of it."""
-    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pagination.order_desc()
+async def list_webhooks(db: Database, reach: WebhookScope, part: PageRequest | None = None) -> Page[Webhook]:
+    """List webhooks, newest first; `part` None: all."""
+    statement: LiteralString = (
+        "select " + WEBHOOK_COLUMNS + " from webhooks where " + IN_SCOPE + pagination.order_desc()
+    )
     webhooks = await db.async_fetch(Webhook, statement, {**reach.values(), **pagination.page_params(part)})
     return pagination.cut_page(webhooks, part)
 
 
-async def get(db: Database, reach: Reach, webhook_id: str) -> Webhook:
-    """WEBHOOK_NOT_FOUND if it is not within reach."""
-    return await _one(db, "select " + COLUMNS + " from webhooks where " + _ONE, reach, webhook_id)
+async def get_webhook(db: Database, reach: WebhookScope, webhook_id: str) -> Webhook:
+    """Return a webhook in reach. Raises WEBHOOK_NOT_FOUND."""
+    return await _fetch_webhook(
+        db, "select " + WEBHOOK_COLUMNS + " from webhooks where " + _WITHIN_BY_ID, reach, webhook_id
+    )
 
 
-async def change(
+async def change_webhook(
     db: Database,
-    reach: Reach,
+    reach: WebhookScope,
     webhook_id: str,
     *,
     url: str | None = None,
     events: Sequence[str] | None = None,
-    description: str | None = UNSET,
+    description: str | None = KEEP_DESCRIPTION,
     status: str | None = None,
 ) -> Webhook:
-    """Change an endpoint; None leaves a field as it is. ACTIVE restarts it: waiting deliveries are tried at once, for a
-    day."""
+    """Change an endpoint; None keeps a field. ACTIVE retries waiting deliveries at once, for a day."""
     values: Params = {
         "url": url,
         "events": None if events is None else list(dict.fromkeys(events)),
         "description": description,
-        "keep": description == UNSET,
+        "keep": description == KEEP_DESCRIPTION,
         "status": status,
     }
-    if description == UNSET:
+    if description == KEEP_DESCRIPTION:
         values["description"] = None
     async with db.async_together():
-        changed = await _one(
+        changed = await _fetch_webhook(
             db,
             "update webhooks set url = coalesce(%(url)s, url), events = coalesce(%(events)s, events),"
             " description = case when %(keep)s then description else %(description)s end,"
@@ -191,11 +196,11 @@ async def change(
             " failing = failing and coalesce(%(status)s, '') <> 'ACTIVE',"
             " alive_at = case when %(status)s = 'ACTIVE' then now() else alive_at end,"
             # Outcomes of another address say nothing of this one.
-            + _reset("last_success_at", "failures_since", "failure_reason", "consecutive_failures")
+            + _reset_for_new_url("last_success_at", "failures_since", "failure_reason", "consecutive_failures")
             + " status = coalesce(%(status)s, status) where "
-            + _ONE
+            + _WITHIN_BY_ID
             + " returning "
-            + COLUMNS,
+            + WEBHOOK_COLUMNS,
             reach,
             webhook_id,
             values,
@@ -209,20 +214,25 @@ async def change(
     return changed
 
 
-async def delete(db: Database, reach: Reach, webhook_id: str) -> Webhook:
-    """With all that waits for it."""
-    return await _one(db, "delete from webhooks where " + _ONE + " returning " + COLUMNS, reach, webhook_id)
+async def delete_webhook(db: Database, reach: WebhookScope, webhook_id: str) -> Webhook:
+    """Delete a webhook with its deliveries. Raises WEBHOOK_NOT_FOUND."""
+    return await _fetch_webhook(
+        db, "delete from webhooks where " + _WITHIN_BY_ID + " returning " + WEBHOOK_COLUMNS, reach, webhook_id
+    )
 
 
 async def rotate_secret(
-    db: Database, ring: KeyRing, reach: Reach, webhook_id: str, overlap_hours: float
+    db: Database, ring: KeyRing, reach: WebhookScope, webhook_id: str, overlap_hours: float
 ) -> tuple[Webhook, str]:
-    """A new secret; requests are signed with the former one too for so many hours."""
+    """Create a new secret; deliveries carry both signatures for `overlap_hours`."""
     secret = signing.create_secret()
-    rotated = await _one(
+    rotated = await _fetch_webhook(
         db,
         "update webhooks set secret = %(secret)s, previous = case when %(hours)s > 0 then secret end,"
-        " previous_until = now() + make_interval(secs => %(hours)s * 3600) where " + _ONE + " returning " + COLUMNS,
+        " previous_until = now() + make_interval(secs => %(hours)s * 3600) where "
+        + _WITHIN_BY_ID
+        + " returning "
+        + WEBHOOK_COLUMNS,
         reach,
         webhook_id,
         {"secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "hours": float(overlap_hours)},
@@ -235,7 +245,7 @@ def open_secrets(ring: KeyRing, webhook_id: str, *sealed_secrets: bytes | None) 
 
 
 def row_name(webhook_id: str) -> str:
-    """Name of the row that the secrets of a webhook are sealed for."""
+    """Return the seal name of a webhook's secrets."""
     return f"webhooks/{webhook_id}/secret"
 
 
@@ -243,8 +253,8 @@ def not_found() -> ServiceError:
     return ServiceError(ErrorCode.WEBHOOK_NOT_FOUND, "There is no such webhook.")
 
 
-def _reset(*columns: LiteralString) -> LiteralString:
-    """Return assignments that reset the columns when the URL changes."""
+def _reset_for_new_url(*columns: LiteralString) -> LiteralString:
+    """Return assignments that reset the columns for a changed URL."""
     return "".join(
         f" {name} = case when coalesce(%(url)s, url) = url then {name}"
         f" else {'0' if name == 'consecutive_failures' else 'null'} end,"
@@ -252,10 +262,10 @@ def _reset(*columns: LiteralString) -> LiteralString:
     )
 
 
-async def _one(
-    db: Database, statement: LiteralString, reach: Reach, webhook_id: str, more: Params | None = None
+async def _fetch_webhook(
+    db: Database, statement: LiteralString, reach: WebhookScope, webhook_id: str, params: Params | None = None
 ) -> Webhook:
-    webhook = await db.async_fetch_one(Webhook, statement, {**reach.values(), **(more or {}), "id": webhook_id})
+    webhook = await db.async_fetch_one(Webhook, statement, {**reach.values(), **(params or {}), "id": webhook_id})
     if webhook is None:
         raise not_found()
     return webhook

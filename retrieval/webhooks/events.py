@@ -1,4 +1,4 @@
-"""Names of events, and the body of one."""
+"""Names and bodies of webhook events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-EVENTS = (
+EVENT_NAMES = (
     "DOCUMENTS_QUEUED_FOR_INGESTION",
     "DOCUMENTS_QUEUED_FOR_UPDATE",
     "DOCUMENTS_QUEUED_FOR_RESYNC",
@@ -24,21 +24,21 @@ EVENTS = (
     "CONNECTION_FAILED",
     "CONNECTION_REMOVALS_WAITING",
 )
-EVERY = "*"
-TEST = "WEBHOOK_TEST"
-"""Sent on request alone."""
+EVERY_EVENT = "*"
+# Sent only on request.
+TEST_EVENT = "WEBHOOK_TEST"
 
 
 def event_body(event: str, at: datetime, data: Mapping[str, Any]) -> str:
-    """Body of a webhook request, as JSON: ids, statuses and errors alone, never content."""
+    """Return the JSON body of an event: ids, statuses and errors, never content."""
     return json.dumps({"type": event, "timestamp": iso_time(at), "data": data}, ensure_ascii=False)
 
 
 def event_scope(organization: str, namespace: str | None, tenant: str | None) -> dict[str, str | None]:
-    """Scope of an event: the first fields of its data."""
+    """Return the scope fields of an event's data."""
     return {"organizationId": organization, "namespaceId": namespace, "tenantId": tenant or None}
 
 
 def iso_time(moment: datetime) -> str:
-    """ISO 8601 with milliseconds, in UTC."""
+    """Format as ISO 8601 UTC with milliseconds."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

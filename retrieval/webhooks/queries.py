@@ -1,4 +1,4 @@
-"""Statements of the publisher and the sender of webhooks."""
+"""SQL of the webhook publisher and sender."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from retrieval.database.rows import Executor, Params
 from retrieval.jobs import run_outcome
 from retrieval.jobs.queries import progress as run_progress
 
-_LOCK = 0x776562686F6F6B
-"""Of the publisher, among advisory locks of the database."""
+# Advisory lock of the publisher.
+_PUBLISHER_LOCK = 0x776562686F6F6B
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxEvent:
-    """A change of a status with its scope; `organization_id` None: the namespace was deleted."""
+    """Status change with its scope; `organization_id` None: deleted namespace."""
 
     id: int
     type: str
@@ -31,8 +31,8 @@ class OutboxEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
-    """An endpoint that is on, with the events that it gets."""
+class ActiveWebhook:
+    """Active endpoint with its subscribed events."""
 
     id: str
     organization_id: str
@@ -45,7 +45,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A delivery that may be sent now. `failing`: its endpoint did not take the last one."""
+    """Delivery due now. `failing`: the endpoint's last delivery failed."""
 
     id: str
     webhook_id: str
@@ -54,7 +54,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class TakenDelivery(DueDelivery):
-    """A delivery that this sender attempts. `previous`: the former secret while it counts."""
+    """Delivery leased by this sender. `previous`: former secret during the overlap."""
 
     event_id: str
     type: str
@@ -66,8 +66,8 @@ class TakenDelivery(DueDelivery):
 
 
 def lock_outbox(connection: Executor) -> bool:
-    """Become the publisher until the transaction ends; False while there is another one."""
-    return bool(connection.fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": _LOCK}))
+    """Become the publisher until the transaction ends; return False if another one is active."""
+    return bool(connection.fetch_one(bool, "select pg_try_advisory_xact_lock(%(lock)s)", {"lock": _PUBLISHER_LOCK}))
 
 
 def take_events(connection: Executor, limit: int) -> list[OutboxEvent]:
@@ -103,9 +103,9 @@ def list_outcomes(connection: Executor, run_ids: Sequence[str]) -> list[RunOutco
     return connection.fetch(RunOutcome, statement, {"ids": list(run_ids)})
 
 
-def lock_hooks(connection: Executor, organizations: Sequence[str]) -> list[Hook]:
+def lock_hooks(connection: Executor, organizations: Sequence[str]) -> list[ActiveWebhook]:
     return connection.fetch(
-        Hook,
+        ActiveWebhook,
         """
         select id, organization_id, namespace_id, tenant, events, sequence, created_at from webhooks
         where status = 'ACTIVE' and organization_id = any(%(organizations)s) order by id for no key update
@@ -115,7 +115,7 @@ def lock_hooks(connection: Executor, organizations: Sequence[str]) -> list[Hook]
 
 
 def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]], sequences: Mapping[str, int]) -> None:
-    """Insert deliveries, by column, and store the newest sequence of each endpoint."""
+    """Insert deliveries by column, and store the last sequence of each endpoint."""
     connection.execute(
         """
         insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, namespace_id, lane, body,
@@ -134,7 +134,9 @@ def insert_deliveries(connection: Executor, columns: Mapping[str, Sequence[Any]]
     )
 
 
-_DUE: LiteralString = """
+# One index probe per endpoint with waiting deliveries. The conditions on earlier deliveries are
+# # split so that each is an index probe.
+_LIST_DUE: LiteralString = """
     with recursive hooks as (
         (select webhook_id from webhook_deliveries where status = 'PENDING' order by webhook_id limit 1)
         union all
@@ -159,19 +161,17 @@ _DUE: LiteralString = """
                     and e.sequence < d.sequence)))
         order by d.next_attempt_at, d.sequence limit case when h.failing then 1 else %(each)s end
     ) d
-    where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(most)s
+    where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(limit)s
 """
-"""By endpoints for which anything waits, one probe of the index for each, however many endpoints there are. What a
-delivery waits for is asked in parts, so that each is a probe of the index, too, however many deliveries there are."""
 
 
 def list_due(db: Executor, *, full: Sequence[str], each: int, limit: int) -> list[DueDelivery]:
-    """Return deliveries that are due, at most `each` of one endpoint and none of `full` ones."""
-    return db.fetch(DueDelivery, _DUE, {"full": list(full), "each": each, "most": limit})
+    """Return due deliveries, at most `each` per endpoint and none of `full` endpoints."""
+    return db.fetch(DueDelivery, _LIST_DUE, {"full": list(full), "each": each, "limit": limit})
 
 
 def take_deliveries(db: Executor, delivery_ids: Sequence[str], lease: float) -> list[TakenDelivery]:
-    """Lock out other senders for `lease` seconds."""
+    """Lease deliveries for `lease` seconds."""
     return db.fetch(
         TakenDelivery,
         """
@@ -189,8 +189,8 @@ def take_deliveries(db: Executor, delivery_ids: Sequence[str], lease: float) -> 
 
 
 def record_delivered(db: Executor, values: Params) -> None:
-    """Record a delivery that was taken, then its endpoint, each in a transaction: a DELETE locks them the other way
-    round."""
+    """Record a successful delivery, then its endpoint."""
+    # Two transactions: a DELETE of the webhook locks the rows in the opposite order.
     if db.fetch(
         str,
         """
@@ -212,7 +212,7 @@ def record_delivered(db: Executor, values: Params) -> None:
 
 
 def record_refused(db: Executor, values: Params) -> str | None:
-    """Record a delivery that was not taken; its status is FAILED once it is given up. None if it was decided before."""
+    """Record a failed attempt and return the new status; FAILED after the deadline, None if already decided."""
     return db.fetch_one(
         str,
         """
@@ -228,7 +228,7 @@ def record_refused(db: Executor, values: Params) -> str | None:
 
 
 def mark_failing(db: Executor, values: Params) -> None:
-    """Record a failed attempt; disable the endpoint if it is `gone` or accepted nothing for 24 hours."""
+    """Record a failed attempt of the endpoint; disable it if `gone` or after 24 hours without success."""
     db.execute(
         """
         update webhooks set failing = failing or status = 'ACTIVE',
@@ -249,7 +249,7 @@ def mark_failing(db: Executor, values: Params) -> None:
 
 
 def is_listening(db: Executor) -> bool:
-    """Tell whether any endpoint is on while a worker may change something without a notification."""
+    """Return True for active endpoints while a worker may change documents without a notification."""
     statement: LiteralString = (
         "select exists (select from webhooks where status = 'ACTIVE')"
         " and exists (select from batches where finished_at is null)"

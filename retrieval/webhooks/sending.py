@@ -1,8 +1,7 @@
-"""Publish events to webhook endpoints, and send due deliveries concurrently; senders share the work by row locks.
+"""Publish events to webhook endpoints and send due deliveries concurrently.
 
-Who takes a delivery puts off its next attempt, so that it is tried again soon if the sender dies. Of one lane (a job
-run, a connection) only the oldest that was never tried is taken: order holds while deliveries succeed. Deletions wait
-for first attempts of all before them.
+Senders share deliveries by row locks and leases. Within a lane (a job run, a connection) only the oldest untried
+delivery is sent; deletions wait for the first attempts of all earlier deliveries.
 """
 
 from __future__ import annotations
@@ -27,47 +26,47 @@ from retrieval.network.fetch_guard import BlockedAddress, Guard
 from retrieval.network.transport import Transport, limit_time
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.webhooks import endpoints, events, queries, queries_feed, signing
-from retrieval.webhooks.queries import DueDelivery, Hook, OutboxEvent, TakenDelivery
+from retrieval.webhooks.queries import ActiveWebhook, DueDelivery, OutboxEvent, TakenDelivery
 
-PAGE = 500
-_BEGINNINGS = frozenset({"INGEST_JOB_RUN_QUEUED", "INGEST_JOB_RUN_PRE_PROCESSING", "INGEST_JOB_RUN_PROCESSING"})
+OUTBOX_PAGE_SIZE = 500
+_RUN_START_EVENTS = frozenset({"INGEST_JOB_RUN_QUEUED", "INGEST_JOB_RUN_PRE_PROCESSING", "INGEST_JOB_RUN_PROCESSING"})
 
 
 def publish_outbox(db: Database) -> int:
-    """Publish a page of the outbox; how many of its rows were taken, 0 while another publisher is at work."""
+    """Publish one page of the outbox; return its size, 0 if another publisher is active."""
     with db.transaction() as connection:
         if not queries.lock_outbox(connection):
             return 0
-        rows = queries.take_events(connection, PAGE)
-        ordered_rows = _in_order([row for row in rows if row.organization_id is not None])
+        rows = queries.take_events(connection, OUTBOX_PAGE_SIZE)
+        ordered_rows = _sort_events([row for row in rows if row.organization_id is not None])
         if ordered_rows:
-            _deliver(connection, ordered_rows)
+            _insert_deliveries(connection, ordered_rows)
     return len(rows)
 
 
-def _in_order(rows: Sequence[OutboxEvent]) -> list[OutboxEvent]:
-    """Order events as they were written, with the start of a job run before its documents' events."""
+def _sort_events(rows: Sequence[OutboxEvent]) -> list[OutboxEvent]:
+    """Sort events as written, with the start of a job run before its documents."""
     firsts: dict[tuple[int, str | None], int] = {}
     for row in rows:
         firsts.setdefault((row.xact, row.lane), row.id)
 
-    def place(row: OutboxEvent) -> tuple[int, bool, int]:
-        begins = row.type in _BEGINNINGS
-        return (firsts[row.xact, row.lane] if begins else row.id), not begins, row.id
+    def sort_key(row: OutboxEvent) -> tuple[int, bool, int]:
+        is_start = row.type in _RUN_START_EVENTS
+        return (firsts[row.xact, row.lane] if is_start else row.id), not is_start, row.id
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)
 
 
-def _deliver(connection: Executor, rows: Sequence[OutboxEvent]) -> None:
+def _insert_deliveries(connection: Executor, rows: Sequence[OutboxEvent]) -> None:
     hooks = queries.lock_hooks(connection, list({str(row.organization_id) for row in rows}))
     ended = [str(row.lane) for row in rows if row.type == "INGEST_JOB_RUN_COMPLETED"]
     outcomes = {run.id: run.outcome for run in queries.list_outcomes(connection, ended)} if ended else {}
     sequences = {hook.id: hook.sequence for hook in hooks}
     columns: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
-        event_id, data = ids.webhook_event_id(), _data(row, outcomes)
+        event_id, data = ids.webhook_event_id(), _event_data(row, outcomes)
         for hook in hooks:
-            if not _hears(hook, row):
+            if not _is_subscribed(hook, row):
                 continue
             sequences[hook.id] += 1
             delivery = {
@@ -84,20 +83,20 @@ def _deliver(connection: Executor, rows: Sequence[OutboxEvent]) -> None:
                 columns[name].append(value)
     if columns:
         queries.insert_deliveries(connection, columns, sequences)
-    queries_feed.keep_events(connection, [(row.type, json.dumps(_data(row, outcomes)), row.at) for row in rows])
+    queries_feed.keep_events(connection, [(row.type, json.dumps(_event_data(row, outcomes)), row.at) for row in rows])
 
 
-def _hears(hook: Hook, row: OutboxEvent) -> bool:
+def _is_subscribed(hook: ActiveWebhook, row: OutboxEvent) -> bool:
     return (
         hook.organization_id == row.organization_id
         and hook.namespace_id in {None, row.namespace_id}
         and hook.tenant in {None, row.tenant}
         and hook.created_at <= row.at
-        and (events.EVERY in hook.events or row.type in hook.events)
+        and (events.EVERY_EVENT in hook.events or row.type in hook.events)
     )
 
 
-def _data(row: OutboxEvent, outcomes: Mapping[str, str | None]) -> dict[str, Any]:
+def _event_data(row: OutboxEvent, outcomes: Mapping[str, str | None]) -> dict[str, Any]:
     scope = events.event_scope(str(row.organization_id), row.namespace_id, row.tenant)
     ended = {"outcome": outcomes.get(str(row.lane))} if row.type == "INGEST_JOB_RUN_COMPLETED" else {}
     return {**scope, **row.data, **ended}
@@ -105,45 +104,47 @@ def _data(row: OutboxEvent, outcomes: Mapping[str, str | None]) -> dict[str, Any
 
 log = structlog.get_logger()
 
-SECONDS = 10.0
-"""For one request, its answer's status included."""
-THREADS = 16
-EACH = 4
-"""Requests to one endpoint at a time; one while it fails."""
-DOUBTFUL = THREADS // 2
-"""Threads at most for endpoints that fail."""
-LEASE = 20.0
-"""Seconds after which another sender tries what this one has taken and not told about."""
-SCHEDULE = (5, 30, 120, 600, 3600)
-LATER = 6 * 3600
-"""Seconds between attempts: those of the schedule, then always so many, until a day is over."""
+# Per request, including the status of the response.
+REQUEST_TIMEOUT_SECONDS = 10.0
+SENDER_THREADS = 16
+# Concurrent requests per endpoint; one while it fails.
+REQUESTS_PER_ENDPOINT = 4
+# Threads for failing endpoints.
+FAILING_ENDPOINT_THREADS = SENDER_THREADS // 2
+# Then another sender retries the delivery.
+LEASE_SECONDS = 20.0
+RETRY_SCHEDULE_SECONDS = (5, 30, 120, 600, 3600)
+# Repeated after the schedule, until the delivery is a day old.
+LATER_RETRY_SECONDS = 6 * 3600
 
 
 class Sender:
-    """Threads that send. `wake` is called, from a thread of its own, whenever one is free again."""
+    """Thread pool of deliveries. `wake` is called from a thread after each delivery."""
 
     def __init__(
         self, db: Database, keys: Callable[[], KeyRing], guard: Guard, wake: Callable[[], None] = lambda: None
     ) -> None:
         self._db, self._keys, self._guard, self._wake = db, keys, guard, wake
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="webhook")
-        limits = httpx.Limits(max_connections=2 * THREADS, max_keepalive_connections=THREADS, keepalive_expiry=5)
+        self._threads = ThreadPoolExecutor(SENDER_THREADS, thread_name_prefix="webhook")
+        limits = httpx.Limits(
+            max_connections=2 * SENDER_THREADS, max_keepalive_connections=SENDER_THREADS, keepalive_expiry=5
+        )
         self._transport = Transport(guard, limits=limits)
         self._lock = Lock()
         self._busy: Counter[str] = Counter()
         self._failing = 0
 
     def begin(self) -> bool:
-        """Publish what is in the outbox and begin on what is due; whether there may be more to do at once."""
+        """Publish the outbox and start due deliveries; return True if more work may wait."""
         published = publish_outbox(self._db)
-        return bool(self._assign()) or published >= PAGE
+        return bool(self._assign()) or published >= OUTBOX_PAGE_SIZE
 
     def listening(self) -> bool:
-        """Tell whether any endpoint is on while a worker may change something without a notification."""
+        """Return True for active endpoints while a worker may change documents without a notification."""
         return queries.is_listening(self._db)
 
     def is_needed(self) -> bool:
-        """Tell whether there is any endpoint."""
+        """Return True if an endpoint exists."""
         return queries.has_webhooks(self._db)
 
     def idle(self) -> bool:
@@ -151,19 +152,19 @@ class Sender:
             return not self._busy
 
     def close(self) -> None:
-        """Begin nothing more. What is being sent ends by itself, or is sent again."""
+        """Stop new deliveries; interrupted ones are sent again."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._transport.close()
 
     def _assign(self) -> int:
         with self._lock:
-            free, doubtful = THREADS - self._busy.total(), DOUBTFUL - self._failing
-            full = [hook for hook, count in self._busy.items() if count >= EACH]
+            free, doubtful = SENDER_THREADS - self._busy.total(), FAILING_ENDPOINT_THREADS - self._failing
+            full = [hook for hook, count in self._busy.items() if count >= REQUESTS_PER_ENDPOINT]
         if free <= 0:
             return 0
-        due = queries.list_due(self._db, full=full, each=EACH, limit=4 * THREADS)
+        due = queries.list_due(self._db, full=full, each=REQUESTS_PER_ENDPOINT, limit=4 * SENDER_THREADS)
         chosen = self._choose(due, free, doubtful)
-        deliveries = queries.take_deliveries(self._db, chosen, LEASE) if chosen else []
+        deliveries = queries.take_deliveries(self._db, chosen, LEASE_SECONDS) if chosen else []
         for row in deliveries:
             with self._lock:
                 self._busy[row.webhook_id] += 1
@@ -176,7 +177,7 @@ class Sender:
         with self._lock:
             counts = Counter(self._busy)
         for row in due:
-            if len(chosen) >= free or counts[row.webhook_id] >= (1 if row.failing else EACH):
+            if len(chosen) >= free or counts[row.webhook_id] >= (1 if row.failing else REQUESTS_PER_ENDPOINT):
                 continue
             if row.failing:
                 if doubtful <= 0:
@@ -201,16 +202,16 @@ class Sender:
             self._wake()
 
     def _post(self, row: TakenDelivery) -> tuple[int | None, str]:
-        """The status of the answer, None without one, and why it was not taken."""
+        """Return the response status, None without a response, and the failure reason."""
         content = row.body.encode()
         try:
             keys = endpoints.open_secrets(self._keys(), row.webhook_id, row.secret, row.previous)
             headers = signing.sign_headers(keys, row.event_id, int(time.time()), content)
             headers |= {"Content-Type": "application/json", "User-Agent": "retrieval-webhooks/1"}
-            with limit_time(SECONDS):
+            with limit_time(REQUEST_TIMEOUT_SECONDS):
                 if not row.url.lower().startswith("https://"):
                     endpoints.check_url(self._guard, row.url)
-                timeouts = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
+                timeouts = dict.fromkeys(("connect", "read", "write", "pool"), REQUEST_TIMEOUT_SECONDS)
                 request = httpx.Request(
                     "POST", row.url, content=content, headers=headers, extensions={"timeout": timeouts}
                 )
@@ -219,7 +220,7 @@ class Sender:
         except BlockedAddress as error:
             return None, str(error)
         except (httpx.TimeoutException, httpcore.TimeoutException):
-            return None, f"The endpoint did not answer within {SECONDS:.0f} s."
+            return None, f"The endpoint did not answer within {REQUEST_TIMEOUT_SECONDS:.0f} s."
         except SecretError:
             return None, "The secret of the webhook cannot be opened: rotate it."
         except Exception as error:  # noqa: BLE001 - whatever it is, it was not taken
@@ -230,7 +231,7 @@ class Sender:
         if status is not None and 200 <= status < 300:
             queries.record_delivered(self._db, about)
             return
-        pause = SCHEDULE[row.tries] if row.tries < len(SCHEDULE) else LATER
+        pause = RETRY_SCHEDULE_SECONDS[row.tries] if row.tries < len(RETRY_SCHEDULE_SECONDS) else LATER_RETRY_SECONDS
         delivery_status = queries.record_refused(self._db, {**about, "pause": pause})
         if delivery_status is not None:
             queries.mark_failing(self._db, {**about, "gone": status == 410, "failed": delivery_status == "FAILED"})

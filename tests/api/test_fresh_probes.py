@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 from tests.standins import embedding_server, s3_server
 
 CODE = """
@@ -61,7 +61,7 @@ def checked(area, config, endpoints):
     ended = subprocess.run(
         [sys.executable, "-c", CODE],
         input=json.dumps([area, config]),
-        cwd=PROJECT,
+        cwd=PROJECT_ROOT,
         env=environment,
         capture_output=True,
         text=True,

@@ -240,7 +240,7 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     async def both():
         with pytest.raises(ConnectionResetError):
             await idempotency.answer_once(org.db, ring, asked, dies)
-        assert await idempotency.stored_answer(org.db, ring, asked) is None
+        assert await idempotency.find_answer(org.db, ring, asked) is None
         assert await idempotency.answer_once(org.db, ring, asked, lives) == b"{}"
         assert await idempotency.answer_once(org.db, ring, asked, dies) == b"{}"
         with pytest.raises(ServiceError):
@@ -253,7 +253,7 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
 
 
 def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
-    monkeypatch.setattr(idempotency, "WAIT", 0.1)
+    monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.1)
     asked = IdempotentRequest(org.id, "slow", b"hash")
 
     async def slow():

@@ -180,7 +180,7 @@ def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
         assert me["hint"] == ""
         issued, expires = (datetime.fromisoformat(me[name]["isoString"]) for name in ("createdAt", "expiresAt"))
         assert (expires - issued).total_seconds() == 300
-    assert root.get("/v1/keys/current").json()["data"]["key"]["scopes"] == list(api_keys.SCOPES)
+    assert root.get("/v1/keys/current").json()["data"]["key"]["scopes"] == list(api_keys.KEY_SCOPES)
 
 
 def test_only_an_admin_asks_for_somebody_else(ask, space, library):

@@ -9,7 +9,7 @@ import openapi_spec_validator
 
 from api.app import ROUTE_HANDLERS
 from api.openapi import describe_handlers
-from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.errors import ErrorCode
 from retrieval.namespaces.validation import DEFAULT_MODELS, LOCAL_MODELS
 from tests.api.description import DOCUMENT
@@ -149,7 +149,7 @@ def test_models_and_scopes_are_enumerated():
     schemas = DOCUMENT["components"]["schemas"]
     assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == DEFAULT_MODELS["OPENAI"]
     assert schemas["LocalModel"]["properties"]["model"]["enum"] == LOCAL_MODELS
-    assert schemas["KeyScope"]["enum"] == list(SCOPES)
+    assert schemas["KeyScope"]["enum"] == list(KEY_SCOPES)
     more = describe_handlers(ROUTE_HANDLERS, {**DEFAULT_MODELS, "JINA": ["jina-embeddings-v9"]})["components"][
         "schemas"
     ]

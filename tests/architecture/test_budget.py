@@ -7,9 +7,9 @@ from itertools import takewhile
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-BUDGET = tomllib.loads((PROJECT / "budget.toml").read_text(encoding="utf-8"))
+BUDGET = tomllib.loads((PROJECT_ROOT / "budget.toml").read_text(encoding="utf-8"))
 CHANGELOG_LINES = 40
 GENERATED = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
 
@@ -17,8 +17,8 @@ GENERATED = re.compile(r"(?i)\b(?:generated|written) (?:by|from) `")
 def list_files(*patterns):
     """The files of git, and those that are about to be added."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
-    names = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split("\n")
-    return [PROJECT / name for name in sorted(set(names)) if name and (PROJECT / name).is_file()]
+    names = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [PROJECT_ROOT / name for name in sorted(set(names)) if name and (PROJECT_ROOT / name).is_file()]
 
 
 @pytest.mark.parametrize("package", BUDGET["packages"])
@@ -45,7 +45,7 @@ def test_the_documentation_keeps_to_its_budget():
 
 def test_a_release_has_few_lines_in_the_changelog():
     """Of releases after 0.1.0; for users, one line for each change."""
-    text = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = (PROJECT_ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for release in takewhile(lambda part: not part.startswith("[0.1.0]"), text.split("\n## ")[1:]):
         lines = [line for line in release.splitlines()[1:] if line.strip()]
         assert len(lines) <= CHANGELOG_LINES, (
@@ -55,10 +55,10 @@ def test_a_release_has_few_lines_in_the_changelog():
 
 def test_generated_files_are_listed():
     listed = subprocess.run(
-        ["git", "ls-files", ":(attr:linguist-generated)"], cwd=PROJECT, capture_output=True, text=True, check=True
+        ["git", "ls-files", ":(attr:linguist-generated)"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
     marked = {
-        str(file.relative_to(PROJECT))
+        str(file.relative_to(PROJECT_ROOT))
         for file in list_files("*.py", "*.md", "*.ts", "*.json", "*.toml", ".env.example")
         if GENERATED.search(file.read_text(encoding="utf-8")[:300])
     }

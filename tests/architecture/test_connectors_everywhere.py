@@ -10,7 +10,7 @@ from api.wire.connections import ConnectorName
 from connectors import registry
 from flows import deployments
 from retrieval.namespaces import namespaces
-from retrieval.sources import APPS, CONNECTED, ENGINES
+from retrieval.sources import APP_CONFIGS, CONNECTED_SOURCES, CREDENTIAL_SOURCES
 from tests.api.description import DOCUMENT
 from tests.standins.accounts import ACCOUNTS
 from ui.parts import api_schema
@@ -29,18 +29,18 @@ def slug(name):
 
 def test_every_list_of_connectors_names_the_same_ones():
     planned = deployments.read_plan()["deployments"]
-    wanted, connected = set(APPS), set(CONNECTED)
+    wanted, connected = set(APP_CONFIGS), set(CONNECTED_SOURCES)
     assert set(registry.load_connector_infos()) == wanted
     assert set(registry.CONNECTOR_FACTORIES) == set(registry.load_source_infos()) == connected
     assert set(ACCOUNTS) == wanted
     assert {one.value for one in ConnectorName} == connected
-    assert set(namespaces.CONNECTOR_CONFIGS) == set(APPS.values())
-    assert {f"ingest-{slug(name)}" for name in CONNECTED} <= {one["name"] for one in planned}
+    assert set(namespaces.CONNECTOR_CONFIGS) == set(APP_CONFIGS.values())
+    assert {f"ingest-{slug(name)}" for name in CONNECTED_SOURCES} <= {one["name"] for one in planned}
     assert connected <= set(deployments.FLOW_NAMES)
     assert set(dict(api_schema.read_services(DOCUMENT))) == wanted
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", APP_CONFIGS)
 def test_each_has_an_operation_and_a_page(name):
     assert f"/v1/ingest/{slug(name)}" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
     title = registry.load_connector_infos()[name].title
@@ -52,7 +52,7 @@ def test_each_has_an_operation_and_a_page(name):
     assert page.startswith(f"# How do I ingest {title}?\n")
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", CREDENTIAL_SOURCES)
 def test_each_source_without_an_app_has_a_page(name):
     assert "/v1/ingest/source" in {path for handler in ROUTE_HANDLERS for path in handler.paths}
     page = (PROJECT / "docs" / "connectors" / f"{slug(name)}.md").read_text()
@@ -70,7 +70,7 @@ def spelled(name, title):
     )
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", APP_CONFIGS)
 def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
     """Besides its package: the registry, its flow with the deployment, and where its SDK is declared."""
     package = PROJECT / "connectors" / "sources" / name.lower()

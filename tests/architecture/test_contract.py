@@ -9,10 +9,10 @@ import pytest
 from api.app import ROUTE_HANDLERS
 from api.errors import STATUS_BY_CODE
 from api.wire.common import ErrorAnswer
-from retrieval.accounts.api_keys import SCOPES
-from retrieval.settings import PROJECT
+from retrieval.accounts.api_keys import KEY_SCOPES
+from retrieval.settings import PROJECT_ROOT
 
-TEXT = (PROJECT / "docs" / "contract.md").read_text(encoding="utf-8")
+TEXT = (PROJECT_ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 OPERATIONS = {
     (operation.method, re.sub(r"{\w+(:str)?}", "{}", operation.path)): operation
     for operation in (handler.opt["operation"] for handler in ROUTE_HANDLERS if "operation" in handler.opt)
@@ -51,7 +51,7 @@ def test_an_answer_has_the_envelope(answer):
 
 
 def test_every_scope_is_named():
-    unnamed = {scope for scope in SCOPES if f"`{scope}`" not in TEXT}
+    unnamed = {scope for scope in KEY_SCOPES if f"`{scope}`" not in TEXT}
     assert not unnamed, "Add these scopes to docs/contract.md."
 
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from local import cli
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 from tests.architecture.test_contract import operation_of
 
-PAGES = [PROJECT / "README.md", PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "operations.md"]
-PAGES += [PROJECT / "docs" / "connectors.md", PROJECT / "docs" / "connectors" / "website.md"]
-PAGES += sorted((PROJECT / "docs" / "guides").glob("*.md"))
+PAGES = [PROJECT_ROOT / "README.md", PROJECT_ROOT / "docs" / "quickstart.md", PROJECT_ROOT / "docs" / "operations.md"]
+PAGES += [PROJECT_ROOT / "docs" / "connectors.md", PROJECT_ROOT / "docs" / "connectors" / "website.md"]
+PAGES += sorted((PROJECT_ROOT / "docs" / "guides").glob("*.md"))
 NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
 UPLOAD = "up_06gzpnn6z30k9qdmrw54faz30g"
 

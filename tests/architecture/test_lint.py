@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-CONFIG = PROJECT / "pyproject.toml"
+CONFIG = PROJECT_ROOT / "pyproject.toml"
 TOOLS = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["tool"]
 COMMANDS = ("mypy", "mkdocs build --strict", "ruff format --check .", "ruff check .", "lint-imports", "deptry .")
 UNTYPED = {"deploy/wheel.py"}
@@ -71,7 +71,7 @@ def run(folder, program, *arguments):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_make_lint_runs_the_linter(command):
     make = ["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "ARGS", "make", "--dry-run", "lint"]
-    recipe = subprocess.run(make, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    recipe = subprocess.run(make, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout
     assert f"\n.venv/bin/{command}\n" in f"\n{recipe}"
 
 
@@ -115,14 +115,14 @@ def test_an_import_that_is_not_declared_is_refused(tmp_path):
 
 def test_every_file_is_typed():
     config = TOOLS["mypy"]
-    roots = [PROJECT, *(PROJECT / folder for folder in config["mypy_path"].split(":"))]
+    roots = [PROJECT_ROOT, *(PROJECT_ROOT / folder for folder in config["mypy_path"].split(":"))]
     typed = {file for root in roots for name in config["modules"] if (file := root / f"{name}.py").is_file()}
     folders = [folder for root in roots for name in config["packages"] if (folder := root / name).is_dir()]
-    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=PROJECT, capture_output=True, text=True, check=True)
+    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
     untyped = {
         name
         for name in tracked.stdout.splitlines()
-        if (file := PROJECT / name) not in typed and not any(folder in file.parents for folder in folders)
+        if (file := PROJECT_ROOT / name) not in typed and not any(folder in file.parents for folder in folders)
     }
     assert untyped == UNTYPED, "Add these to `packages` or `modules` below [tool.mypy] in pyproject.toml."
 

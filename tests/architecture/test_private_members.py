@@ -15,7 +15,7 @@ import tomllib
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 from tests.architecture.test_budget import list_files
 
 OWN = {
@@ -25,7 +25,7 @@ OWN = {
 PUBLIC = {"_asdict", "_exit", "_field_defaults", "_fields", "_make", "_replace"}
 """Documented: of named tuples, whose fields have the other names, and `os._exit`."""
 SETTABLE = {"os.environ", "sys.argv", "sys.stderr", "sys.stdout"}
-FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT).parts[0] != "tests"]
+FILES = [file for file in list_files("*.py") if file.relative_to(PROJECT_ROOT).parts[0] != "tests"]
 
 
 def is_private(name):
@@ -149,7 +149,9 @@ def _replaced(source):
 
 @pytest.mark.slow
 def test_no_private_name_of_a_library_is_used():
-    found = [f"{file.relative_to(PROJECT)}:{use}" for file in FILES for use in private_uses(file.read_text("utf-8"))]
+    found = [
+        f"{file.relative_to(PROJECT_ROOT)}:{use}" for file in FILES for use in private_uses(file.read_text("utf-8"))
+    ]
     assert not found, "Use the library's public names."
 
 
@@ -182,7 +184,7 @@ def test_a_planted_private_name_is_found(text):
 
 
 def test_ruff_refuses_private_members_everywhere_but_in_tests():
-    lint = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    lint = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
     assert "SLF" in lint["select"]  # tests/architecture/test_lint.py sees it refuse a member
     assert not [rule for rule in lint["ignore"] if rule.startswith("SLF")]
     assert [glob for glob, rules in lint["per-file-ignores"].items() if "SLF001" in rules] == ["tests/**"]

@@ -9,7 +9,7 @@ import yaml
 import api_reference
 import settings_reference
 from local import cli
-from retrieval.settings import HOME, PROJECT, Settings
+from retrieval.settings import DEFAULT_HOME, PROJECT_ROOT, Settings
 from tests.api.description import DOCUMENT
 
 PAGES = api_reference.render_pages(DOCUMENT)
@@ -17,7 +17,7 @@ GENERATED = {*PAGES, "reference/permissions.md", "reference/settings.md", "refer
 
 
 def test_the_example_of_settings_is_up_to_date():
-    assert (PROJECT / ".env.example").read_text(encoding="utf-8") == settings_reference.render_example(), (
+    assert (PROJECT_ROOT / ".env.example").read_text(encoding="utf-8") == settings_reference.render_example(), (
         "run `python docs/generators/settings_reference.py`"
     )
 
@@ -56,7 +56,7 @@ def test_every_field_is_shown():
 
 
 def test_the_navigation_names_every_page_that_is_made():
-    navigation = str(yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    navigation = str(yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     assert not [page for page in GENERATED if page not in navigation], "Add these to nav in mkdocs.yml."
 
 
@@ -96,4 +96,4 @@ def test_the_only_list_of_json_is_named():
 
 
 def test_help_names_the_home_that_is_used():
-    assert str(HOME) in cli.make_parser().description
+    assert str(DEFAULT_HOME) in cli.make_parser().description

@@ -4,15 +4,15 @@ import ast
 import re
 import tomllib
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-LIMITS = tomllib.loads((PROJECT / "budget.toml").read_text(encoding="utf-8"))["sql"]
+LIMITS = tomllib.loads((PROJECT_ROOT / "budget.toml").read_text(encoding="utf-8"))["sql"]
 UNTYPED = re.compile(r"\brow\[[\"']|\b_?db\.(?:async_)?rows?\(")
 STATEMENT = re.compile(r"\s*(?:select|insert into|update|delete from|with(?: recursive)?)\s+(?:[a-z0-9_(%*]|$)")
 SOURCES = {
-    str(path.relative_to(PROJECT)): path.read_text(encoding="utf-8")
+    str(path.relative_to(PROJECT_ROOT)): path.read_text(encoding="utf-8")
     for package in ("api", "connectors", "flows", "local", "retrieval")
-    for path in sorted((PROJECT / package).rglob("*.py"))
+    for path in sorted((PROJECT_ROOT / package).rglob("*.py"))
     if "retrieval/database/" not in str(path)
 }
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from local import cli
-from retrieval.settings import SECRETS, Settings
+from retrieval.settings import SECRET_FIELDS, Settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 CHART = PROJECT / "deploy" / "helm" / "retrieval"
@@ -47,7 +47,7 @@ def test_settings_and_roles_are_those_of_the_service():
     assert named | set(VALUES["settings"]) <= known | {"RETRIEVAL_API_URL"}
     secrets = {one for text in TEMPLATES.values() for row in re.findall(r'"secrets" \(list ([^)]+)\)', text)
                for one in re.findall(r"\w+", row)}  # fmt: skip
-    assert secrets <= set(SECRETS)
+    assert secrets <= set(SECRET_FIELDS)
     for role in re.findall(r"args: \[(\w+)\]", "".join(TEMPLATES.values())):
         assert cli._parse_arguments([role]).command == role
 

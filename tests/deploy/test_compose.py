@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from local import cli
-from retrieval.settings import SECRETS, Settings
+from retrieval.settings import SECRET_FIELDS, Settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMPOSE = PROJECT / "deploy" / "compose"
@@ -47,7 +47,7 @@ def test_roles_and_settings_are_those_of_the_service(name, capsys):
     (command,) = OURS[name]["command"]
     assert cli._parse_arguments([command]).command == command
     known = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
-    files = {f"RETRIEVAL_{field}_FILE".upper() for field in SECRETS}
+    files = {f"RETRIEVAL_{field}_FILE".upper() for field in SECRET_FIELDS}
     given = OURS[name]["environment"]
     assert set(given) <= known | files
     mounted = {Path(given[one]).name for one in files & set(given)}

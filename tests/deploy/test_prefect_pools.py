@@ -13,11 +13,11 @@ import yaml
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from retrieval.settings import PROJECT, SECRETS
+from retrieval.settings import PROJECT_ROOT, SECRET_FIELDS
 
-FOLDER = PROJECT / "deploy" / "prefect"
+FOLDER = PROJECT_ROOT / "deploy" / "prefect"
 KINDS = ("docker", "kubernetes")
-SECRET_NAMES = {f"RETRIEVAL_{name.upper()}" for name in SECRETS}
+SECRET_NAMES = {f"RETRIEVAL_{name.upper()}" for name in SECRET_FIELDS}
 
 
 def read_template(kind):
@@ -53,7 +53,7 @@ def test_flow_runs_on_kubernetes_get_their_environment_from_a_secret():
     manifest = read_template("kubernetes")["job_configuration"]["job_manifest"]
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": "retrieval-flow-runs"}}]
-    chart = yaml.safe_load((PROJECT / "deploy/helm/retrieval/values.yaml").read_text())
+    chart = yaml.safe_load((PROJECT_ROOT / "deploy/helm/retrieval/values.yaml").read_text())
     assert (
         read_template("kubernetes")["variables"]["properties"]["memory_limit"]["default"]
         == (chart["worker"]["resources"]["limits"]["memory"])

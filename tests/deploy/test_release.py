@@ -12,17 +12,17 @@ import jsonschema
 import pytest
 import yaml
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-CURRENT_VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+CURRENT_VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
 VERSION = CURRENT_VERSION.partition(".dev")[0]
-CHART = PROJECT / "deploy" / "helm" / "retrieval"
+CHART = PROJECT_ROOT / "deploy" / "helm" / "retrieval"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def list_commands(name):
-    workflow = yaml.safe_load((PROJECT / ".github" / "workflows" / name).read_text())
+    workflow = yaml.safe_load((PROJECT_ROOT / ".github" / "workflows" / name).read_text())
     return [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
 
 
@@ -54,7 +54,7 @@ def test_the_schema_of_the_chart_refuses_wrong_values(values):
 def new_project(folder, version, changelog):
     """Make a repository with one commit, the release script, a version and a changelog."""
     (folder / "deploy").mkdir()
-    shutil.copy(PROJECT / "deploy" / "release.sh", folder / "deploy")
+    shutil.copy(PROJECT_ROOT / "deploy" / "release.sh", folder / "deploy")
     (folder / "pyproject.toml").write_text(f'version = "{version}"\n')
     (folder / "CHANGELOG.md").write_text(changelog)
     git(folder, "init", "--quiet")
@@ -90,16 +90,16 @@ def test_a_version_with_a_tag_at_another_commit_is_not_released_again(tmp_path):
 
 
 def test_the_current_version_was_not_released_before():
-    sections = re.findall(r"^## \[(.+?)\]", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    sections = re.findall(r"^## \[(.+?)\]", (PROJECT_ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert "Unreleased" not in sections or VERSION not in sections, "Raise `version` in pyproject.toml and Chart.yaml."
 
 
 @pytest.mark.slow
 def test_a_release_has_packages_chart_notes_and_checksums(tmp_path):
     """In a copy of the commit, which is what a tag names."""
-    subprocess.run(["git", "clone", "--quiet", PROJECT, tmp_path / "project"], check=True)
+    subprocess.run(["git", "clone", "--quiet", PROJECT_ROOT, tmp_path / "project"], check=True)
     for name in (".venv", ".uv"):
-        (tmp_path / "project" / name).symlink_to(PROJECT / name)
+        (tmp_path / "project" / name).symlink_to(PROJECT_ROOT / name)
     for name in ("pyproject.toml", "clients/python/pyproject.toml"):
         file = tmp_path / "project" / name
         file.write_text(file.read_text().replace(f'version = "{CURRENT_VERSION}"', f'version = "{VERSION}"'))

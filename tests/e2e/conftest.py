@@ -21,7 +21,7 @@ import pytest
 
 from local import logs
 from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 from tests.standins import embedding_server
 
 COMMAND = Path(sys.executable).with_name("retrieval")
@@ -223,7 +223,7 @@ def accounts():
     from tests.standins.accounts import serving_account
 
     with ExitStack() as stack:
-        yield {name: stack.enter_context(serving_account(name)) for name in APPS}
+        yield {name: stack.enter_context(serving_account(name)) for name in APP_CONFIGS}
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 from tests.standins.place import APP
 
 TEXTS = {
@@ -18,7 +18,7 @@ TEXTS = {
 }
 APP_OF = {
     connector: {name: value for name, value in APP.items() if name != "apiKey" or connector == "GOOGLE_DRIVE"}
-    for connector in APPS
+    for connector in APP_CONFIGS
 }
 CANARIES = ("canary-access", "canary-refresh", APP["clientSecret"])
 
@@ -38,16 +38,16 @@ def connect(service, namespace, connector, **fields):
     return connection
 
 
-EACH_NIGHT = APPS.keys() - {"BOX"}
+EACH_NIGHT = APP_CONFIGS.keys() - {"BOX"}
 """In CI one service; the suite of connectors and the flows of connections run against all of them."""
 
 
 @pytest.mark.parametrize(
-    "connector", [pytest.param(name, marks=pytest.mark.slow) if name in EACH_NIGHT else name for name in APPS]
+    "connector", [pytest.param(name, marks=pytest.mark.slow) if name in EACH_NIGHT else name for name in APP_CONFIGS]
 )
 def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, accounts, connector):
     account = accounts[connector]
-    body = {"name": connector, **EMBEDDED_CONFIGS, APPS[connector]: APP_OF[connector]}
+    body = {"name": connector, **EMBEDDED_CONFIGS, APP_CONFIGS[connector]: APP_OF[connector]}
     data = service.ok(service.client.post("/v1/namespaces", json=body))
     namespace = data["namespace"]["id"]
     files = {path: account.put(path, text) for path, text in TEXTS.items()}
@@ -92,7 +92,9 @@ def test_a_schedule_that_prefect_fires_ingests_a_changed_file(service, accounts)
     """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
     account = accounts["BOX"]
     made = service.ok(
-        service.client.post("/v1/namespaces", json={"name": "nightly", **EMBEDDED_CONFIGS, APPS["BOX"]: APP_OF["BOX"]})
+        service.client.post(
+            "/v1/namespaces", json={"name": "nightly", **EMBEDDED_CONFIGS, APP_CONFIGS["BOX"]: APP_OF["BOX"]}
+        )
     )
     namespace = made["namespace"]["id"]
     file = account.put("rounds/watch.txt", "The night watch begins at the western gate.")

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 PYTHON_GENERATOR = "openapi-python-client==0.29.1"
 QUIET = "post_hooks: []\n"
@@ -55,7 +55,7 @@ def described(service, tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_python_client_is_generated_and_does_the_round_trip(service, described, monkeypatch, request):
-    uv = required("uv", str(PROJECT / ".uv" / "bin" / "uv"))
+    uv = required("uv", str(PROJECT_ROOT / ".uv" / "bin" / "uv"))
     (described / "quiet.yaml").write_text(QUIET)
     generate = ("openapi-python-client", "generate", "--path", "openapi.json", "--config", "quiet.yaml")
     said = done(uv, "tool", "run", "--from", PYTHON_GENERATOR, *generate, "--fail-on-warning", cwd=described)
@@ -115,7 +115,7 @@ def test_the_typescript_types_are_generated_and_a_client_of_them_compiles(descri
     """`make clients` calls the same script."""
     required("npm")
     folder = described / "typescript"
-    generate = PROJECT / "clients" / "typescript" / "generate.sh"
+    generate = PROJECT_ROOT / "clients" / "typescript" / "generate.sh"
     said = done(str(generate), "openapi.json", str(folder), "retrieval-service.ts", cwd=described)
     assert "npm warn" in said or "warn" not in said.lower(), said
     (folder / "use.ts").write_text(USE)

@@ -15,7 +15,7 @@ import httpx
 import psycopg
 
 from retrieval.namespaces.namespaces import EMBEDDED_CONFIGS
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 from tests.e2e.conftest import Service
 from tests.e2e.test_connectors import APP_OF, connect
 from tests.faults.network import Network
@@ -112,7 +112,7 @@ class Sources:
         """A namespace with a connection to the account and its files in the bucket."""
         bucket = self._storage.config(s3_server.bucket(self._storage))
         bucket["endpoint"] = f"http://127.0.0.1:{self.network.port}"
-        wanted = {"name": "account", **EMBEDDED_CONFIGS, "fileStorageConfig": bucket, APPS["BOX"]: APP_OF["BOX"]}
+        wanted = {"name": "account", **EMBEDDED_CONFIGS, "fileStorageConfig": bucket, APP_CONFIGS["BOX"]: APP_OF["BOX"]}
         self.namespace = service.ok(service.client.post("/v1/namespaces", json=wanted))["namespace"]["id"]
         connection = connect(service, self.namespace, "BOX")
         config = {"source": "BOX", "config": {"connectionId": connection}}

@@ -28,7 +28,7 @@ class ConnectedSpace(Configured):
 
     def __init__(self, db, account) -> None:
         self.account = account
-        field = sources.APPS.get(account.connector)
+        field = sources.APP_CONFIGS.get(account.connector)
         app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
         super().__init__(db, **({field: app} if field else {}))
         self.connection = self.connect()
@@ -45,7 +45,7 @@ class ConnectedSpace(Configured):
 
     def connect(self) -> str:
         """A connection that a person has authorized, through the same states as over HTTP, or one with a config."""
-        if self.account.connector in sources.ENGINES:
+        if self.account.connector in sources.CREDENTIAL_SOURCES:
             return self._create(
                 registry.read_config(self.account.connector, self.account.config, settings.load_settings())
             )

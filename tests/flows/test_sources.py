@@ -12,7 +12,7 @@ from api.wire.connectors import CONNECTOR_BODIES, SOURCE_BODY
 from api.wire.ingest import IngestSitemap, IngestText, IngestUrls, IngestWebsite
 from connectors import registry
 from flows import deployments, sources
-from retrieval.sources import FETCHED
+from retrieval.sources import FETCHED_SOURCES
 
 SOURCE_FLOWS = Path(sources.__file__).read_text()
 
@@ -38,7 +38,7 @@ def test_every_service_of_the_registry_has_a_written_out_flow():
 def test_the_entrypoint_of_every_deployment_is_the_flow_of_its_name():
     entrypoints = {entry["name"]: entry["entrypoint"] for entry in deployments.read_plan()["deployments"]}
     assert set(entrypoints) >= set(deployments.FLOW_NAMES.values())
-    assert set(deployments.FLOW_NAMES) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *FETCHED}
+    assert set(deployments.FLOW_NAMES) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *FETCHED_SOURCES}
     for name, entrypoint in entrypoints.items():
         module, _, function = entrypoint.rpartition(".")
         assert getattr(importlib.import_module(module), function).name == name
@@ -82,7 +82,7 @@ def example_of(schema):
     return [{"id": "x"}] if kind == "array" and item.get("type") == "object" else EXAMPLES[kind]
 
 
-@pytest.mark.parametrize("name", ["TEXT", *sorted(FETCHED)])
+@pytest.mark.parametrize("name", ["TEXT", *sorted(FETCHED_SOURCES)])
 def test_a_deployment_takes_every_field_of_the_request_with_a_description(name):
     schema = flow_of(name).parameters.model_dump()["properties"]
     assert all(len(field.get("description", "")) > 15 for field in schema.values())

@@ -132,7 +132,7 @@ def test_what_looks_like_a_setting_and_is_none_is_told(
 
 def test_every_variable_that_the_code_reads_is_known() -> None:
     sources = [
-        path for folder in ("local", "ui", "clients/python") for path in (settings.PROJECT / folder).rglob("*.py")
+        path for folder in ("local", "ui", "clients/python") for path in (settings.PROJECT_ROOT / folder).rglob("*.py")
     ]
     read = {
         name for path in sources for name in re.findall(r'environ(?:\.get\(|\[)"(RETRIEVAL_\w+)"', path.read_text())
@@ -488,7 +488,7 @@ def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> No
 def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() -> None:
     known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
     shown = up.build_banner(known)
-    quickstart = (roles.PROJECT / "docs" / "quickstart.md").read_text()
+    quickstart = (roles.PROJECT_ROOT / "docs" / "quickstart.md").read_text()
     for request in (up.INGEST_COMMAND, up.WAIT_COMMAND, up.SEARCH_COMMAND):
         assert request in shown
         assert request in quickstart
@@ -501,9 +501,9 @@ def test_the_banner_prints_the_requests_of_the_quickstart_and_their_variables() 
 
 def test_the_demo_holds_the_documents_that_the_readme_counts() -> None:
     command = ["git", "ls-files", "local/corpus"]
-    files = subprocess.run(command, cwd=roles.PROJECT, capture_output=True, text=True, check=True).stdout.split()
+    files = subprocess.run(command, cwd=roles.PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert len(files) == 8
-    assert "ingests eight documents" in (roles.PROJECT / "README.md").read_text()
+    assert "ingests eight documents" in (roles.PROJECT_ROOT / "README.md").read_text()
 
 
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
@@ -512,7 +512,7 @@ def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
 
 
 def test_the_version_is_the_projects(capsys):
-    project = tomllib.loads((settings.PROJECT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((settings.PROJECT_ROOT / "pyproject.toml").read_text())["project"]
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert ended.value.code == 0

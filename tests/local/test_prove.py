@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from local.prove import drawings, judge_promises, measures, mine, page, questions
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 GUIDE = """# Handbook of the northern harbour pilots
 
@@ -153,7 +153,7 @@ def test_a_quick_run_writes_page_and_json(tmp_path, is_mine):
     command = [sys.executable, "-m", "local.cli", "prove", "--quick", "--out", out]
     command += ["--mine", folder] if is_mine else []
     environment = dict(os.environ) | {"RETRIEVAL_HOME": str(tmp_path / "home")}
-    ended = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=PROJECT_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     made = json.loads((out / "prove.json").read_text())
     assert all(promise["holds"] for promise in made["promises"])

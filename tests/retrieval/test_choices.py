@@ -10,7 +10,7 @@ import unicodedata
 import pytest
 
 from retrieval import sync_filter
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 
 FILES = {
     "plans/2026/launch.txt": "text/plain",
@@ -29,9 +29,9 @@ ABOVE = {
 
 
 def chosen(include=(), exclude=()):
-    choice = Choice.of({"include": include, "exclude": exclude})
+    choice = SyncFilter.of({"include": include, "exclude": exclude})
     return {
-        path for path, kind in FILES.items() if choice.takes(Subject(f"id {path}", path, kind, ABOVE.get(path, ())))
+        path for path, kind in FILES.items() if choice.takes(SyncItem(f"id {path}", path, kind, ABOVE.get(path, ())))
     }
 
 
@@ -110,20 +110,20 @@ def test_an_encoded_path_is_read(path):
 
 
 def test_a_percent_sign_in_a_name_is_found():
-    choice = Choice.of({"include": [{"path": "100%"}, {"path": "a%2Ab"}]})
+    choice = SyncFilter.of({"include": [{"path": "100%"}, {"path": "a%2Ab"}]})
     names = ["100%/offer.pdf", "a%2Ab", "a b", "aXb"]
-    assert [name for name in names if choice.takes(Subject("1", name))] == ["100%/offer.pdf", "a%2Ab"]
+    assert [name for name in names if choice.takes(SyncItem("1", name))] == ["100%/offer.pdf", "a%2Ab"]
 
 
 @pytest.mark.parametrize("name", ["\u0390", "\u03b0", "\u01f0", "\u1f52", "Stra\u00dfe", "\ufb03", "\u0130stanbul"])
 def test_every_name_is_compared_without_regard_to_case(name):
     for typed in (name, name.upper(), unicodedata.normalize("NFD", name), unicodedata.normalize("NFC", name.upper())):
-        assert Choice.of({"include": [{"path": typed}]}).takes(Subject("1", f"{name}/a.txt")), ascii(typed)
+        assert SyncFilter.of({"include": [{"path": typed}]}).takes(SyncItem("1", f"{name}/a.txt")), ascii(typed)
 
 
 def test_a_packed_file_is_not_of_the_type_that_it_holds():
-    text = Choice.of({"include": [{"mimeType": "text/*"}]})
-    assert not any(text.takes(Subject("1", f"log.txt.{ending}")) for ending in ("gz", "bz2", "xz", "Z", "br"))
+    text = SyncFilter.of({"include": [{"mimeType": "text/*"}]})
+    assert not any(text.takes(SyncItem("1", f"log.txt.{ending}")) for ending in ("gz", "bz2", "xz", "Z", "br"))
 
 
 @pytest.mark.parametrize("entry", [{"id": "b!x/01"}, {"path": "a/**/b*c"}, {"path": "**"}, {"mimeType": "text/*"}])
@@ -132,10 +132,10 @@ def test_what_makes_sense_is_let_through(entry):
 
 
 def test_a_folder_may_hold_what_lies_deeper():
-    choice = Choice.of({"include": [{"path": "a/*/c"}], "exclude": [{"path": "a/x"}]})
+    choice = SyncFilter.of({"include": [{"path": "a/*/c"}], "exclude": [{"path": "a/x"}]})
 
     def may(path):
-        return choice.may_hold(Subject("1", path))
+        return choice.may_hold(SyncItem("1", path))
 
     assert [path for path in ("a", "a/b", "a/b/c", "a/b/c/d", "a/b/d", "a/x", "a/x/c", "z") if may(path)] == [
         "a",
@@ -166,12 +166,12 @@ def test_patterns_agree_with_a_plain_reading_and_are_never_slow():
     for _ in range(3000):
         path = ["".join(dice.choices("ab", k=dice.randint(1, 3))) for _ in range(dice.randint(1, 5))]
         pattern = [dice.choice(["**", "*", "a", "a*", "*b", "a*b", "ab"]) for _ in range(dice.randint(1, 5))]
-        choice = Choice.of({"include": [{"path": "/".join(pattern)}]})
-        assert choice.takes(Subject("1", "/".join(path))) == plain(path, pattern), (path, pattern)
+        choice = SyncFilter.of({"include": [{"path": "/".join(pattern)}]})
+        assert choice.takes(SyncItem("1", "/".join(path))) == plain(path, pattern), (path, pattern)
 
-    slow = Choice.of({"include": [{"path": "/".join(["**", "a*a*a*a*a*b"] * 40)}]})
+    slow = SyncFilter.of({"include": [{"path": "/".join(["**", "a*a*a*a*a*b"] * 40)}]})
     began = time.process_time()
-    assert not slow.takes(Subject("1", "/".join(["a" * 100] * 40)))
+    assert not slow.takes(SyncItem("1", "/".join(["a" * 100] * 40)))
     assert time.process_time() - began < 1
 
 
@@ -184,7 +184,7 @@ def test_a_choice_takes_what_a_plain_reading_takes():
     kinds = {"a.txt": "text/plain", "b.pdf": "application/pdf", "ab": "text/html"}
 
     def subject(parts, kind=""):
-        return Subject("/".join(parts), "/".join(parts), kind, ["/".join(parts[:end]) for end in range(1, len(parts))])
+        return SyncItem("/".join(parts), "/".join(parts), kind, ["/".join(parts[:end]) for end in range(1, len(parts))])
 
     def letters(name, pattern):
         return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name)
@@ -219,7 +219,7 @@ def test_a_choice_takes_what_a_plain_reading_takes():
 
     for _ in range(1500):
         include, exclude = ([entry() for _ in range(dice.randint(0, 3))] for _ in range(2))
-        choice = Choice.of({"include": include, "exclude": exclude})
+        choice = SyncFilter.of({"include": include, "exclude": exclude})
 
         def wanted(parts, include=include, exclude=exclude):
             kind = kinds[parts[-1]]

@@ -8,7 +8,7 @@ from api.wire.runs import FailureCause
 from connectors.parsers import detect, verdicts
 from connectors.parsers.formats.containers import ledger
 from connectors.web.builtin import client
-from retrieval.failure_causes import CAUSES, cause_sql, find_cause
+from retrieval.failure_causes import CAUSE_NAMES, cause_sql, find_cause
 from retrieval.jobs import resync
 
 
@@ -40,4 +40,4 @@ def test_a_cause_follows_from_the_remedy_that_the_error_names(db, error, cause):
 
 
 def test_the_api_names_every_cause():
-    assert set(get_args(FailureCause)) == set(CAUSES)
+    assert set(get_args(FailureCause)) == set(CAUSE_NAMES)

@@ -77,20 +77,20 @@ def stored(db, new_scope):
 
 
 def test_statements_read_what_the_codec_writes(stored):
-    assert stored(FULL.dump(), job_config.connection_of()) == "conn_1"
-    assert stored(JobConfig(request={}).dump(), job_config.connection_of()) is None
-    assert stored(FULL.dump(), job_config.URL) == "https://example.org/"
-    assert stored(FULL.dump(), job_config.METADATA) == {"team": "a"}
-    assert stored(JobConfig().dump(), job_config.METADATA) == {}
-    assert stored(FULL.dump(), job_config.ACCEPTED) == FULL.accepted_at
-    assert stored(JobConfig(scheduled=True).dump(), job_config.ACCEPTED) == datetime(2026, 2, 2, tzinfo=UTC)
+    assert stored(FULL.dump(), job_config.connection_id_sql()) == "conn_1"
+    assert stored(JobConfig(request={}).dump(), job_config.connection_id_sql()) is None
+    assert stored(FULL.dump(), job_config.START_URL) == "https://example.org/"
+    assert stored(FULL.dump(), job_config.NEW_METADATA) == {"team": "a"}
+    assert stored(JobConfig().dump(), job_config.NEW_METADATA) == {}
+    assert stored(FULL.dump(), job_config.ACCEPTED_AT) == FULL.accepted_at
+    assert stored(JobConfig(scheduled=True).dump(), job_config.ACCEPTED_AT) == datetime(2026, 2, 2, tzinfo=UTC)
     assert stored(FULL.dump(), job_config.IS_SCHEDULED) is True
     assert stored(JobConfig().dump(), job_config.IS_SCHEDULED) is False
 
 
 def test_the_codec_reads_what_a_statement_makes_for_a_schedule(stored):
     once = JobConfig(Ingestion({"k": 1}), request={"include": []}, connection_id="conn_1")
-    again = JobConfig.load(stored(once.dump(), job_config.REPEATED))
+    again = JobConfig.load(stored(once.dump(), job_config.REPEATED_CONFIG))
     assert (again.ingestion, again.request, again.connection_id) == (once.ingestion, once.request, once.connection_id)
     assert (again.scheduled, again.accepted_at) == (True, datetime(2026, 2, 2, tzinfo=UTC))
-    assert JobConfig.load(stored(FULL.dump(), job_config.REPEATED)).accepted_at == FULL.accepted_at
+    assert JobConfig.load(stored(FULL.dump(), job_config.REPEATED_CONFIG)).accepted_at == FULL.accepted_at

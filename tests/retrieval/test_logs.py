@@ -29,7 +29,7 @@ OF_OTHERS = """
 import os, sys
 from retrieval import logs
 
-logs.lose_what_does_not_fit()
+logs.drop_failed_output()
 for number in range(1000):
     print("a line of a library", number)
     print("another", number, file=sys.stderr, flush=True)

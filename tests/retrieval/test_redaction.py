@@ -9,7 +9,7 @@ from flows.dispatch import prefect_client
 from retrieval import logs
 from retrieval.jobs import names
 from retrieval.jobs.queries.batches import Batch
-from retrieval.logs import without_query
+from retrieval.logs import redact_urls
 from retrieval.settings import Settings
 
 SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credential=canary"
@@ -31,7 +31,7 @@ SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credent
     ],
 )
 def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
-    assert without_query(given) == shown
+    assert redact_urls(given) == shown
 
 
 def test_a_flow_run_bears_no_query_in_its_name_and_tags():

@@ -10,10 +10,10 @@ from typing import get_args
 import pytest
 
 from retrieval import settings
-from retrieval.settings import PROJECT, Settings
+from retrieval.settings import PROJECT_ROOT, Settings
 
 CANARY = base64.b64encode(b"c" * 32).decode()
-EXAMPLE = PROJECT / ".env.example"
+EXAMPLE = PROJECT_ROOT / ".env.example"
 LINE = re.compile(r"#(RETRIEVAL_[A-Z0-9_]+)=(.*)")
 
 
@@ -31,7 +31,7 @@ def _no_settings_from_outside(monkeypatch):
 def test_the_shown_defaults_are_the_true_ones(tmp_path, monkeypatch):
     chosen = tmp_path / "all.env"
     chosen.write_text("\n".join(f"{name}={value}" for name, value in listed() if value))
-    monkeypatch.chdir(PROJECT)
+    monkeypatch.chdir(PROJECT_ROOT)
     given, own = Settings(_env_file=chosen), Settings(_env_file=None)
     assert given.model_copy(update={"home": given.home.absolute()}) == own
     empty = {name for name, value in listed() if value in ("", "[]")}
@@ -140,7 +140,7 @@ def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
 def test_every_process_ends_with_the_sentence(command, name, value, tmp_path):
     mine = {**os.environ, "RETRIEVAL_HOME": str(tmp_path), name: value}
     ended = subprocess.run(
-        [sys.executable, *command], cwd=PROJECT, env=mine, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *command], cwd=PROJECT_ROOT, env=mine, capture_output=True, text=True, timeout=120, check=False
     )
     assert ended.returncode != 0
     assert f"A setting is wrong. {name}: " in ended.stderr
@@ -161,7 +161,7 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("name", [f"RETRIEVAL_{field}".upper() for field in settings.SECRETS])
+@pytest.mark.parametrize("name", [f"RETRIEVAL_{field}".upper() for field in settings.SECRET_FIELDS])
 def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_path):
     (tmp_path / "mounted").write_text(SECRETS[name] + "\n")
     (tmp_path / "secret").symlink_to(tmp_path / "mounted")  # as Kubernetes mounts them

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from local.roles import PROJECT
+from local.roles import PROJECT_ROOT
 from retrieval.ports import Scope
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
 from tests.api.support import Organization
@@ -45,7 +45,7 @@ def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  
     monkeypatch.setenv("RETRIEVAL_API_URL", base)
 
     def open_page(api_key: str, page: str = "overview", **parameters: str) -> AppTest:
-        found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
+        found = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
         for name, value in parameters.items():
             found.query_params[name] = value
         if page != "overview":

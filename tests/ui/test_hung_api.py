@@ -13,7 +13,7 @@ import pytest
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
-from local.roles import PROJECT
+from local.roles import PROJECT_ROOT
 from retrieval.accounts import api_keys
 from tests.api.conftest import base, org  # noqa: F401
 from tests.ui.conftest import SECONDS, shown
@@ -84,8 +84,8 @@ def is_page() -> bool:
 
 def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: F811
     """A page on which somebody is signed in, not yet run."""
-    scopes = frozenset(str(scope) for scope in api_keys.SCOPES)
-    found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
+    scopes = frozenset(str(scope) for scope in api_keys.KEY_SCOPES)
+    found = AppTest.from_file(str(PROJECT_ROOT / "ui" / "app.py"), default_timeout=SECONDS)
     found.session_state["who"] = session.Person(
         Api(base, org.api_key, "", waiting.show_notice), "k", scopes, None, None
     )

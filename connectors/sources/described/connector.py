@@ -28,7 +28,7 @@ from connectors.sources.described.service import Service, Site, check_address, o
 from retrieval.errors import Fatal, Skippable
 from retrieval.network.service_urls import require_url
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, Tokens, TokenSource
-from retrieval.sync_filter import EVERYTHING, Choice
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 if TYPE_CHECKING:
     import httpx
@@ -74,7 +74,7 @@ class Described:
     service: Service
     max_bytes: int
     authorizer: Authorizer = field(default_factory=NoAuthorizer)
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
     answers: Answers = field(default_factory=share_answers)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -83,7 +83,7 @@ class Described:
         with tempfile.TemporaryDirectory(prefix="listed-") as folder:
             yield from self._list(tokens, site, Path(folder)).iter_pages(cursor)
 
-    def with_choice(self, choice: Choice) -> Described:
+    def with_choice(self, choice: SyncFilter) -> Described:
         """Leave out lists that ids of the choice leave out; their items are out of reach then."""
         return replace(self, choice=choice)
 

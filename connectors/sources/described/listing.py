@@ -17,7 +17,7 @@ from connectors.sources.described.position import Position, Target
 from connectors.sources.described.service import Refused, Site
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, SourceItem
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 
 if TYPE_CHECKING:
     import httpx
@@ -51,7 +51,7 @@ class Listing:
     items: ItemMaker
     streams: Sequence[Stream]
     chosen: Sequence[Stream]
-    choice: Choice
+    choice: SyncFilter
     left_out: dict[str, int] = field(default_factory=dict)
     fallbacks: set[str] = field(default_factory=set)
 
@@ -294,7 +294,7 @@ class Listing:
         known_ids = {target.parent for target in targets} | {item.name for item in self.streams}
         has_other_ids = not {entry["id"] for entry in self.choice.include if "id" in entry} <= known_ids
         for target in sorted(targets, key=lambda target: target.parent):
-            subject = Subject(target.parent, target.path, above=(stream.name,))
+            subject = SyncItem(target.parent, target.path, above=(stream.name,))
             if not self.choice or self.choice.may_hold(subject, ids=has_other_ids):
                 yield target
 

@@ -27,7 +27,7 @@ from connectors.sources.notion.pages import Paths, id_forms
 from connectors.sources.notion.transport import Answer, BadRequest, Forbidden, NotFound, RequestSender
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
-from retrieval.sync_filter import EVERYTHING, Choice, Subject
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter, SyncItem
 
 # Interval of listings that read the blocks of all pages.
 FULL_LISTING_SECONDS = 7 * 86400
@@ -123,7 +123,7 @@ class NotionListing:
     send: RequestSender
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     unchanged: set[str] = field(default_factory=set)
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
     paths: Paths = field(default_factory=Paths)
     _listed_ids: set[str] = field(default_factory=set)
     _opened_ids: set[str] = field(default_factory=set)
@@ -322,7 +322,7 @@ class NotionListing:
         path, above = self.paths.locate(page, self.send)
         item = replace(item, properties={**item.properties, "path": path}, above=(*above, *id_forms(item.external_id)))
         inside = any(chosen_id.startswith(f"{item.external_id}/") for chosen_id in self.choice.ids)
-        return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
+        return item, inside or self.choice.may_hold(SyncItem(item.external_id, path, above=item.above), ids=False)
 
     def _with_paths(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
         """Add paths to the files of a page."""

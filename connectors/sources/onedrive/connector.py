@@ -14,7 +14,7 @@ from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive import INFO
 from retrieval.ports import FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
-from retrieval.sync_filter import EVERYTHING, Choice
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 NAME: Final = "ONEDRIVE"
 TITLE: Final = INFO.title
@@ -35,11 +35,11 @@ class OneDrive:
 
     authorizer: OAuth
     graph: Graph
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
     homes: dict[str, changes.Homes] = field(default_factory=dict)
     """By connection: where the items of its newest page belong."""
 
-    def with_choice(self, choice: Choice) -> OneDrive:
+    def with_choice(self, choice: SyncFilter) -> OneDrive:
         return replace(self, choice=choice, homes={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:

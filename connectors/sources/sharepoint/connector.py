@@ -17,7 +17,7 @@ from connectors.sources.sharepoint.sites import Libraries, Sites, path_of
 from retrieval.errors import Skippable
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
-from retrieval.sync_filter import EVERYTHING, Choice
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 
 def list_level(graph: Graph, tokens: TokenSource, parent: str | None, cursor: str | None) -> FolderPage:
@@ -76,12 +76,12 @@ class SharePoint:
 
     authorizer: OAuth
     graph: Graph
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
     """Libraries in which nothing is chosen are not listed; without `include` those of the sites that the person
     follows are."""
     _known: dict[str, Libraries] = field(default_factory=dict)
 
-    def with_choice(self, choice: Choice) -> SharePoint:
+    def with_choice(self, choice: SyncFilter) -> SharePoint:
         return replace(self, choice=choice, _known={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:

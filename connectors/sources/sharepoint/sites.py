@@ -29,7 +29,7 @@ from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import GONE, Drive
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem, TokenSource
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 
 FOLLOWED: Final = "/me/followedSites"
 MOST: Final = 500
@@ -64,10 +64,10 @@ class Libraries:
         else:
             self.left_out[MANY] += 1
 
-    def without(self, choice: Choice) -> Libraries:
+    def without(self, choice: SyncFilter) -> Libraries:
         """Those in which anything can be chosen."""
         for drive, path in list(self.paths.items()):
-            if not choice.may_hold(Subject(drive, path, above=(self.sites.get(drive, ""),))):
+            if not choice.may_hold(SyncItem(drive, path, above=(self.sites.get(drive, ""),))):
                 self._dropped.add(drive)
                 del self.paths[drive]
         return self
@@ -86,7 +86,7 @@ class Sites:
     graph: Graph
     tokens: TokenSource
 
-    def of(self, choice: Choice) -> Libraries:
+    def of(self, choice: SyncFilter) -> Libraries:
         """In which anything can be chosen: those that `include` leads to, and of the followed sites where it names a
         type or an open beginning of paths, or is not there. Fatal if they cannot be listed."""
         addresses = [address for entry in choice.include if (address := _place(entry))]
@@ -260,7 +260,7 @@ def begin_listing(before: LibrariesCursor | None, libraries: Libraries, chosen: 
 
 
 def iter_pages(
-    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str], choice: Choice
+    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str], choice: SyncFilter
 ) -> Iterator[Page[SourceItem]]:
     """List pages from a state on. `left_out`: unreadable libraries, reported with the first page."""
     if not state.left:

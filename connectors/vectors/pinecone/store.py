@@ -55,7 +55,7 @@ def build_expression(where: DocumentFilter | None) -> Expression | None:
     if where.types:
         by_way = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
         clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_way]})
-    clauses.extend(_marked(key, values) for key, values in where.wanted())
+    clauses.extend(_marked(key, values) for key, values in where.metadata_values())
     condition = None if where.where is None else of_condition(where.where)
     if condition is not None:
         clauses.append(condition)

@@ -10,7 +10,7 @@ from retrieval.database import partitions
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import EVERYONE, Viewer, group_principal, user_principal
+from retrieval.principals import EVERYONE_PRINCIPAL, Viewer, group_principal, user_principal
 
 # Below this count, resolve visible document ids first and filter by id.
 MAX_VISIBLE_IDS = 2_000
@@ -89,7 +89,7 @@ def list_visible_ids(db: Database, viewer: Viewer) -> tuple[str, ...] | None:
     """Return the ids of documents visible to the viewer, or None above MAX_VISIBLE_IDS."""
     # Includes documents that deny the viewer: database policies hide their content.
     values: dict[str, Any] = {"partition": viewer.partition, "limit": MAX_VISIBLE_IDS}
-    ids = db.fetch_one(list, _LIST_VISIBLE_IDS, {**values, "principals": [*viewer.principals, EVERYONE]})
+    ids = db.fetch_one(list, _LIST_VISIBLE_IDS, {**values, "principals": [*viewer.principals, EVERYONE_PRINCIPAL]})
     return None if ids is None else tuple(ids)
 
 

@@ -1,1 +1,1 @@
-"""Statements of accounts, each a function that returns typed rows."""
+"""Statements of accounts as functions with typed rows."""

@@ -1,4 +1,4 @@
-"""Organizations: owners of namespaces, keys and tenants, with a plan and a rule for tenants."""
+"""Organizations: owners of namespaces, keys and tenants, with a plan and a tenant rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrieval.database.schema import identity
 
 
 class Plan(StrEnum):
-    """Plan of an organization; `custom` has its own number of requests a minute."""
+    """Plan of an organization; `custom` has an individual request rate."""
 
     PILOT = "pilot"
     PRO = "pro"
@@ -26,20 +26,20 @@ class Plan(StrEnum):
 
 
 class TenantRule(StrEnum):
-    """`open`: the first ingestion registers a tenant. `registered`: an administrator does."""
+    """`open`: registered by the first ingestion; `registered`: by an administrator."""
 
     OPEN = "open"
     REGISTERED = "registered"
 
 
 REQUESTS_PER_MINUTE = {Plan.PILOT: 50, Plan.PRO: 200, Plan.TEAM: 500, Plan.CUSTOM: 10_000}
-SHARES = {Plan.PILOT: 1, Plan.PRO: 2, Plan.TEAM: 4, Plan.CUSTOM: 4}
-"""Share of the workers, relative to other organizations with waiting work."""
+# Share of the workers relative to other organizations with waiting work.
+WORKER_SHARES = {Plan.PILOT: 1, Plan.PRO: 2, Plan.TEAM: 4, Plan.CUSTOM: 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """Organization with its limits. `namespace_limit` None: of the setting. `quotas`: by name, absent is unlimited."""
+    """Organization with its limits. `namespace_limit` None: the setting; `quotas`: by name, absent is unlimited."""
 
     id: str
     name: str
@@ -58,16 +58,16 @@ class Organization:
 
 _table = identity.Organization
 _columns = columns_of(_table, Organization)
-_CHANGEABLE = ("plan", "requests_per_minute", "namespace_limit", "tenants", "tenant_required")
+_CHANGEABLE_COLUMNS = ("plan", "requests_per_minute", "namespace_limit", "tenants", "tenant_required")
 _is_organization = equals(_table.id)
-_settings: dict[str, Any] = {name: bindparam(name) for name in _CHANGEABLE}
-_changes: dict[str, Any] = {name: func.coalesce(bindparam(name), getattr(_table, name)) for name in _CHANGEABLE}
-INSERT = compile_statement(
+_settings: dict[str, Any] = {name: bindparam(name) for name in _CHANGEABLE_COLUMNS}
+_changes: dict[str, Any] = {name: func.coalesce(bindparam(name), getattr(_table, name)) for name in _CHANGEABLE_COLUMNS}
+INSERT_ORGANIZATION = compile_statement(
     insert(_table).values(id=bindparam("id"), name=bindparam("name"), **_settings).returning(*_columns)
 )
-_LIST = compile_statement(select(*_columns).order_by(asc(_table.id)))
-_GET = compile_statement(select(*_columns).where(_is_organization))
-_UPDATE = compile_statement(update(_table).where(_is_organization).values(**_changes).returning(*_columns))
+_LIST_ORGANIZATIONS = compile_statement(select(*_columns).order_by(asc(_table.id)))
+_GET_ORGANIZATION = compile_statement(select(*_columns).where(_is_organization))
+_UPDATE_ORGANIZATION = compile_statement(update(_table).where(_is_organization).values(**_changes).returning(*_columns))
 
 
 def create_organization(
@@ -80,7 +80,7 @@ def create_organization(
     tenants: TenantRule = TenantRule.OPEN,
     tenant_required: bool = False,
 ) -> Organization:
-    """Create an organization. `requests_per_minute` defaults to the number of the plan."""
+    """Create an organization. `requests_per_minute` defaults to the plan's."""
     values = {
         "id": ids.organization_id(),
         "name": name,
@@ -90,16 +90,16 @@ def create_organization(
         "tenants": tenants,
         "tenant_required": tenant_required,
     }
-    return db.fetch(Organization, INSERT, values)[0]
+    return db.fetch(Organization, INSERT_ORGANIZATION, values)[0]
 
 
 def list_organizations(db: Database) -> list[Organization]:
     """Return all organizations, oldest first."""
-    return db.fetch(Organization, _LIST)
+    return db.fetch(Organization, _LIST_ORGANIZATIONS)
 
 
 def get_organization(db: Database, organization: str) -> Organization | None:
-    return db.fetch_one(Organization, _GET, {"id": organization})
+    return db.fetch_one(Organization, _GET_ORGANIZATION, {"id": organization})
 
 
 def update_organization(
@@ -112,7 +112,7 @@ def update_organization(
     tenants: TenantRule | None = None,
     tenant_required: bool | None = None,
 ) -> Organization | None:
-    """Change the given fields; a new plan sets its own requests per minute. None if the organization does not exist."""
+    """Change the given fields; a new plan sets its request rate. Return None if the organization does not exist."""
     if plan is not None and requests_per_minute is None:
         requests_per_minute = REQUESTS_PER_MINUTE[plan]
     values = {
@@ -123,4 +123,4 @@ def update_organization(
         "tenants": tenants,
         "tenant_required": tenant_required,
     }
-    return db.fetch_one(Organization, _UPDATE, values)
+    return db.fetch_one(Organization, _UPDATE_ORGANIZATION, values)

@@ -1,4 +1,4 @@
-"""Usage of an organization within its limits."""
+"""Usage of an organization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`storage_bytes`: the sizes of the documents as they were sent. `namespace_limit` None: the setting's."""
+    """Current usage. `storage_bytes`: size of the original files; `namespace_limit` None: the setting."""
 
     documents: int
     chunks: int
@@ -25,7 +25,7 @@ class Usage:
     namespace_limit: int | None
 
 
-_READ: LiteralString = """
+_COUNT_USAGE: LiteralString = """
     with spaces as (
         select id from namespaces where organization_id = %(organization)s and deleted_at is null
     ),
@@ -42,14 +42,14 @@ _READ: LiteralString = """
 """
 
 
+# Expensive: for reports and alarms, not for each request.
 async def count_usage(db: Database, organization: str) -> Usage:
-    """Counted afresh: for people and alarms, not for every request."""
-    return (await db.async_fetch(Usage, _READ, {"organization": organization}))[0]
+    return (await db.async_fetch(Usage, _COUNT_USAGE, {"organization": organization}))[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
-    """Tokens of documents of a group that were embedded with one model."""
+class ModelTokens:
+    """Embedded tokens of a group and model."""
 
     key: str
     provider: str
@@ -58,73 +58,73 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Usage of a day, a namespace or a tenant, by its `key`."""
+class UsageGroup:
+    """Usage of a day, namespace or tenant, by `key`."""
 
     key: str
     documents: int = 0
     stored_bytes: int = 0
-    models: list[Tokens] = field(default_factory=list)
+    models: list[ModelTokens] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
         return sum(model.tokens for model in self.models)
 
 
-class By(StrEnum):
-    """Dimension that usage is grouped by."""
+class UsageDimension(StrEnum):
+    """Dimension of a usage report."""
 
     DAY = "day"
     NAMESPACE = "namespace"
     TENANT = "tenant"
 
 
-_EMBEDDED: LiteralString = """
+_RECORD_TOKENS: LiteralString = """
     insert into token_usage as u (organization_id, day, namespace_id, tenant, provider, model, tokens)
     values (%(organization)s, (now() at time zone 'utc')::date, %(namespace)s, %(tenant)s, %(provider)s, %(model)s,
             %(tokens)s)
     on conflict (organization_id, day, namespace_id, tenant, provider, model)
     do update set tokens = u.tokens + excluded.tokens
 """
-_KEYS: Mapping[By, tuple[LiteralString, LiteralString]] = {
-    By.DAY: ("(d.created_at at time zone 'utc')::date::text", "day::text"),
-    By.NAMESPACE: ("n.id", "namespace_id"),
-    By.TENANT: ("p.tenant", "tenant"),
+# Group key of a document, and of a row of `token_usage`.
+_GROUP_KEYS: Mapping[UsageDimension, tuple[LiteralString, LiteralString]] = {
+    UsageDimension.DAY: ("(d.created_at at time zone 'utc')::date::text", "day::text"),
+    UsageDimension.NAMESPACE: ("n.id", "namespace_id"),
+    UsageDimension.TENANT: ("p.tenant", "tenant"),
 }
-"""What a document, and what a row of `token_usage`, belongs to."""
 
-_HELD: LiteralString = """
+_FROM_DOCUMENTS: LiteralString = """
     as key, count(*) as documents, sum(document_size(d.properties, d.accepted_bytes))::bigint as stored_bytes
     from namespaces n join partitions p on p.namespace_id = n.id join documents d on d.partition_id = p.id
     where n.organization_id = %(organization)s and n.deleted_at is null and d.deleted_at is null
 """
-_CREATED: LiteralString = (
+_CREATED_IN_PERIOD: LiteralString = (
     " and d.created_at >= %(start)s::date::timestamp at time zone 'utc'"
     " and d.created_at < (%(end)s::date + 1)::timestamp at time zone 'utc'"
 )
-_SPENT: LiteralString = """
+_FROM_TOKENS: LiteralString = """
     as key, provider, model, sum(tokens)::bigint as tokens from token_usage
     where organization_id = %(organization)s and day between %(start)s and %(end)s group by 1, 2, 3 order by 1, 2, 3
 """
 
 
 def record_tokens(db: Executor, scope: Scope, provider: str, model: str, tokens: int) -> None:
-    """Count tokens that a scope had embedded today (UTC)."""
+    """Count embedded tokens of a scope for today (UTC)."""
     values = {**partitions.scope_params(scope), "provider": provider, "model": model, "tokens": tokens}
-    db.execute(_EMBEDDED, values)
+    db.execute(_RECORD_TOKENS, values)
 
 
-async def report_usage(db: Database, organization: str, by: By, start: date, end: date) -> list[Group]:
-    """Usage by group, in the order of their keys; both days belong to it.
-
-    Tokens are those of these days. Documents are those that are there now: by day the ones that came then, else all.
-    """
-    document, row_of = _KEYS[by]
+async def report_usage(db: Database, organization: str, by: UsageDimension, start: date, end: date) -> list[UsageGroup]:
+    """Return usage by group, sorted by key; both days are included."""
+    # Tokens are those of the period; documents are the current ones, by day those created in the period.
+    document, usage_row = _GROUP_KEYS[by]
     values = {"organization": organization, "start": start, "end": end}
-    created = _CREATED if by is By.DAY else ""
-    groups: dict[str, Group] = {}
-    for group in await db.async_fetch(Group, "select " + document + _HELD + created + " group by 1", values):
+    created = _CREATED_IN_PERIOD if by is UsageDimension.DAY else ""
+    groups: dict[str, UsageGroup] = {}
+    for group in await db.async_fetch(
+        UsageGroup, "select " + document + _FROM_DOCUMENTS + created + " group by 1", values
+    ):
         groups[group.key] = group
-    for tokens in await db.async_fetch(Tokens, "select " + row_of + _SPENT, values):
-        groups.setdefault(tokens.key, Group(tokens.key)).models.append(tokens)
+    for tokens in await db.async_fetch(ModelTokens, "select " + usage_row + _FROM_TOKENS, values):
+        groups.setdefault(tokens.key, UsageGroup(tokens.key)).models.append(tokens)
     return [groups[key] for key in sorted(groups)]

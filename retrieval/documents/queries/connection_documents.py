@@ -20,14 +20,14 @@ from retrieval.database.database import Database
 from retrieval.database.rows import AsyncExecutor, Executor
 from retrieval.documents.queries import deletion
 from retrieval.errors import Fatal
-from retrieval.filters import root_of
+from retrieval.filters import root_id_sql
 
 # Documents released per transaction.
 RELEASE_BATCH_SIZE = 500
 
 # Connections of the document `d`.
 CONNECTION_IDS: LiteralString = f"""
-    array(select h.connection_id from connection_documents h where h.document_id = {root_of("d")}
+    array(select h.connection_id from connection_documents h where h.document_id = {root_id_sql("d")}
           order by h.listed_at desc, h.connection_id)
 """
 
@@ -141,7 +141,7 @@ CONFIRM_DEPARTURES: LiteralString = """
 # Connection that fetches a document `d` for job `j`: the run's own, else another active one.
 FETCHING_CONNECTION: LiteralString = f"""
     select c.id from connection_documents h join connections c on c.id = h.connection_id and c.status = 'ACTIVE'
-    where h.document_id = d.id order by (c.id = {job_config.connection_of()}) desc, h.listed_at desc, c.id limit 1
+    where h.document_id = d.id order by (c.id = {job_config.connection_id_sql()}) desc, h.listed_at desc, c.id limit 1
 """
 
 

@@ -23,7 +23,7 @@ _CHUNKS_PER_STATEMENT = 20_000
 _FIND_LISTED: LiteralString = f"""
     select d.id from documents d join job_runs r on r.id = %(run)s join jobs j on j.id = r.job_id
     where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
-      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null
+      and d.connection_id is not distinct from {job_config.connection_id_sql()} and d.deleted_at is null
 """
 _LOCK_DOCUMENTS: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update

@@ -101,7 +101,7 @@ _REQUEST_ACCESS_QUERY: LiteralString = (
     "select (select min(o.number) from job_runs o where o.job_id = j.id) as number, case when not "
     + job_config.IS_SCHEDULED
     + " then "
-    + job_config.ACCESS
+    + job_config.NEW_ACCESS
     + " end as access from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s"
 )
 # If a content service lists an item again on a later page, the last entry wins.
@@ -119,9 +119,9 @@ _RECORD_ITEMS_STATEMENT: LiteralString = (
                                metadata, connection_id, access)
         select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name, %(status)s,
                """
-    + job_config.METADATA
+    + job_config.NEW_METADATA
     + ", %(connection)s, "
-    + job_config.ACCESS
+    + job_config.NEW_ACCESS
     + """
         from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
         order by l.external_id

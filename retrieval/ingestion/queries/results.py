@@ -9,7 +9,7 @@ from retrieval.database.database import Database
 from retrieval.ingestion.queries import page_removals
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 from retrieval.statuses import DocumentStatus
 
 
@@ -131,7 +131,7 @@ def settle_runs(db: Database, lease: Lease) -> None:
         )
         for run in completed:
             # A resync and a retry run a job again: they remove nothing.
-            if run.source in WEB and run.is_first and not run.cancel_requested:
+            if run.source in WEB_SOURCES and run.is_first and not run.cancel_requested:
                 page_removals.settle_removals(connection, run.id)
 
 

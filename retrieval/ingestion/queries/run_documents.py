@@ -24,14 +24,14 @@ from retrieval.jobs import names
 from retrieval.jobs.queries import batches
 from retrieval.jobs.queries.batches import DocumentKey, Lease
 from retrieval.ports import ScrapeOptions
-from retrieval.sources import WEB
+from retrieval.sources import WEB_SOURCES
 from retrieval.statuses import DocumentStatus, Stage
 
 _ITEMS_QUERY: LiteralString = (
     """
     select d.job_run_id, d.document_id, d.generation, d.name, d.media_type, d.stage, d.raw_key, d.raw_hash, d.raw_size,
            d.parsed_key, d.title, d.pages, d.properties, d.embedding, d.fingerprint, j.config, r.source, r.password, """
-    + job_config.ACCEPTED
+    + job_config.ACCEPTED_AT
     + """ as accepted,
            d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
@@ -315,7 +315,7 @@ class _ItemRow(StoredItem):
             ocr=request.ocr,
             modified_at=request.modified_at,
             page=ScrapeOptions.of(config.request or {})
-            if self.source in WEB and is_web_page(self.media_type)
+            if self.source in WEB_SOURCES and is_web_page(self.media_type)
             else None,
             password=self.password,
         )

@@ -188,6 +188,6 @@ _MAX_TRIES = 2
 COPY_JOBS_STATEMENT: LiteralString = (
     "insert into jobs (id, organization_id, partition_id, source, config)"
     " select w.new, j.organization_id, j.partition_id, j.source, "
-    + job_config.CHANGED
+    + job_config.CHANGED_CONFIG
     + " from unnest(%(old)s::text[], %(new)s::text[]) w (old, new) join jobs j on j.id = w.old"
 )

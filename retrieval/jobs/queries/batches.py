@@ -21,7 +21,7 @@ from retrieval.errors import Fatal
 from retrieval.jobs import fair_queue, names
 from retrieval.jobs.queries import breakers, job_queue
 from retrieval.ports import Scope
-from retrieval.sources import STORED
+from retrieval.sources import STORED_SOURCES
 from retrieval.statuses import DocumentStatus, Stage
 
 
@@ -165,7 +165,7 @@ def claim_lease(db: Database, batch_id: str, attempt: int, *, seconds: float) ->
     if row is None:
         return None
     scope = Scope(row.organization, row.namespace, row.tenant)
-    grows = attempt == 1 and row.queue != fair_queue.SHORT_QUEUE and row.source in STORED
+    grows = attempt == 1 and row.queue != fair_queue.SHORT_QUEUE and row.source in STORED_SOURCES
     return Lease(batch_id, row.fence, row.partition, row.source, scope, grows)
 
 

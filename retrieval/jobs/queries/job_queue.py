@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from retrieval import ids, job_config
-from retrieval.accounts.queries.organizations import SHARES, Plan
+from retrieval.accounts.queries.organizations import WORKER_SHARES, Plan
 from retrieval.database.database import Database
 from retrieval.database.held import NOT_BLOCKED
 from retrieval.database.sessions import ThreadConnection
@@ -17,12 +17,13 @@ from retrieval.jobs import levers, names
 from retrieval.jobs.fair_queue import JOIN_WAIT_SECONDS, MAX_SHORT_BYTES, MAX_SHORT_RUNS, OpenBatchCounts, QueueGroup
 from retrieval.jobs.queries import breakers, progress
 from retrieval.jobs.queries.breakers import BLOCKED_PARTITIONS, MAX_PROBING_ORGANIZATIONS
-from retrieval.sources import CONNECTED, STORED
+from retrieval.sources import CONNECTED_SOURCES, STORED_SOURCES
 
 _EARLIER_RUN_CONDITION: LiteralString = f"""exists (
         select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
         where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
-          and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
+          and earlier.finished_at is null
+          and {job_config.connection_id_sql("before")} = {job_config.connection_id_sql()}
     )
 """
 # Job run `r` waits, and neither an earlier run of its connection nor an open breaker blocks it.
@@ -69,7 +70,7 @@ def form_batch(connection: ThreadConnection, group: QueueGroup, queue: str, *, s
     # Job runs of a suspended flow run continue in its batch. A probing batch has one job run.
     # Each batch has its own transaction: waiting for locks of one scope does not delay another.
     partition, source = group.partition, group.source
-    share = _share_of_waiting(connection, partition, source, size, worker_slots) if source in STORED else 1
+    share = _share_of_waiting(connection, partition, source, size, worker_slots) if source in STORED_SOURCES else 1
     queued = lock_waiting(connection, partition, source, size=share)
     if not queued:
         return 0
@@ -130,7 +131,13 @@ def lock_waiting(
     connection: ThreadConnection, partition: int, source: str, *, size: int, new_only: bool = False
 ) -> list[QueuedRun]:
     """Lock and return at most `size` ready job runs, oldest first. `new_only`: without those of suspended flow runs."""
-    values = {"partition": partition, "source": source, "size": size, "connected": list(CONNECTED), "new": new_only}
+    values = {
+        "partition": partition,
+        "source": source,
+        "size": size,
+        "connected": list(CONNECTED_SOURCES),
+        "new": new_only,
+    }
     return connection.fetch(QueuedRun, _LOCK_WAITING_QUERY, values)
 
 
@@ -164,7 +171,7 @@ class _GroupRow:
 
     def group(self) -> QueueGroup:
         short = self.runs <= MAX_SHORT_RUNS and self.local and self.bytes is not None and self.bytes <= MAX_SHORT_BYTES
-        weight = SHARES[Plan(self.plan)]
+        weight = WORKER_SHARES[Plan(self.plan)]
         return QueueGroup(self.partition, self.source, self.organization, weight, self.first, short, self.waited)
 
 
@@ -188,7 +195,7 @@ def count_open(db: Database, *, size: int) -> OpenBatchCounts:
     """Return the open batches. `size`: limit of job runs in a batch."""
     open_counts = OpenBatchCounts()
     for row in db.fetch(
-        _OpenBatchRow, _OPEN_BATCHES_QUERY, {"stored": sorted(STORED), "size": size, "grow": JOIN_WAIT_SECONDS}
+        _OpenBatchRow, _OPEN_BATCHES_QUERY, {"stored": sorted(STORED_SOURCES), "size": size, "grow": JOIN_WAIT_SECONDS}
     ):
         open_counts.add(row.organization, row.partition, row.queue, row.batches)
         key = row.partition, row.source
@@ -203,7 +210,7 @@ def should_yield(db: Database, batch_id: str, *, seconds: float) -> bool:
     """Return whether a batch unclaimed for `seconds` should replace this one."""
     # Of another organization, of another scope if this organization has several batches at work, or of stored content
     # while this batch fetches from elsewhere.
-    values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}
+    values = {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED_SOURCES)}
     return bool(db.fetch_one(bool, _OTHERS_WAIT_QUERY, values))
 
 
@@ -238,8 +245,8 @@ def has_open_batch(db: Database) -> bool:
 
 
 _GROUP_PARAMS: dict[str, Sequence[str] | int] = {
-    "connected": list(CONNECTED),
-    "stored": sorted(STORED),
+    "connected": list(CONNECTED_SOURCES),
+    "stored": sorted(STORED_SOURCES),
     "runs": MAX_SHORT_RUNS,
     "probes": MAX_PROBING_ORGANIZATIONS,
 }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from retrieval import ids, origin
 from retrieval.database.database import Database
 from retrieval.jobs.control import RETRY_STATEMENT, changed_job_params
-from retrieval.sources import CONNECTED
+from retrieval.sources import CONNECTED_SOURCES
 
 
 def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
@@ -30,7 +30,7 @@ def retry_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
             connection.fetch_one(str, RETRY_STATEMENT, {"run": run, "new": ids.job_run_id(), **values}) for run in runs
         ]
         queued = [run for run in retries if run is not None]
-        if not queued or old.source in CONNECTED:
+        if not queued or old.source in CONNECTED_SOURCES:
             return None
         connection.execute(
             "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"

@@ -64,7 +64,7 @@ _SCOPE_CLAUSE: LiteralString = (
             where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
         ) and (%(status)s::text is null or %(status)s = r.status)
           and (%(source)s::text is null or coalesce("""
-    + job_config.TRIED
+    + job_config.DRY_RUN_SOURCE
     + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s))"""
 )
 # Condition after the cursor, order, and offset for cursors that count runs.

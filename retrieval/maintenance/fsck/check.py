@@ -14,7 +14,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.jobs import resync
 from retrieval.maintenance.fsck import blocks, files, queries_documents, tables, texts, vectors
 from retrieval.maintenance.fsck.findings import Finding, Instance, Place, make_finding, split_batches
-from retrieval.sources import FETCHED
+from retrieval.sources import FETCHED_SOURCES
 
 log = structlog.get_logger()
 
@@ -120,7 +120,9 @@ def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], 
     """Queue documents for a complete ingestion; mark documents with lost files."""
     for part in split_batches(sorted(set(document_ids))):
         stored = queries_documents.list_stored(instance.db, part)
-        ingestible = [row.id for row in stored if row.source in FETCHED or row.raw_key not in {None, *lost_keys}]
+        ingestible = [
+            row.id for row in stored if row.source in FETCHED_SOURCES or row.raw_key not in {None, *lost_keys}
+        ]
         queued: set[str] = set()
         if ingestible:
             queries_documents.forget_fingerprints(instance.db, ingestible)

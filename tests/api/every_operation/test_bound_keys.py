@@ -13,7 +13,7 @@ import pytest
 
 from api.permissions import OPERATION_PERMISSIONS, Reach, default_scopes, find_permission
 from retrieval.accounts import api_keys
-from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.ingestion import reembedding
 from retrieval.ports import Scope
 from tests.api.every_operation.test_isolation import APP, ROUTES, TENANT_OWNED, Worlds, case_name, holds
@@ -107,10 +107,10 @@ def test_every_operation_has_a_row_and_every_row_an_operation():
         find_permission("POST", "/v1/new")
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", KEY_SCOPES)
 def test_a_key_with_every_scope_but_that_of_the_operation_is_refused(org, scope):
     failures = Failures()
-    with org.key(scopes=sorted(set(SCOPES) - {scope})) as client:
+    with org.key(scopes=sorted(set(KEY_SCOPES) - {scope})) as client:
         for operation in (name for name, permission in OPERATION_PERMISSIONS.items() if permission.scope == scope):
             method, path = operation.split(" ")
             with failures.of(operation):
@@ -182,7 +182,7 @@ def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
     fresh = Bounds(worlds)
     client, space = fresh.clients[kind], fresh.inside.own["namespace"]
     at, who = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
-    assert set(client.get("/v1/keys/current").json()["data"]["key"]["scopes"]) == set(SCOPES)
+    assert set(client.get("/v1/keys/current").json()["data"]["key"]["scopes"]) == set(KEY_SCOPES)
     text = {"source": "TEXT", "config": {"text": "Owls hunt.", "name": "owls"}}
     sent = client.post("/v1/ingest/text", json={**at, "ingestConfig": text}, headers=who)
     run = sent.json()["data"]["ingestJobRunId"]
@@ -206,7 +206,7 @@ def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
 
 def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
     space = bounds.inside.own["namespace"]
-    usual = [scope for scope in SCOPES if scope != "admin"]
+    usual = [scope for scope in KEY_SCOPES if scope != "admin"]
     bound = [scope for scope in usual if scope != "namespaces:write"]
     of_a_tenant = [scope for scope in bound if not scope.startswith("webhooks:")]
     for said, expected in (

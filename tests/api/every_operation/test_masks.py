@@ -23,7 +23,7 @@ from retrieval.namespaces import destinations, namespaces, validation
 from retrieval.namespaces.namespaces import SECRET_FIELDS
 from retrieval.security.secrets import MASK_PREFIX, mask_secret
 from retrieval.setting_values import Endpoint, OAuthEndpoints
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
 
 VALUES = {
@@ -225,8 +225,10 @@ MOVABLE = [
 
 
 def test_what_a_setting_can_move_is_here():
-    vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APPS)
-    found = {one.tag[1] if one.tag else next(c for c, area in APPS.items() if area == one.area) for one in MOVABLE}
+    vendors = set(registry.EMBEDDER_FACTORIES) | set(registry.SCRAPER_FACTORIES) | set(APP_CONFIGS)
+    found = {
+        one.tag[1] if one.tag else next(c for c, area in APP_CONFIGS.items() if area == one.area) for one in MOVABLE
+    }
     assert found == vendors - {"LOCAL", "ENDPOINT"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.accounts.api_keys import SCOPES
+from retrieval.accounts.api_keys import KEY_SCOPES
 from retrieval.ports import Scope
 from tests.api.support import EMBEDDED, assert_error, client_of
 from tests.library import Library
@@ -36,7 +36,7 @@ def test_a_key_may_be_bound_and_is_no_administrator_unless_it_says_so(org):
     made = make(org, namespaceId=space, tenantId="alice")["key"]
     assert (made["namespaceId"], made["tenantId"]) == (space, "alice")
     none = {"admin", "namespaces:write", "webhooks:read", "webhooks:write"}
-    assert made["scopes"] == [scope for scope in SCOPES if scope not in none]
+    assert made["scopes"] == [scope for scope in KEY_SCOPES if scope not in none]
 
 
 def test_tenants_are_made_known_and_forgotten(org):

@@ -25,7 +25,7 @@ def listed_by(org, scope, evaluation):
     async def read():
         own = Database(org.db.url, size=1)
         try:
-            return (await runs.list_part(own, scope, evaluation, None)).items
+            return (await runs.list_runs(own, scope, evaluation, None)).items
         finally:
             await own.async_close()
 
@@ -86,7 +86,7 @@ def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
 
 
 def test_judged_documents_are_bounded(org, monkeypatch):
-    monkeypatch.setattr("retrieval.evaluations.evaluations.MOST_JUDGED", 5)
+    monkeypatch.setattr("retrieval.evaluations.evaluations.MAX_JUDGED_DOCUMENTS", 5)
     space = org.namespace()
     question = {"query": "owls", "relevant": [{"externalId": str(number)} for number in range(3)]}
     refused = asked(org, space, [question, question])

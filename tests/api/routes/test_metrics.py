@@ -3,7 +3,7 @@
 import time
 
 from retrieval.metrics import exposition
-from retrieval.metrics.figures import Figures
+from retrieval.metrics.figures import MetricsReader
 from tests.api.support import assert_error
 from tests.retrieval.metrics.test_figures import told
 
@@ -48,7 +48,7 @@ def test_without_an_administrators_key_of_the_whole_organization_there_are_no_fi
 
 def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, organization):
     def counted():
-        reading = Figures(org.db).read()
+        reading = MetricsReader(org.db).read()
         return told(exposition.render_text(reading))
 
     before = counted()

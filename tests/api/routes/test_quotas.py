@@ -188,7 +188,7 @@ def test_counting_anew_while_others_write_stays_exact(org, api_db):
     space = org.namespace()
     set_quotas(org, documents=40)
     with ThreadPoolExecutor(9) as threads:
-        counting = threads.submit(lambda: [quotas.recount(api_db, org.id) for _ in range(30)])
+        counting = threads.submit(lambda: [quotas.recount_organization(api_db, org.id) for _ in range(30)])
         answers = list(threads.map(lambda number: post(org, space, f"n{number}").status_code, range(60)))
         counting.result()
     assert sorted(answers) == [200] * 40 + [403] * 20
@@ -245,7 +245,7 @@ def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization
     set_quotas(org, documents=100)
     with ThreadPoolExecutor(12) as pool:
         with api_db.transaction() as connection:
-            connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": quotas.lock_of(org.id)})
+            connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": quotas.organization_lock(org.id)})
             keyed = [{}, *({"Idempotency-Key": f"key-{number}"} for number in range(5))]
             waiting = [pool.submit(post, org, space, f"waits {number}", **keyed[number % 6]) for number in range(12)]
             time.sleep(1)

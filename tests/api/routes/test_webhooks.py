@@ -132,7 +132,7 @@ def test_fifty_are_the_most_and_a_repeated_request_makes_one(org):
     org.db.rows(
         "insert into webhooks (id, organization_id, url, events, secret)"
         " select %(org)s || n, %(org)s, 'https://1.1.1.1/', '{*}', '' from generate_series(2, %(most)s) n",
-        {"org": org.id, "most": endpoints.MOST},
+        {"org": org.id, "most": endpoints.MAX_WEBHOOKS},
     )
     body = assert_error(org.client.post("/v1/webhooks", json=HOOK), 400, "INVALID_REQUEST")
     assert body["error"]["details"]["reason"] == "webhook_limit"

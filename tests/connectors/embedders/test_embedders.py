@@ -18,7 +18,7 @@ from connectors.embedders.minilm import RuntimeChoice
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM_MODEL, WORDLLAMA_MODEL, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 
@@ -242,4 +242,4 @@ for thread in threads:
 
 def test_the_first_texts_of_a_process_may_arrive_at_once(tmp_path):
     """OpenVINO fills its table of types at the first use; two threads that did so waited for each other forever."""
-    subprocess.run([sys.executable, "-c", FIRST_USES, tmp_path], cwd=PROJECT, timeout=200, check=True)
+    subprocess.run([sys.executable, "-c", FIRST_USES, tmp_path], cwd=PROJECT_ROOT, timeout=200, check=True)

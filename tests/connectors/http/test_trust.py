@@ -12,7 +12,7 @@ from connectors import registry
 from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import StepError
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 from tests.connectors.sources.test_connectors import listed
 from tests.standins import embedding_server, s3_server
 from tests.standins.accounts import serving_account
@@ -65,7 +65,7 @@ def test_a_bucket(monkeypatch, tmp_path):
             made(config, configured(monkeypatch, "S3", base)).check()
 
 
-@pytest.mark.parametrize("name", APPS)
+@pytest.mark.parametrize("name", APP_CONFIGS)
 def test_connectors(name, tmp_path):
     with (
         serving_account(name) as account,

@@ -18,7 +18,7 @@ from connectors.parsers.confinement import SandboxFolder
 from connectors.parsers.messages import Packed, Reply, Task, Unpack
 from connectors.parsers.pool import Limits, ParserChild
 from retrieval.errors import Retryable
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 """Children that parse."""
@@ -146,7 +146,7 @@ def test_a_child_reads_its_file_and_no_secret(room: SandboxFolder, tmp_path: Pat
             capture_output=True,
             text=True,
             timeout=60,
-            cwd=PROJECT,
+            cwd=PROJECT_ROOT,
         )
     version, said = json.loads(done.stdout)
     assert version == confinement.landlock_version()
@@ -167,7 +167,7 @@ def test_a_child_hoards_no_memory_that_its_limit_does_not_count_and_starts_no_pr
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=PROJECT,
+        cwd=PROJECT_ROOT,
     )
     assert json.loads(done.stdout) == {
         "shared memory within the limit": True,

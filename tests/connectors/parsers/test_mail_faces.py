@@ -16,14 +16,14 @@ import pytest
 from connectors.parsers.parser import document_parser
 from retrieval.ingestion import convert
 from retrieval.ports import OcrStrategy, RawContent
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 from tests.connectors.parsers import containers
 from tests.standins import outlook
 
 pytestmark = pytest.mark.service
 
 INNER = "From: cy@example.com\r\nSubject: Older words\r\n\r\nThe pump = the Canaryone of 1999, caf\xe9.\r\n".encode()
-CASE = PROJECT.parent / "shared" / "data" / "cases-4" / "b1-nested-mail-base64.eml"
+CASE = PROJECT_ROOT.parent / "shared" / "data" / "cases-4" / "b1-nested-mail-base64.eml"
 
 
 def documents(folder: Path, name: str, data: bytes) -> dict[str, str]:

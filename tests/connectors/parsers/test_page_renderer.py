@@ -20,7 +20,7 @@ from connectors.parsers.pdf import images
 from connectors.parsers.pool import ChildPool, Limits
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 
@@ -179,7 +179,7 @@ def test_what_cannot_be_drawn_is_refused_in_words(drawer: PdfRenderer, tmp_path:
 
 def test_the_admin_app_reads_no_format_of_users_files() -> None:
     formats = {"pypdfium2", "PIL", "pypdf", "docx", "openpyxl", "lxml"}
-    for file in (PROJECT / "ui").rglob("*.py"):
+    for file in (PROJECT_ROOT / "ui").rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         names = {a.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
         names |= {(n.module or "").split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}

@@ -26,7 +26,7 @@ from connectors.parsers.parser import DocumentParser, close_parser, document_par
 from connectors.parsers.pool import ChildPool, Limits
 from retrieval.errors import Interrupted, Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 """Children that parse, are killed and run out of memory."""
@@ -535,7 +535,7 @@ def test_a_child_can_neither_dial_nor_start_programs() -> None:
         "        print('refused')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60, cwd=PROJECT
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60, cwd=PROJECT_ROOT
     )
     assert done.stdout.split() == ["refused", "refused"]
 

@@ -13,12 +13,12 @@ import pytest
 from connectors.parsers.parser import document_parser
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.service
 """Children that parse."""
 
-FILES = PROJECT.parent / "shared" / "data" / "files"
+FILES = PROJECT_ROOT.parent / "shared" / "data" / "files"
 MANIFEST = FILES / "manifest.json"
 
 Case = dict[str, Any]

@@ -17,10 +17,10 @@ from connectors.parsers.pdf import markdown
 from connectors.parsers.pdf.layer import TextLayer, verified_page
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageQuality, Parsed, RawContent
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
-CASES = PROJECT.parent / "shared" / "data" / "cases-3"
-LANGUAGES: dict[str, str] = json.loads((PROJECT / "bench" / "parse" / "languages.json").read_text())
+CASES = PROJECT_ROOT.parent / "shared" / "data" / "cases-3"
+LANGUAGES: dict[str, str] = json.loads((PROJECT_ROOT / "bench" / "parse" / "languages.json").read_text())
 OWL = "The owl hunts mice at night and hears them under the snow."
 WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel", "hull", "deck", "bow")
 

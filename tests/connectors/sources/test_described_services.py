@@ -12,7 +12,7 @@ from connectors.sources.described import description, fields, service
 from retrieval.connections.connected_source import read_access
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from retrieval.sources import DESCRIBED
+from retrieval.sources import DESCRIBED_SOURCES
 from tests.connectors.sources.test_described import listed, opened, pages
 from tests.standins import described_services, faults, github
 
@@ -28,7 +28,7 @@ def account(request, monkeypatch):
 
 def test_every_service_has_a_stand_in():
     connectors = {service.connector for service in described_services.SERVICES.values()}
-    assert connectors | {"GITHUB"} == set(DESCRIBED)
+    assert connectors | {"GITHUB"} == set(DESCRIBED_SOURCES)
 
 
 def fill(account, count=5):

@@ -9,7 +9,7 @@ import pytest
 from connectors.http import retries
 from connectors.sources.described.filters import adf
 from retrieval.errors import Skippable
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 from tests.connectors.sources.test_described import listed, opened
 from tests.connectors.sources.test_slack import texts
 from tests.standins import described_services
@@ -142,11 +142,11 @@ def test_projects_of_a_site_are_chosen_by_a_pattern(tmp_path):
     with described_services.serving("JIRA_SITE") as account:
         fill(account, 2)
         account.items["PLAN-1"] = account.items.pop("HAND-2")
-        choice = Choice(include=({"path": "PL*"},))
+        choice = SyncFilter(include=({"path": "PL*"},))
         connector, tokens = opened(account)
         items = [item for page in connector.with_choice(choice).iter_changes(tokens, None) for item in page.items]
         taken = [
-            item.external_id for item in items if choice.takes(Subject(item.external_id, str(item.properties["path"])))
+            item.external_id for item in items if choice.takes(SyncItem(item.external_id, str(item.properties["path"])))
         ]
         assert taken == [f"{SITE}/browse/PLAN-1"]
 

@@ -10,7 +10,7 @@ import pytest
 from connectors import registry
 from connectors.http import responses
 from retrieval.errors import Fatal, Retryable
-from retrieval.sync_filter import Choice
+from retrieval.sync_filter import SyncFilter
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
 from tests.standins.sharepoint import HOME, HOST, SITE
@@ -36,7 +36,7 @@ def skipped(found):
 def choose(account):
     """A function: the connector with a choice."""
     made = registry.make_connector("SHAREPOINT", APP, account.settings)
-    return lambda *include, exclude=(): made.with_choice(Choice(include, tuple(exclude)))
+    return lambda *include, exclude=(): made.with_choice(SyncFilter(include, tuple(exclude)))
 
 
 def test_every_library_of_every_followed_site_is_listed(account, connector, tokens, tmp_path):

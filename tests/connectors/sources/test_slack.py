@@ -7,7 +7,7 @@ import pytest
 from connectors.http import retries
 from connectors.sources.described.filters import chat
 from retrieval.errors import Fatal
-from retrieval.sync_filter import Choice
+from retrieval.sync_filter import SyncFilter
 from tests.connectors.sources.test_described import listed, opened, pages
 from tests.standins import described_services
 from tests.standins.slack import Channel, at, days_ago
@@ -130,9 +130,9 @@ def test_a_channel_that_is_found_anew_is_listed_and_one_without_the_app_is_count
 def test_channels_are_chosen_by_a_pattern_and_others_are_not_requested(slack, tmp_path):
     fill(slack)
     for choice in (
-        Choice(include=({"path": "eng-*"},)),
-        Choice(include=({"id": ENGINE},)),
-        Choice(exclude=({"id": GENERAL},)),
+        SyncFilter(include=({"path": "eng-*"},)),
+        SyncFilter(include=({"id": ENGINE},)),
+        SyncFilter(exclude=({"id": GENERAL},)),
     ):
         slack.requests.clear()
         assert set(texts(slack, tmp_path, choice)) == {f"{ARCHIVE}/{ENGINE}/days/2026-05-16"}

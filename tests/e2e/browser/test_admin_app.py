@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from local import environment, instance, roles
-from local.roles import PROJECT
+from local.roles import PROJECT_ROOT
 from retrieval.accounts import api_keys
 from retrieval.namespaces import namespaces
 from retrieval.settings import Settings
@@ -41,7 +41,11 @@ def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
         with (tmp_path / "ui.log").open("wb") as log:
             started.append(
                 subprocess.Popen(
-                    command, cwd=PROJECT, env=environment.build_ui(settings, api), stdout=log, stderr=subprocess.STDOUT
+                    command,
+                    cwd=PROJECT_ROOT,
+                    env=environment.build_ui(settings, api),
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
                 )
             )
         deadline = time.monotonic() + 60

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from pydantic import SecretStr
 
 from local import environment, instance, roles
-from local.roles import PROJECT
+from local.roles import PROJECT_ROOT
 from retrieval.accounts import api_keys
 from retrieval.accounts.queries import organizations
 from retrieval.setting_values import OidcRole
@@ -69,7 +69,9 @@ def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterato
             assert provider.client_secret not in str(variables)
             with (home / "ui.log").open("wb") as log:
                 command = roles.list_commands(Settings(home=home, ui_port=port))["ui"]
-                started = subprocess.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
+                started = subprocess.Popen(
+                    command, cwd=PROJECT_ROOT, env=variables, stdout=log, stderr=subprocess.STDOUT
+                )
             try:
                 _wait(app, home / "ui.log")
                 client = client_of(base, api_keys.create_key(api_db, ring, owner.id, "app").api_key)

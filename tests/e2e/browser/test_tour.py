@@ -16,15 +16,15 @@ from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser, Page, expect
 from reportlab.pdfgen import canvas
 
-from local.roles import PROJECT
-from retrieval.sources import APPS
+from local.roles import PROJECT_ROOT
+from retrieval.sources import APP_CONFIGS
 from tests.e2e.browser.hands import Hands, table
 from tests.e2e.test_connectors import APP_OF, TEXTS, connect
 from tests.e2e.test_web import site  # noqa: F401
 
 SECONDS = 60_000
 WRITES = bool(os.environ.get("TOUR_WRITE"))
-GUIDE = PROJECT / "docs" / "admin-app.md"
+GUIDE = PROJECT_ROOT / "docs" / "admin-app.md"
 MARKS = ("<!-- tour -->\n", "<!-- /tour -->")
 PAGES = {
     "overview": "Overview",
@@ -212,7 +212,7 @@ def _search(hands: Hands, namespace: str) -> None:
 
 def _connection(hands: Hands, service: Any, account: Any, namespace: str) -> None:
     page = hands.page
-    app = {APPS["BOX"]: APP_OF["BOX"]}
+    app = {APP_CONFIGS["BOX"]: APP_OF["BOX"]}
     service.ok(service.client.patch(f"/v1/namespaces/{namespace}", json=app))
     files = [account.put(path, text) for path, text in TEXTS.items()]
     try:

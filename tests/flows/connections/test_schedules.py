@@ -163,13 +163,13 @@ def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
         assert found["status"] == "ACTIVE"
         return found["status_reason"]
 
-    quotas.set_organization(space.db, org, {"concurrentRuns": 0})
+    quotas.set_organization_quotas(space.db, org, {"concurrentRuns": 0})
     refused = space.repeat()
     assert refused.job_run_id is None
     assert refused.reason == reason()
     assert "organization's quota of 0 job runs at the same time; 0 are used" in reason()
     assert space.db.rows("select 1 from jobs where organization_id = %(id)s", {"id": org}) == []
-    quotas.set_organization(space.db, org, {"concurrentRuns": 1})
+    quotas.set_organization_quotas(space.db, org, {"concurrentRuns": 1})
     assert space.repeat().job_run_id
     assert reason() is None
 

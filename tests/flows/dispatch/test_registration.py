@@ -149,7 +149,7 @@ def test_prefect_deploy_makes_the_deployments_that_are_registered(
     asyncio.run(delete(registered))
     command = [PREFECT, "--no-prompt", "deploy", "--all"]
     done = subprocess.run(
-        command, env=prefect_server_environment, cwd=settings.PROJECT, capture_output=True, text=True, check=False
+        command, env=prefect_server_environment, cwd=settings.PROJECT_ROOT, capture_output=True, text=True, check=False
     )
     settings.load_settings.cache_clear()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -184,12 +184,12 @@ def test_a_name_that_several_namespaces_have_is_refused(shop):
 
 def test_a_request_beyond_a_quota_fails_with_its_message(shop):
     organization = shop.space.scope.organization
-    quotas.set_organization(shop.db, organization, {"documents": 0})
+    quotas.set_organization_quotas(shop.db, organization, {"documents": 0})
     try:
         flow_run = quick_run(shop, "ingest-text", text="One too many.", name="many")
         assert shop.pool.finish(flow_run, 60) == "Failed"
     finally:
-        quotas.set_organization(shop.db, organization, {"documents": None})
+        quotas.set_organization_quotas(shop.db, organization, {"documents": None})
     assert "QUOTA_EXCEEDED: " in shop.pool.run(flow_run).state.message
     assert not job_runs_of(shop, flow_run)
 

@@ -9,7 +9,7 @@ import pytest
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.metrics import exposition
-from retrieval.metrics.figures import Figures
+from retrieval.metrics.figures import MetricsReader
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_vendor_namespace import allowed, openai  # noqa: F401 - fixtures
 from tests.retrieval.metrics.test_figures import nothing_counted, told  # noqa: F401 - a fixture
@@ -20,7 +20,7 @@ STEPS = ("fetch", "parse", "chunk", "embed", "upsert")
 
 
 def figures(space):
-    return told(exposition.render_text(Figures(space.db).read(space.scope.organization), of_organization=True))
+    return told(exposition.render_text(MetricsReader(space.db).read(space.scope.organization), of_organization=True))
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def constant(vectors):
 def judged(space, tenant=""):
     questions = [{"query": f"where does the {animal} hunt", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
     scope = replace(space.scope, tenant=tenant)
-    return space.call(evaluations.create(space.db, scope, "animals", questions)).id
+    return space.call(evaluations.create_evaluation(space.db, scope, "animals", questions)).id
 
 
 def begin(space, model, evaluation, **asked):
@@ -156,7 +156,7 @@ def test_a_gate_whose_evaluation_was_deleted_lets_nothing_through(space, monkeyp
     evaluation = judged(space)
     with next_model(monkeypatch) as model:
         run = begin(space, model, evaluation, minimum=0.0)
-        space.call(evaluations.delete(space.db, space.scope, evaluation))
+        space.call(evaluations.delete_evaluation(space.db, space.scope, evaluation))
         assert rebuild(space) is False
         assert space.run(run).outcome == "FAILED"
         assert "deleted" in space.run(run).notices[0].reason
@@ -171,7 +171,7 @@ def test_questions_of_a_tenant_judge_what_the_tenant_has(space, monkeypatch):
 
 
 def test_one_that_is_cancelled_while_it_is_judged_is_cancelled(space, monkeypatch):
-    monkeypatch.setattr(gate, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(gate, "_CHECK_INTERVAL_SECONDS", 0.0)
     find = gate.find_questions
 
     def cancelled_by_then(*args):

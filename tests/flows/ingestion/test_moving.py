@@ -30,7 +30,7 @@ from retrieval.principals import Access
 from retrieval.readiness import files_folder
 from retrieval.search import search
 from retrieval.search.search import Query
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_unpack import packed
 from tests.library import viewer_of
@@ -158,7 +158,9 @@ def judged(space):
     document = space.db.row("select id from documents where name = 'owl 3'", {})["id"]
     relevant = [{"documentId": document, "grade": 2}, {"externalId": "owl-9"}]
     question = {"query": "owl 3", "relevant": relevant, "filter": {"documentIds": [document]}}
-    made = space.call(evaluations.create(space.db, space.scope, "questions", [question, {**question, "query": "b"}]))
+    made = space.call(
+        evaluations.create_evaluation(space.db, space.scope, "questions", [question, {**question, "query": "b"}])
+    )
     for run, ended in (("evr_1", "now()"), ("evr_2", "null")):
         space.db.rows(
             "insert into evaluation_runs (id, evaluation_id, status, settings, result, finished_at) values"
@@ -498,7 +500,7 @@ def test_what_is_packed_into_a_file_shows_its_old_version_to_nobody_else_after_a
 def export_of_0_1_0(build, tmp_path):
     """A file that a build of 0.1.0 wrote: the first with exports, the last with the first access lists, the last."""
     file = tmp_path / f"{build}.tar"
-    file.write_bytes(gzip.decompress((PROJECT / "tests/fixtures/exports" / f"{build}.tar.gz").read_bytes()))
+    file.write_bytes(gzip.decompress((PROJECT_ROOT / "tests/fixtures/exports" / f"{build}.tar.gz").read_bytes()))
     return file
 
 

@@ -20,7 +20,7 @@ def listed(db, scope, *names):
 
 def test_a_listing_fills_what_is_left_and_tells_of_the_rest(db, new_scope):
     scope = new_scope()
-    quotas.set_organization(db, scope.organization, {"documents": 3})
+    quotas.set_organization_quotas(db, scope.organization, {"documents": 3})
     run, _ = listed(db, scope, "a", "b")
     db.rows("update job_runs set finished_at = now(), status = 'COMPLETED' where id = %(run)s", {"run": run})
     run, _ = listed(db, scope, "b", "c", "d", "e")
@@ -58,7 +58,7 @@ def test_no_quota_takes_everything(db, new_scope):
 def test_what_is_fetched_beyond_the_bytes_fails_before_it_is_embedded(db, new_scope):
     scope = new_scope("alice")
     db.rows("insert into tenants (organization_id, id) values (%(o)s, 'alice')", {"o": scope.organization})
-    quotas.set_tenant(db, scope.organization, "alice", {"storedBytes": 250})
+    quotas.set_tenant_quotas(db, scope.organization, "alice", {"storedBytes": 250})
     run, lease = listed(db, scope, "a", "b", "c")
     window = run_documents.list_windows(db, lease, documents=10, size=10**6)[0]
     for key in window:
@@ -82,7 +82,7 @@ def stage_of(db, run):
 
 def test_members_of_an_archive_fill_what_is_left(db, new_scope):
     scope = new_scope()
-    quotas.set_organization(db, scope.organization, {"documents": 3, "storedBytes": 100})
+    quotas.set_organization_quotas(db, scope.organization, {"documents": 3, "storedBytes": 100})
     run, _ = listed(db, scope, "archive")
     with db.transaction() as connection:
         reasons = within_quotas.member_reasons(connection, run, [60, 60, 40, 1])

@@ -41,7 +41,7 @@ def posted(space, text, request, traceparent):
         from retrieval.job_config import Ingestion
         from retrieval.jobs import runs
 
-        origin.come_of(Origin(request, traceparent))
+        origin.set_origin(Origin(request, traceparent))
         return await runs.accept_text(space.db, space.scope, text=text, name=text, ingestion=Ingestion())
 
     return space.call(accept())

@@ -192,11 +192,11 @@ def test_a_question_that_cannot_be_embedded_fails_within_its_evaluation(open_spa
     ]
 
     def run_evaluation(space, questions):
-        evaluation = space.call(evaluations.create(space.db, space.scope, "questions", questions))
-        run = space.call(runs.create(space.db, space.scope, evaluation.id, settings_of_run))
+        evaluation = space.call(evaluations.create_evaluation(space.db, space.scope, "questions", questions))
+        run = space.call(runs.create_run(space.db, space.scope, evaluation.id, settings_of_run))
         (waiting,) = [waiting for waiting in runs.list_waiting(space.db) if waiting.id == run.id]
         evaluate.evaluate.fn(run.id, waiting.attempt)
-        return space.call(runs.get(space.db, space.scope, evaluation.id, run.id))
+        return space.call(runs.get_run(space.db, space.scope, evaluation.id, run.id))
 
     with model_server.running(ModelServer("own")) as server:
         space = open_space(server)

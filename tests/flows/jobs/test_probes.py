@@ -2,7 +2,7 @@
 
 from retrieval.jobs.queries import batches, breakers
 from retrieval.metrics import exposition
-from retrieval.metrics.figures import Figures
+from retrieval.metrics.figures import MetricsReader
 from tests.flows.configured import Configured
 
 
@@ -74,7 +74,7 @@ def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
 
 def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
     def figures():
-        lines = exposition.render_text(Figures(db).read(space.scope.organization)).decode().splitlines()
+        lines = exposition.render_text(MetricsReader(db).read(space.scope.organization)).decode().splitlines()
         return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line[0] != "#"}
 
     space = Configured(db)

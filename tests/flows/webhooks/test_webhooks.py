@@ -14,7 +14,7 @@ from retrieval.namespaces import namespaces
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope
 from retrieval.webhooks import deliveries, endpoints, queries, sending
-from retrieval.webhooks.endpoints import Reach
+from retrieval.webhooks.endpoints import WebhookScope
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
 from tests.flows.connected import connected_space
@@ -69,15 +69,15 @@ def sender(space):
 
 def hook(space, receiver, *names, tenant=None, whole=False):
     """A webhook of the namespace, or of the whole organization, that leads to the receiver."""
-    reach = Reach(space.scope.organization, None if whole else space.scope.namespace, tenant)
+    reach = WebhookScope(space.scope.organization, None if whole else space.scope.namespace, tenant)
     made, receiver.secret = space.call(
-        endpoints.create(space.db, space.ring, reach, url=receiver.url, events=names or ["*"], description=None)
+        endpoints.create_webhook(space.db, space.ring, reach, url=receiver.url, events=names or ["*"], description=None)
     )
     return made
 
 
 def reach(space):
-    return Reach(space.scope.organization)
+    return WebhookScope(space.scope.organization)
 
 
 def send(sender, until=lambda: False, seconds=20.0):
@@ -90,7 +90,7 @@ def send(sender, until=lambda: False, seconds=20.0):
 
 
 def listed(space, made, **asked):
-    page = space.call(deliveries.list_part(space.db, reach(space), made.id, deliveries.PageRequest(100), **asked))
+    page = space.call(deliveries.list_deliveries(space.db, reach(space), made.id, deliveries.PageRequest(100), **asked))
     return page.items
 
 
@@ -187,14 +187,14 @@ def test_who_hears_what(space, receiver, sender):
     other.text("words", "of others")
     send(sender)
     assert [(one.type, one.data["tenantId"]) for one in receiver.taken] == [("DOCUMENTS_QUEUED_FOR_INGESTION", "alice")]
-    space.call(endpoints.delete(space.db, reach(space), made.id))
+    space.call(endpoints.delete_webhook(space.db, reach(space), made.id))
     everything = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", whole=True)
     space.scope = Scope(home.organization, home.namespace, "bob")
     space.text("words", "of bob again")
     space.scope = home
     send(sender)
     assert [one.data["tenantId"] for one in receiver.taken] == ["alice", "bob"]
-    space.call(endpoints.delete(space.db, reach(space), everything.id))
+    space.call(endpoints.delete_webhook(space.db, reach(space), everything.id))
     space.text("words", "told to nobody")
     assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
     send(sender)
@@ -230,7 +230,12 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
     assert (waiting.attempts, waiting.response_status, waiting.reason) == (1, 503, "The endpoint answered 503.")
     first = receiver.seen[0][1]["webhook-id"]
     receiver.status = 500
-    for pause in (*sending.SCHEDULE, sending.LATER, sending.LATER, sending.LATER):
+    for pause in (
+        *sending.RETRY_SCHEDULE_SECONDS,
+        sending.LATER_RETRY_SECONDS,
+        sending.LATER_RETRY_SECONDS,
+        sending.LATER_RETRY_SECONDS,
+    ):
         assert pause - 5 < waits(space.db, made) <= pause
         before = len(receiver.seen)
         age(space.db, made, pause)
@@ -238,26 +243,26 @@ def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, send
         settle(sender)
         assert len(receiver.seen) == before + 1
     assert {headers["webhook-id"] for _, headers, _ in receiver.seen[2:]} == {first}
-    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
     assert hooked.status == "ACTIVE"
     age(space.db, made, 5 * 3600)
     send(sender)
     (failed,) = listed(space, made, status="FAILED")
     assert failed.next_attempt_at is None
-    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
     assert (hooked.status, hooked.status_reason) == (
         "DISABLED",
         "Nothing was taken for 24 hours. The endpoint answered 500.",
     )
     receiver.status = 204
-    space.call(endpoints.change(space.db, reach(space), made.id, status="ACTIVE"))
-    space.call(deliveries.redeliver(space.db, reach(space), made.id, failed.id))
+    space.call(endpoints.change_webhook(space.db, reach(space), made.id, status="ACTIVE"))
+    space.call(deliveries.retry_delivery(space.db, reach(space), made.id, failed.id))
     send(sender)
     assert receiver.taken[-1].id == first
 
 
 def read_health(space, made):
-    return space.call(endpoints.get(space.db, reach(space), made.id)).health
+    return space.call(endpoints.get_webhook(space.db, reach(space), made.id)).health
 
 
 def test_a_webhook_that_does_not_deliver_is_failing_until_it_does(space, receiver, sender):
@@ -294,7 +299,7 @@ def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sende
     receiver.answers = [410]
     age(space.db, made, 6)
     send(sender)
-    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    hooked = space.call(endpoints.get_webhook(space.db, reach(space), made.id))
     assert (hooked.status, hooked.status_reason) == ("DISABLED", "The endpoint answered 410 Gone.")
     count = len(receiver.seen)
     age(space.db, made, 3600)
@@ -341,11 +346,11 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     space.text("words", "one")
     sending.publish_outbox(space.db)
     due = queries.list_due(space.db, full=[], each=4, limit=64)
-    taken = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE)
+    taken = queries.take_deliveries(space.db, [delivery.id for delivery in due], sending.LEASE_SECONDS)
     assert len(taken) == 1  # the first of its run; nobody sends it
     send(sender, seconds=0.3)
     assert receiver.taken == []
-    age(space.db, made, sending.LEASE)
+    age(space.db, made, sending.LEASE_SECONDS)
     send(sender)
     assert receiver.types() == INGESTED[:2]
 

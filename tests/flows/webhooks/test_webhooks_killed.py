@@ -23,7 +23,7 @@ from retrieval.database.database import Database
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.webhooks import endpoints, sending
-from retrieval.webhooks.endpoints import Reach
+from retrieval.webhooks.endpoints import WebhookScope
 from tests.flows.configured import Configured
 from tests.flows.webhooks.test_webhooks import INGESTED
 
@@ -55,7 +55,11 @@ class Roles:
     def start(self, role):
         command = [sys.executable, "-m", "tests.flows.webhooks.killed_children", role]
         self.running[role] = subprocess.Popen(
-            command, env=self.environment, cwd=settings.PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            env=self.environment,
+            cwd=settings.PROJECT_ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def is_ready(self, role):
@@ -108,8 +112,8 @@ def roles(space, tmp_path):
 
 def hooked(space, url, events):
     """A webhook and its secret."""
-    reach = Reach(space.scope.organization)
-    return space.call(endpoints.create(space.db, space.ring, reach, url=url, events=events, description=None))
+    reach = WebhookScope(space.scope.organization)
+    return space.call(endpoints.create_webhook(space.db, space.ring, reach, url=url, events=events, description=None))
 
 
 def accept(space, number):
@@ -140,7 +144,7 @@ def waits(space):
 def delete_webhook(space, path):
     """What an endpoint's owner does who wants no more of it; when that was answered."""
     row = space.db.row("select id from webhooks where url like %(path)s", {"path": f"%/{path}"})
-    space.call(endpoints.delete(space.db, Reach(space.scope.organization), row["id"]))
+    space.call(endpoints.delete_webhook(space.db, WebhookScope(space.scope.organization), row["id"]))
     return time.time()
 
 
@@ -189,7 +193,7 @@ def test_nothing_is_lost_and_all_is_told_once_by_its_id(space, roles):
             said = took
             print(f"{took:4.0f} s: {part:4.0%} of the events, {left} wait, {killed.total()} killed", flush=True)  # noqa: T201
         # what failed while nobody listened is tried at once, and not after the pauses of a real hour
-        space.db.rows(AT_ONCE, {"lease": sending.LEASE})
+        space.db.rows(AT_ONCE, {"lease": sending.LEASE_SECONDS})
         time.sleep(rng.uniform(0.1, 1.0))
         role = ROLES[killed.total() % len(ROLES)]
         is_due = part >= killed.total() / (KILLS + 1) or not left
@@ -222,7 +226,7 @@ def test_nothing_is_lost_and_all_is_told_once_by_its_id(space, roles):
     left = of_events(taken.told, "left")
     late = max((one["at"] for one in left.values()), default=gone_at) - gone_at
     assert left
-    assert late < sending.SECONDS, "what was on its way, no more"
+    assert late < sending.REQUEST_TIMEOUT_SECONDS, "what was on its way, no more"
     print(  # noqa: T201
         f"\n{DOCUMENTS} documents, {len(deleted)} of them deleted, {dict(killed)} killed, seed {SEED}: {len(once)}"
         f" events in {seconds:.0f} s, none lost, {taken.of_paths['/kept'] - len(once)} repeated"

@@ -71,7 +71,7 @@ def test_a_name_is_refused_or_differs_from_what_was_sent_in_case_and_composition
 @pytest.mark.parametrize("name", ["", " ", "a" * 257, "ä" * 129, "a\0b", "\ud800"])
 def test_what_is_no_name_is_refused(name):
     with pytest.raises(ServiceError) as refused:
-        Access.of(users=[name], code=ErrorCode.INVALID_INGEST_CONFIG, where="config.access")
+        Access.of(users=[name], code=ErrorCode.INVALID_INGEST_CONFIG, path="config.access")
     assert refused.value.code is ErrorCode.INVALID_INGEST_CONFIG
 
 

@@ -57,8 +57,8 @@ def granted(flow, vendor):
 
 
 def test_every_connector_has_a_flow_with_https_endpoints():
-    assert set(registry.CONNECTOR_FACTORIES) == set(sources.CONNECTED)
-    for connector in sources.APPS:
+    assert set(registry.CONNECTOR_FACTORIES) == set(sources.CONNECTED_SOURCES)
+    for connector in sources.APP_CONFIGS:
         made = registry.make_authorizer(connector, APP, Settings(_env_file=None))
         for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
             assert url.startswith("https://")
@@ -85,7 +85,7 @@ def test_where_a_person_is_sent(connector, host, wanted):
     assert "canary" not in str(sent)
 
 
-@pytest.mark.parametrize("connector", list(sources.APPS))
+@pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_exchange_and_refresh(vendor, connector):
     made = flow(vendor, connector)
     first = granted(made, vendor)
@@ -167,7 +167,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("connector", list(sources.APPS))
+@pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector):
     """Words of RFC 6749 (5.2), Microsoft's, Google's and Notion's documentation of their token endpoints."""
     for status, body, kind in REFUSALS:
@@ -177,7 +177,7 @@ def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector):
         assert type(raised.value) is kind, body
 
 
-@pytest.mark.parametrize("connector", list(sources.APPS))
+@pytest.mark.parametrize("connector", list(sources.APP_CONFIGS))
 def test_a_right_that_was_withheld_is_named(vendor, connector):
     """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
     made = flow(vendor, connector)

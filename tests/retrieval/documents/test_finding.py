@@ -44,7 +44,7 @@ def listed(db, scope, viewer=None, **wanted):
 
 
 def found(library, text):
-    return listed(library.db, library.scope, words=text_filter.parse_words(text, CODE, where="text"))
+    return listed(library.db, library.scope, words=text_filter.parse_words(text, CODE, path="text"))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, name
     for name, external_id, kind in given:
         library.put(name=name, external_id=external_id, document_type=kind)
     assert found(library, text) == names
-    wanted = text_filter.parse_words(text, CODE, where="text")
+    wanted = text_filter.parse_words(text, CODE, path="text")
     assert {
         name for name, external_id, kind in given if text_filter.has_all_words(Named(name, external_id, kind), wanted)
     } == names

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from retrieval.evaluations import calibration, judge
-from retrieval.evaluations.judge import Bench, StoredQuestion
+from retrieval.evaluations.judge import JudgeContext, StoredQuestion
 from retrieval.search import search
 from retrieval.search.answerability import Answerability, apply_fit
 from retrieval.search.search import Query
@@ -20,7 +20,7 @@ def estimates(evidences):
 
 def test_measures_are_those_of_their_definitions():
     answered = np.array([True, True, False, False])
-    assert calibration.auroc(answered, np.array([0.9, 0.4, 0.4, 0.1])) == pytest.approx(0.875)
+    assert calibration.compute_auroc(answered, np.array([0.9, 0.4, 0.4, 0.1])) == pytest.approx(0.875)
     assert calibration.calibration_error(answered, np.array([0.95, 0.95, 0.05, 0.05])) == pytest.approx(0.05)
     assert calibration.calibration_error(answered, np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
     assert calibration.refused_share(answered, np.array([0.9, 0.5, 0.6, 0.1])) == 0.5
@@ -61,7 +61,7 @@ def test_a_run_counts_questions_that_nothing_answers_in_calibration_alone(librar
     questions = [StoredQuestion(n, f"owl{n} hunts", [{"externalId": f"owl{n}"}], None) for n in range(6)]
     questions += [StoredQuestion(6 + n, f"walrus{n} hunts", [], None) for n in range(6)]
     nobody: Any = None
-    bench = Bench(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
+    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda: nobody, "english")
     judgement = judge.judge_setting(bench, questions, {}, WORDS, lambda: None)
     (result,) = judge.run_result(questions, [WORDS], [judgement], {})["settings"]
     assert result["metrics"]["mrr"]["value"] == 1.0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from retrieval.evaluations import judge
-from retrieval.evaluations.judge import Bench, StoredQuestion
+from retrieval.evaluations.judge import JudgeContext, StoredQuestion
 
 WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 
@@ -13,7 +13,7 @@ WORDS = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
     owl, seal = library.put(["owls hunt"], external_id="owl"), library.put(["seals dive"], external_id="seal")
     nobody: Any = None
-    bench = Bench(library.db, library.scope, nobody, nobody, lambda _: nobody, "english")
+    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: nobody, "english")
     relevant = [
         {"documentId": owl, "grade": 1, "start": 0, "end": 4},
         {"externalId": "owl", "grade": 3},
@@ -36,7 +36,7 @@ def test_a_judged_document_counts_where_a_result_names_it(library):
         library.put(["owls hunt"], external_id=name)
     library.put(["owls and many other birds of the night"], external_id="other")
     nobody: Any = None
-    bench = Bench(library.db, library.scope, nobody, nobody, lambda _: nobody, "english")
+    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: nobody, "english")
     relevant = [{"externalId": "report"}, {"externalId": "copy"}]
     questions = [
         StoredQuestion(at, "owls", judged, None) for at, judged in enumerate((*([r] for r in relevant), relevant))
@@ -51,7 +51,7 @@ def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(lib
     library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")
     library.put(["seals dive"], [[0.9] + [0.0] * 7], external_id="seal")
     nobody: Any = None
-    bench = Bench(library.db, library.scope, nobody, library.store, lambda _: nobody, "english")
+    bench = JudgeContext(library.db, library.scope, nobody, library.store, lambda _: nobody, "english")
     questions = [StoredQuestion(1, "owls", [{"externalId": "seal"}, {"externalId": "owl"}], None)]
     found = judge.judge_setting(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
     assert found.ranks == [[None, 1]]
@@ -82,7 +82,7 @@ def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first,
     library.put(["owls and owls"], external_id="owl")
     library.put(["seals dive and know of owls, of whales, of walruses and of the sea"], external_id="seal")
     nobody: Any = None
-    bench = Bench(library.db, library.scope, nobody, nobody, lambda _: Backwards(), "english", reranks)
+    bench = JudgeContext(library.db, library.scope, nobody, nobody, lambda _: Backwards(), "english", reranks)
     questions = [StoredQuestion(1, "owls", [{"externalId": first}], None)]
     judged = judge.judge_setting(bench, questions, {}, {**WORDS, **asked}, lambda: None)
     assert (judged.ranks, judged.reranked) == ([[1]], reranked)

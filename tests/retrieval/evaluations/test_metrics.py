@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.evaluations import metrics
-from retrieval.evaluations.metrics import Found, Judged
+from retrieval.evaluations.metrics import JudgedDocument, RankedResult
 
 GRADES = st.dictionaries(st.integers(0, 30), st.integers(1, 4), min_size=1, max_size=12)
 RANKINGS = st.lists(st.integers(0, 150), unique=True, max_size=150)
@@ -19,7 +19,7 @@ THEIRS = {"ndcgAt10": "ndcg_cut_10", "recallAt10": "recall_10", "recallAt100": "
 
 
 def found(keys):
-    return [Found(str(key), 0, 10) for key in keys]
+    return [RankedResult(str(key), 0, 10) for key in keys]
 
 
 def of_trec_eval(grades, order):
@@ -34,7 +34,7 @@ def of_trec_eval(grades, order):
 @given(GRADES, RANKINGS)
 @settings(max_examples=200, deadline=None)
 def test_measures_equal_trec_evals(grades, order):
-    judged = [Judged(str(key), grade) for key, grade in grades.items()]
+    judged = [JudgedDocument(str(key), grade) for key, grade in grades.items()]
     measured = metrics.measure_question(judged, found(order))
     for name, value in of_trec_eval(grades, order).items():
         assert measured[name] == pytest.approx(value, abs=1e-9), name
@@ -42,27 +42,29 @@ def test_measures_equal_trec_evals(grades, order):
 
 
 def test_a_document_counts_at_its_best_result():
-    judged = [Judged("b", 3)]
+    judged = [JudgedDocument("b", 3)]
     measured = metrics.measure_question(judged, found(["a", "a", "a", "b", "b"]))
     assert measured["mrr"] == 0.5
-    assert metrics.judged_ranks([*judged, Judged("c")], found(["a", "a", "b"])) == [2, None]
+    assert metrics.judged_ranks([*judged, JudgedDocument("c")], found(["a", "a", "b"])) == [2, None]
 
 
 @pytest.mark.parametrize(
     ("results", "share"),
     [
         ([], 0),
-        ([Found("d", 0, 100)], 0),
-        ([Found("d", 100, 200)], 1),
-        ([Found("d", 90, 150)], 0.5),
-        ([Found("d", 100, 150), Found("d", 140, 160)], 0.6),
-        ([Found("d", 150, 300), Found("d", 0, 150)], 1),
-        ([Found("e", 100, 200)], 0),
-        ([Found("e", 0, 1)] * 10 + [Found("d", 100, 200)], 0),
+        ([RankedResult("d", 0, 100)], 0),
+        ([RankedResult("d", 100, 200)], 1),
+        ([RankedResult("d", 90, 150)], 0.5),
+        ([RankedResult("d", 100, 150), RankedResult("d", 140, 160)], 0.6),
+        ([RankedResult("d", 150, 300), RankedResult("d", 0, 150)], 1),
+        ([RankedResult("e", 100, 200)], 0),
+        ([RankedResult("e", 0, 1)] * 10 + [RankedResult("d", 100, 200)], 0),
     ],
 )
 def test_the_share_of_a_span_that_the_first_ten_results_cover(results, share):
-    assert metrics.measure_question([Judged("d", span=(100, 200))], results)["spanRecallAt10"] == pytest.approx(share)
+    assert metrics.measure_question([JudgedDocument("d", span=(100, 200))], results)["spanRecallAt10"] == pytest.approx(
+        share
+    )
 
 
 def test_intervals_are_those_of_a_paired_bootstrap():
@@ -70,7 +72,7 @@ def test_intervals_are_those_of_a_paired_bootstrap():
     first = rng.uniform(0, 0.5, 200)
     second = first + 0.1
     values = {
-        name: [{**dict.fromkeys(metrics.NAMES), "mrr": float(one)} for one in part]
+        name: [{**dict.fromkeys(metrics.METRIC_NAMES), "mrr": float(one)} for one in part]
         for name, part in (("first", first), ("second", second))
     }
     compared = metrics.compare_settings(values)

@@ -56,7 +56,7 @@ def test_a_run_whose_workers_are_lost_is_begun_three_times(db, run):
 
 def test_runs_that_prefect_did_not_take_are_asked_for_soon(db, run):
     (asked,) = runs.list_waiting(db)
-    runs.not_started(db, [run])
+    runs.retry_start(db, [run])
     (row,) = db.rows(
         "select lease_until < now() + interval '1 minute' as soon from evaluation_runs where id = %(id)s", {"id": run}
     )

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from retrieval.database.database import Database
 from retrieval.metrics import catalog, counts, exposition
-from retrieval.metrics.figures import Figures
+from retrieval.metrics.figures import MetricsReader
 
 TENANTS = 1000
 
@@ -30,7 +30,7 @@ def nothing_counted(monkeypatch):
     async def nothing(_db):
         pass
 
-    monkeypatch.setattr(counts, "async_write", nothing)
+    monkeypatch.setattr(counts, "async_write_counts", nothing)
     counts._take()
     yield
     counts._take()
@@ -86,7 +86,7 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     for path in (f"/v1/{number}" for number in range(TENANTS)):
         counts.add_count(catalog.HTTP, catalog.route_label(path), "2xx")
     counts.write_counts(own_db)
-    samples = told(exposition.render_text(Figures(own_db).read()))
+    samples = told(exposition.render_text(MetricsReader(own_db).read()))
     assert len(samples) <= catalog.MOST_SERIES
     assert sum(metric.series for metric in catalog.CATALOG.values()) <= catalog.MOST_SERIES
     by_status = Counter(row["status"] for row in own_db.rows("select status from documents"))
@@ -94,13 +94,13 @@ def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
     assert samples["retrieval_job_runs", ("status", "QUEUED")] == TENANTS
     assert 90 <= samples[("retrieval_queue_oldest_seconds",)] < 150
     shares = {key[1][1]: value for key, value in samples.items() if key[0] == "retrieval_queue_share_job_runs"}
-    assert len(shares) == catalog.TOP + 1
+    assert len(shares) == catalog.MAX_SHOWN_ORGANIZATIONS + 1
     assert sum(shares.values()) == TENANTS
-    assert shares["other"] == TENANTS - 10 * catalog.TOP
+    assert shares["other"] == TENANTS - 10 * catalog.MAX_SHOWN_ORGANIZATIONS
 
 
 def test_a_fresh_installation_tells_every_pinned_name(own_db):
-    text = exposition.render_text(Figures(own_db).read())
+    text = exposition.render_text(MetricsReader(own_db).read())
     samples = told(text)
     assert samples["retrieval_documents", ("status", "SUCCESS")] == 0
     assert samples["retrieval_job_runs", ("status", "COMPLETED")] == 0
@@ -128,7 +128,7 @@ db.close()
 def test_what_several_processes_count_is_added_up(own_db):
     started = [subprocess.Popen([sys.executable, "-c", PROCESS, own_db.url]) for _ in range(3)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
-    samples = told(exposition.render_text(Figures(own_db).read()))
+    samples = told(exposition.render_text(MetricsReader(own_db).read()))
     assert samples[("retrieval_tokens_embedded_total",)] == 3 * 50 * 7
     assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 3 * 150
     assert samples["retrieval_stage_seconds_bucket", ("le", "0.05"), ("stage", "embed")] == 150
@@ -141,7 +141,7 @@ def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(ow
     monkeypatch.setattr("retrieval.database.database.WAIT_SECONDS", 0.5)
     counts.add_count(catalog.TOKENS, by=3)
     counts.write_counts(own_db)
-    figures = Figures(own_db)
+    figures = MetricsReader(own_db)
     assert told(exposition.render_text(figures.read()))[("retrieval_database_up",)] == 1
     url, own_db._url = own_db._url, "postgresql://127.0.0.1:1/nowhere?connect_timeout=1"
     own_db.close()

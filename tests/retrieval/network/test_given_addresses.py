@@ -12,7 +12,7 @@ from retrieval.errors import ServiceError
 from retrieval.namespaces import validation
 from retrieval.network import redirects, service_urls
 from retrieval.settings import Settings
-from retrieval.sources import APPS
+from retrieval.sources import APP_CONFIGS
 
 BAD = [
     "https://[::1",
@@ -98,7 +98,7 @@ def test_every_address_of_a_config_has_its_row():
                 named.add((area, field.encode_name))
 
     walk("", CreateNamespace)
-    apps = {(app, "authorizationUrl") for app in APPS.values()}  # of any app that has one
+    apps = {(app, "authorizationUrl") for app in APP_CONFIGS.values()}  # of any app that has one
     rows = {(area, key) for area, key, _, _ in validation._ADDRESS_FIELDS}
     assert apps <= rows
     assert named - apps == rows - apps
