@@ -47,8 +47,8 @@ ENV_FILE = Path(".env") if IS_CHECKOUT else DEFAULT_HOME / ".env"
 
 
 class Settings(BoundedSettings, BaseSettings):
-    """Every setting with its default. Operators read the comments and docstrings below in the documentation, and in
-    `.env.example`, which `python docs/generators/settings_reference.py` writes from them."""
+    """All settings with defaults. Operators read the comments and docstrings below in the documentation and
+    `.env.example`."""
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=ENV_FILE, extra="ignore", frozen=True)
 
@@ -58,55 +58,56 @@ class Settings(BoundedSettings, BaseSettings):
     database_url: DatabaseUrl = None
     """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
-    """Keys that encrypt stored secrets, each `id:base64` of 32 random bytes, comma-separated. The first encrypts, all
-    decrypt. Required with a database of your own; else made on first start."""
+    """Keys for stored secrets, each `id:base64` of 32 random bytes, comma-separated. The first encrypts, all decrypt.
+    Required with a database of your own; else created on first start."""
     files_directory: Path | None = None
     """Directory of LOCAL file storage; `files` in the home if absent. All machines need the same directory."""
 
     # Addresses
     api_host: str = "127.0.0.1"
-    """Interface on which the API listens."""
+    """Interface of the API."""
     api_port: int = Field(default=8000, ge=0, le=65535)
     """Port of the API; 0 picks a free one."""
     prefect_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the bundled Prefect server; 0 picks a free one."""
     ui_host: str = "127.0.0.1"
-    """Interface on which the admin app listens. It speaks plain HTTP: put a proxy with TLS before any other address."""
+    """Interface of the admin app. It speaks plain HTTP: put a proxy with TLS before any other address."""
     ui_port: int = Field(default=8501, ge=0, le=65535)
     """Port of the admin app; 0 picks a free one."""
     ui_public_url: Url = None
-    """URL at which browsers reach the admin app; its own address if absent."""
+    """URL of the admin app for browsers; its own address if absent."""
     ui_api_url: Url = None
-    """URL at which the admin app calls the API; the API's own address if absent."""
+    """URL of the API for the admin app; the API's own address if absent."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Port on which Prometheus reads the installation's figures, without a key; 0 picks a free one, absent is off."""
+    """Port for Prometheus, without a key; 0 picks a free one, absent is off."""
     metrics_host: str = "127.0.0.1"
-    """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
+    """Interface of the metrics port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
     metrics_token: SecretStr | None = None
-    """Bearer token that the port asks for; none on loopback if absent."""
+    """Bearer token of the metrics port; none on loopback if absent."""
     trusted_proxies: Networks = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
-    believed from these addresses only."""
+    trusted from these only."""
     public_url: Url = None
-    """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
+    """URL of the API for clients, in signed links and OAuth redirect URIs; the API's own address if absent."""
     mcp_hosts: Names = []
-    """Host names of `/mcp` beside the public URL and loopback, comma-separated; others are refused."""
+    """Host names of `/mcp` next to the public URL and loopback, comma-separated; others are refused."""
     cors_origins: Origins = []
-    """Origins whose scripts may call `/v1` (CORS), comma-separated, as `https://app.example.com,https://*.example.org`."""
+    """Origins of scripts that may call `/v1` (CORS), comma-separated, as
+    `https://app.example.com,https://*.example.org`."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
-    """Seconds for which a signed link to a document's file is valid."""
+    """Validity of a signed link to a document's file, in seconds."""
     prefect_api_url: Url = None
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_host: str = "127.0.0.1"
-    """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
+    """Interface of the bundled Prefect server. It speaks plain HTTP."""
     prefect_names: Names = []
-    """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
-    `prefect,prefect.internal`; requests that name another host are refused."""
+    """Host names of the bundled Prefect server besides 127.0.0.1 and localhost, comma-separated, such as
+    `prefect,prefect.internal`; requests to other hosts are refused."""
     prefect_login: PrefectLogin = None
-    """`name:password` that the bundled Prefect server asks for, or your own one (its `PREFECT_API_AUTH_STRING`). If
-    absent, the bundled one's is made on first start."""
+    """`name:password` of the bundled Prefect server, or of your own (its `PREFECT_API_AUTH_STRING`). If absent, the
+    bundled server's is created on first start."""
     prefect_api_key: SecretStr | None = None
-    """API key of Prefect Cloud, or of a server that asks for one, with `RETRIEVAL_PREFECT_API_URL`."""
+    """API key of Prefect Cloud, or of a server with API keys, with `RETRIEVAL_PREFECT_API_URL`."""
     prefect_database_url: PrefectDatabaseUrl = None
     """PostgreSQL with pg_trgm for the bundled Prefect server; the embedded PostgreSQL if absent."""
 
@@ -114,44 +115,44 @@ class Settings(BoundedSettings, BaseSettings):
     api_processes: int = Field(default=1, ge=1)
     """Number of API processes."""
     api_idle_seconds: float = Field(default=75, gt=0)
-    """Seconds that a connection stays open between requests. Set it above the keep-alive time of a proxy before it."""
+    """Seconds before an idle connection is closed. Set it above the keep-alive time of a proxy before the API."""
     drain_seconds: float = Field(default=5, ge=0)
-    """Seconds for which a stopping API process answers 503 at `/ready` before it closes its listener, so that a load
-    balancer sends requests elsewhere. `retrieval up` does not wait unless this is set."""
+    """Seconds of 503 at `/ready` before a stopping API process closes its listener, so load balancers send requests
+    elsewhere. `retrieval up` does not wait unless this is set."""
     worker_limit: int = Field(default=2, ge=1)
-    """Flow runs that one worker executes at the same time."""
+    """Concurrent flow runs of one worker."""
     work_pool: str = "retrieval"
     """Name of the work pool in Prefect."""
     worker_entrypoints: Names = []
-    """Flows of your own that the workers may execute, comma-separated, as `package.module.function`."""
+    """Your own flows for the workers, comma-separated, as `package.module.function`."""
     database_pool: int = Field(default=8, ge=1)
     """Most database connections of one process."""
     log_format: Literal["json", "console"] = "console"
     """Format of log lines."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level that is logged."""
+    """Lowest logged level."""
 
     # Reliability
     lease_seconds: float = Field(default=30, gt=0)
-    """Seconds without a renewed lease after which a worker's batch is given to another worker."""
+    """Seconds without a renewed lease before a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
-    """How often the worker process may die or fail at the same document before that document fails."""
+    """Crashes or failures of the worker process at a document before the document fails."""
     outage_seconds: float = Field(default=3600, gt=0)
-    """Seconds for which job runs wait for a vendor that does not answer; for a site at most 300. Then they fail."""
+    """Seconds before job runs fail if a vendor does not answer; for a site at most 300."""
     batch_limit: int = Field(default=1000, ge=1)
-    """Most job runs of one source and scope that share a flow run when many are waiting."""
+    """Most waiting job runs of one source and scope in a flow run."""
 
     # What is kept of the past
     audit_days: int = Field(default=400, ge=1)
-    """Days for which the audit log keeps an entry."""
+    """Days before audit entries are deleted."""
     webhook_days: int = Field(default=7, ge=1)
-    """Days for which deliveries of webhooks are kept."""
+    """Days before webhook deliveries are deleted."""
     prefect_events: bool = False
     """Emit events of job runs and connections to Prefect, such as `retrieval.run.completed`, for automations."""
 
     prices: dict[str, float] = {}
-    """Prices of a million embedded tokens by `PROVIDER/model`, as `{"OPENAI/text-embedding-3-small": 0.02}`, for
-    `GET /v1/usage`. LOCAL costs nothing; what is absent has no cost there."""
+    """Prices of a million embedded tokens by `PROVIDER/model`, as `{"OPENAI/text-embedding-3-small": 0.02}`, for `GET
+    /v1/usage`. LOCAL is free; absent models have no cost there."""
     price_currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
     """Currency of the prices."""
 
@@ -163,17 +164,17 @@ class Settings(BoundedSettings, BaseSettings):
     allow_local_embeddings: bool = True
     """Allow the embedding provider `LOCAL`."""
     local_model_runtime: Literal["auto", "openvino", "onnxruntime"] = "auto"
-    """What computes the LOCAL embedding model: `auto` is OpenVINO on processors with bfloat16, else ONNX Runtime."""
+    """Runtime of the LOCAL embedding model: `auto` is OpenVINO on processors with bfloat16, else ONNX Runtime."""
     allow_builtin_scraper: bool = True
     """Allow the web scraper `BUILTIN`."""
     allow_local_rerankers: bool = True
     """Allow the reranking provider `LOCAL`."""
     rerankers: Path | None = None
-    """Folder below which the models of `LOCAL` rerankers lie; `rerankers` in the home if absent."""
+    """Folder of the models of `LOCAL` rerankers; `rerankers` in the home if absent."""
     check_configs: bool = True
     """Test a namespace's storage, index and model with real requests when it is created or changed."""
     openai_models: Names = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
-    """Embedding models of `OPENAI` that namespaces may name."""
+    """Allowed embedding models of `OPENAI`."""
     cohere_models: Names = [
         "embed-english-v3.0",
         "embed-multilingual-v3.0",
@@ -184,41 +185,41 @@ class Settings(BoundedSettings, BaseSettings):
         "embed-english-light-v2.0",
         "embed-multilingual-v2.0",
     ]
-    """Embedding models of `COHERE` that namespaces may name."""
+    """Allowed embedding models of `COHERE`."""
     jina_models: Names = ["jina-embeddings-v3", "jina-embeddings-v4"]
-    """Embedding models of `JINA` that namespaces may name."""
+    """Allowed embedding models of `JINA`."""
 
     # Sign-in by OpenID Connect
     oidc_issuer: Issuer = None
-    """Issuer whose bearer tokens are accepted beside API keys, exactly as they name it in `iss`, such as
-    `https://login.example.com/realms/staff`. API keys alone if absent."""
+    """Issuer of accepted bearer tokens, exactly as in their `iss`, such as `https://login.example.com/realms/staff`.
+    Only API keys if absent."""
     oidc_audience: Names = []
-    """Audiences, comma-separated, one of which a token must name in `aud`; `RETRIEVAL_OIDC_CLIENT_ID` is one, too."""
+    """Accepted audiences (`aud`), comma-separated; `RETRIEVAL_OIDC_CLIENT_ID` is accepted, too."""
     oidc_clients: Names = []
-    """Clients, comma-separated, whose tokens alone are accepted (`azp`); those of every client if absent. A token for
-    several audiences needs an `azp`, which is one of these, of the audiences or `RETRIEVAL_OIDC_CLIENT_ID`."""
+    """Accepted clients (`azp`), comma-separated; every client if absent. A token for several audiences needs an `azp`
+    among these, the audiences or `RETRIEVAL_OIDC_CLIENT_ID`."""
     oidc_roles: list[OidcRole] = []
-    """What groups may do, as `[{"group": "search-admins", "role": "admin"}, {"group": "staff", "role": "viewer"}]`: the
-    first entry that names a group of the person decides; `*` is everyone, and who is in none is refused. Roles are
-    `viewer`, `editor`, `admin`; `organization` (its id, else the first one), `tenant` and `namespace` bound them."""
+    """Roles of groups, as `[{"group": "search-admins", "role": "admin"}, {"group": "staff", "role": "viewer"}]`: the
+    first entry with a group of the person decides; `*` is everyone, and people without an entry are refused. Roles are
+    `viewer`, `editor`, `admin`; `organization` (an id, else the first one), `tenant` and `namespace` restrict them."""
     oidc_principal_claim: str = Field(default="sub", min_length=1)
-    """Claim that names the person as documents' `access` does. `email` counts only with `email_verified: true`."""
+    """Claim with the person's name in documents' `access`. `email` counts only with `email_verified: true`."""
     oidc_groups_claim: str = Field(default="groups", min_length=1)
-    """Claim that lists the person's groups; a dot leads into an object, as in `realm_access.roles`."""
+    """Claim with the person's groups; a dot leads into an object, as in `realm_access.roles`."""
     oidc_discovery_url: Issuer = None
     """URL of the issuer's discovery document, if not `/.well-known/openid-configuration` below the issuer."""
     oidc_ca_bundle: Path | None = None
-    """File of certificates that vouch for the issuer; the usual ones if absent."""
+    """File of CA certificates for the issuer; the usual ones if absent."""
     oidc_client_id: str | None = Field(default=None, validate_default=True)
-    """Client that the admin app is at the issuer (redirect URI: `/oauth2callback` below its URL), if it is one."""
+    """Client id of the admin app at the issuer (redirect URI: `/oauth2callback` below the app's URL), if registered."""
     oidc_client_secret: SecretStr | None = None
-    """Secret of that client."""
+    """Client secret of the admin app."""
     oidc_cookie_secret: CookieSecret = None
-    """32 characters or more that sign the admin app's cookies, the same wherever it is served; else made once."""
+    """Signing key of the admin app's cookies, 32 characters or more, equal on all machines; else created once."""
     oidc_scopes: str = "openid email profile"
-    """Scopes that the admin app asks the issuer for."""
+    """Scopes requested by the admin app."""
     oidc_ui_token: Literal["id", "access"] = "id"  # noqa: S105 - which one, not itself
-    """Which token of a person the admin app sends to the API; an access token must be a JWT for an audience."""
+    """Token sent by the admin app to the API; an access token must be a JWT for an audience."""
 
     # Limits
     max_file_bytes: int = Field(default=50 * 1024 * 1024, ge=1)
@@ -248,19 +249,19 @@ class Settings(BoundedSettings, BaseSettings):
     namespace_limit: int = Field(default=100, ge=0)
     """Namespaces of an organization without a limit of its own."""
     body_seconds: float = Field(default=30, gt=0)
-    """Seconds within which a client must send a request body, a file ten times as long without such a pause."""
+    """Seconds for a client to send a request body, ten times as long for a file without such a pause."""
 
     # Connections
     redirect_hosts: Names = []
-    """Hosts that `clientRedirectUrl` may name, comma-separated; an empty list allows every host."""
+    """Allowed hosts of `clientRedirectUrl`, comma-separated; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """Other OAuth2 endpoints: `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
     source_folders: Folders = []
-    """Folders that connections of OBJECTS may read, with all below, comma-separated."""
+    """Folders readable by connections of OBJECTS, with all subfolders, comma-separated."""
 
     # Vendors
     s3_addressing: Literal["path", "virtual"] = "path"
-    """Whether the bucket's name is sent in the path, which every S3 store accepts, or in the host name."""
+    """Position of the bucket's name: in the path (accepted by every S3 store) or in the host name."""
     endpoints: dict[str, Endpoint] = {}
     """Addresses other than the vendors' public ones, by name (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL,
     JINA_READER, SCRAPINGBEE, and every `connector` of the contract):
@@ -269,17 +270,17 @@ class Settings(BoundedSettings, BaseSettings):
     `{"OPENAI": {"base_url": "https://new.internal/v1", "replaces": ["https://old.internal/v1"]}}`, where `"public"` is
     the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
     egress_proxy: EgressProxy = None
-    """HTTP proxy to public addresses, `http://user:password@host:port`: asked by CONNECT for addresses checked here."""
+    """HTTP proxy to public addresses, `http://user:password@host:port`, used by CONNECT after the address check."""
 
     # Fetching of URLs given by users
     fetch_allow: Networks = []
-    """Private ranges that may be fetched, comma-separated, as `10.1.0.0/16`. Cloud metadata is always refused."""
+    """Allowed private ranges of fetches, comma-separated, as `10.1.0.0/16`. Cloud metadata is always refused."""
     own_addresses: Places = []
-    """`host:port` of own services on other machines, comma-separated: refused, as this machine's always are."""
+    """`host:port` of own services on other machines, comma-separated: refused like this machine's."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
     """User-Agent header of fetches, best with a contact address; robots.txt is matched against the part before `/`."""
     fetch_seconds: float = Field(default=60, gt=0)
-    """Seconds that one fetch may take, redirects included."""
+    """Timeout of one fetch in seconds, redirects included."""
     fetch_host_limit: int = Field(default=4, ge=1)
     """Concurrent requests to one host, for each worker process."""
     fetch_host_delay: float = Field(default=0.25, ge=0)
@@ -287,11 +288,11 @@ class Settings(BoundedSettings, BaseSettings):
     fetch_robots: bool = True
     """Obey robots.txt in crawls and sitemaps, and its Crawl-delay in all fetches."""
     crawl_seconds: float = Field(default=14400, gt=0)
-    """Seconds that a scraping service may take to crawl one website. Pages that came until then are ingested."""
+    """Timeout of a scraping service's crawl of one website in seconds. Pages received before are ingested."""
 
     # Parsing and search
     readback_seconds: float = Field(default=60, ge=0)
-    """Seconds within which a vector store must list vectors that were written; else the document fails."""
+    """Seconds before written vectors must be listed by the vector store; else the document fails."""
     parse_seconds: float = Field(default=60, gt=0)
     """Seconds of CPU time for parsing one file; ten times as many of wall-clock time."""
     parse_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
@@ -307,20 +308,20 @@ class Settings(BoundedSettings, BaseSettings):
     archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
     """Unpacked bytes of one archive, archives within it included."""
     ocr_languages: Names = ["eng"]
-    """Languages of scans, by tesseract's names; a start refuses those without data. Without tesseract only Latin,
-    Chinese and Japanese script is read."""
+    """Languages of scans, by tesseract's names; a start without their data fails. Without tesseract only Latin, Chinese
+    and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
     """Seconds of CPU time for recognising one page; ten times as many of wall-clock time."""
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
     """Bytes of memory for each OCR process (at most one for each core); the packaged engine needs about 820 MB."""
     ocr_pages: int = Field(default=2000, ge=1)
-    """Pages of one file that are recognised."""
+    """Most recognised pages of one file."""
     search_seconds: float = Field(default=20, gt=0)
-    """Seconds for a search in the database, and for a statement of a filtered list; then 503, `took_too_long`."""
+    """Timeout of a search in the database, and of a filtered list, in seconds; then 503, `took_too_long`."""
     weak_search_days: int = Field(default=0, ge=0, le=3650)
-    """Days for which queries without good results are kept, for those who repair the content; 0 records none."""
+    """Days before queries without good results are deleted, recorded for content repair; 0 records none."""
     keyword_language: Language = "english"
-    """PostgreSQL text search configuration of texts that say too little of their language."""
+    """PostgreSQL text search configuration of texts without a detected language."""
 
     @classmethod
     def settings_customise_sources(
@@ -331,7 +332,7 @@ class Settings(BoundedSettings, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """A secret may be given as `RETRIEVAL_…_FILE` instead: in the environment, else in `.env`."""
+        """Read secrets from `RETRIEVAL_…_FILE`, too: in the environment, else in `.env`."""
         files = SecretFiles(settings_cls, [env_settings, dotenv_settings])
         return (init_settings, files, env_settings, dotenv_settings, file_secret_settings)
 
@@ -353,13 +354,13 @@ class Settings(BoundedSettings, BaseSettings):
 
     @property
     def oidc_audiences(self) -> frozenset[str]:
-        """Accepted audiences of tokens: includes the admin app's own client if the app sends ID tokens."""
+        """Return the accepted audiences, including the admin app's client if the app sends ID tokens."""
         sends_id = self.oidc_ui_token == "id" or not self.oidc_audience  # noqa: S105 - which token
         return frozenset(filter(None, [*self.oidc_audience, self.oidc_client_id if sends_id else None]))
 
     @property
     def base_url(self) -> str:
-        """Base of redirect URIs and links, without a trailing slash."""
+        """Return the base of redirect URIs and links, without a trailing slash."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
         return (self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.api_port}").rstrip("/")
 
@@ -368,17 +369,17 @@ class Settings(BoundedSettings, BaseSettings):
         return self.files_directory or self.home / "files"
 
     def rerankers_folder(self) -> Path:
-        """Folder of local reranker models."""
+        """Return the folder of local reranker models."""
         return self.rerankers or self.home / "rerankers"
 
 
+# Each may be given as a file.
 SECRET_FIELDS = secret_fields(Settings)
-"""Fields that hold a secret; each may be given as a file."""
 
 
 @lru_cache(maxsize=1)
 def load_settings() -> Settings:
-    """The settings of this process; WrongSetting where one cannot be read."""
+    """Load the settings of this process. Raises WrongSetting for unreadable ones."""
     try:
         return Settings()
     except ValidationError as error:
