@@ -21,7 +21,7 @@ import numpy as np
 from bench import quality
 from bench.harness import DATA_FOLDER, PROJECT_FOLDER, migrated_database, write_figures
 from retrieval.database import database
-from retrieval.evaluations.calibration import auroc, calibration_error, refused_share
+from retrieval.evaluations.calibration import calibration_error, compute_auroc, refused_share
 from retrieval.search.answerability import SearchSide, choose_model
 
 FEATURE_NAMES: dict[SearchSide, tuple[str, ...]] = {
@@ -213,7 +213,7 @@ def judge_way(way: SearchSide, splits: Sequence[Split]) -> dict[str, Any]:
         row = {
             "questions": len(is_answered),
             "unanswered": int((~is_answered).sum()),
-            "auroc": auroc(is_answered, probabilities),
+            "auroc": compute_auroc(is_answered, probabilities),
             "ece": calibration_error(is_answered, probabilities, split.weights),
             "refused": refused_share(is_answered, probabilities),
         }

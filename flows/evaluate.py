@@ -18,8 +18,8 @@ from flows.lease_renewal import repeat_in_thread
 from retrieval import settings
 from retrieval.errors import ConfigChanged, ServiceError, StepError
 from retrieval.evaluations import calibration, evaluations, judge, runs
-from retrieval.evaluations.judge import Bench, Judgement
-from retrieval.evaluations.runs import Claimed
+from retrieval.evaluations.judge import JudgeContext, Judgement
+from retrieval.evaluations.runs import ClaimedRun
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 
@@ -35,7 +35,7 @@ class _LeaseLost(Exception):
 class _EvaluationProgress:
     """Thread-safe count of searches; 0 of 0 until the total is known."""
 
-    def __init__(self, claimed: Claimed) -> None:
+    def __init__(self, claimed: ClaimedRun) -> None:
         self._claimed, self._is_lost = claimed, False
         self.searched = self.total = 0
 
@@ -68,7 +68,7 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
         return flow_states.away_state(error)
 
 
-def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
+def _evaluate(claimed: ClaimedRun, progress: _EvaluationProgress) -> State[None]:
     db = context.open_database()
     try:
         config = namespaces.load_namespace(db, context.load_keys(), claimed.scope.namespace)
@@ -76,7 +76,7 @@ def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
         questions = evaluations.read_questions(db, claimed.evaluation_id)
         progress.total = len(questions) * len(claimed.settings)
         runs.renew_lease(db, claimed, 0, progress.total)
-        vectors, refused = judge.vectors_of(bench, questions, claimed.settings, progress.require_lease)
+        vectors, refused = judge.embed_queries(bench, questions, claimed.settings, progress.require_lease)
         embedded = judge.require_embedded(questions, refused)
         judgements = [
             tasks.name_task(_judge_task, setting["name"])(
@@ -107,7 +107,7 @@ def _evaluate(claimed: Claimed, progress: _EvaluationProgress) -> State[None]:
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
 
 
-def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
+def _require_unchanged(claimed: ClaimedRun, config: NamespaceConfig) -> None:
     """Raise ConfigChanged if searches no longer use the measured model or store."""
     if (
         namespaces.load_namespace(context.open_database(), context.load_keys(), claimed.scope.namespace).epoch
@@ -116,9 +116,9 @@ def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
         raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
 
 
-def _make_bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
+def _make_bench(claimed: ClaimedRun, config: NamespaceConfig) -> JudgeContext:
     db = context.open_database()
-    return Bench(
+    return JudgeContext(
         db,
         claimed.scope,
         registry.make_embedder(config),

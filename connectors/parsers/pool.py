@@ -22,7 +22,7 @@ from connectors.parsers import confinement, messages
 from connectors.parsers.confinement import LANDLOCK_MISSING, SandboxFolder
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Interrupted, Retryable, Skippable
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT_ROOT
 
 log = structlog.get_logger(__name__)
 _FILES_PER_CHILD = 200
@@ -91,7 +91,7 @@ class ParserChild:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            cwd=PROJECT,
+            cwd=PROJECT_ROOT,
             env=_CHILD_ENVIRONMENT | {"TMPDIR": str(self._folder.output_folder)},
         )
         assert self._process.stdin is not None  # noqa: S101
