@@ -8,7 +8,7 @@ import pytest
 
 from connectors.http import retries
 from connectors.sources.described.filters import storage
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 from tests.connectors.sources.test_described import listed, opened
 from tests.connectors.sources.test_slack import texts
 from tests.standins import described_services
@@ -103,11 +103,11 @@ def test_spaces_of_a_site_are_chosen_by_a_pattern():
         home, other = account.put("Home", "a"), account.put("Notes", "b")
         account.spaces[other] = "ENG"
         account.parents[other] = home
-        choice = Choice(include=({"path": "E*/Home"},))
+        choice = SyncFilter(include=({"path": "E*/Home"},))
         items = [item for page in opened(account)[0].iter_changes(opened(account)[1], None) for item in page.items]
         paths = {str(item.properties["path"]) for item in items}
         assert paths == {"HAND/Home", "ENG/Home/Notes"}
-        assert [path for path in paths if choice.takes(Subject("", path))] == ["ENG/Home/Notes"]
+        assert [path for path in paths if choice.takes(SyncItem("", path))] == ["ENG/Home/Notes"]
 
 
 def macro(name, body="", title=""):

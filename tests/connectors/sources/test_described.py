@@ -16,8 +16,8 @@ from connectors.http import responses, retries
 from connectors.sources.described import description, service
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from retrieval.sources import DESCRIBED
-from retrieval.sync_filter import Choice
+from retrieval.sources import DESCRIBED_SOURCES
+from retrieval.sync_filter import SyncFilter
 from tests.standins import faults, github
 
 SITE = f"https://github.com/{github.REPOSITORY}"
@@ -71,7 +71,7 @@ def fill(hub, issues=5):
     hub.files = {"README.md": "# Handbook", "docs/ü a#?.md": "Owls hunt at night.", "main.py": "pass"}
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@pytest.mark.parametrize("name", DESCRIBED_SOURCES)
 def test_a_description_has_at_most_260_lines_and_can_be_read(name):
     file = Path(description.__file__).parent / f"{name.lower()}.yaml"
     assert len(file.read_text().splitlines()) <= 260
@@ -264,14 +264,14 @@ def test_an_item_without_an_id_is_reported_and_no_document(hub, number):
 def test_a_list_that_is_left_out_is_not_asked_for(hub):
     fill(hub)
     connector, tokens = opened(hub)
-    for choice in (Choice(exclude=({"id": "files"},)), Choice(include=({"id": "issues"},))):
+    for choice in (SyncFilter(exclude=({"id": "files"},)), SyncFilter(include=({"id": "issues"},))):
         hub.requests.clear()
         chosen = connector.with_choice(choice)
         items = {item.external_id for page in chosen.iter_changes(tokens, None) for item in page.items}
         assert len(items) == 5
         assert not [request for request in hub.requests if "trees" in request]
         assert chosen.is_deleted(tokens, f"{SITE}/blob/HEAD/README.md")
-    by_path = connector.with_choice(Choice(include=({"path": "docs/**"}, {"id": "issues"})))
+    by_path = connector.with_choice(SyncFilter(include=({"path": "docs/**"}, {"id": "issues"})))
     assert len([item for page in by_path.iter_changes(tokens, None) for item in page.items]) == 7
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from connectors.http import retries
-from retrieval.sync_filter import Choice
+from retrieval.sync_filter import SyncFilter
 from tests.connectors.sources.test_described import listed, opened
 from tests.connectors.sources.test_slack import texts
 from tests.standins import github
@@ -108,7 +108,7 @@ def test_an_organization_is_listed_and_asked_only_for_what_changed(organization,
 
 def test_repositories_are_chosen_by_a_pattern_and_others_are_not_requested(organization):
     connector, tokens = opened(organization)
-    chosen = connector.with_choice(Choice(include=({"path": "s*"},), exclude=({"id": "site"},)))
+    chosen = connector.with_choice(SyncFilter(include=({"path": "s*"},), exclude=({"id": "site"},)))
     items = {item.external_id for page in chosen.iter_changes(tokens, None) for item in page.items}
     assert items == {
         f"{SITE}/search/{part}"
