@@ -53,7 +53,7 @@ class Access(Struct):
             denied.groups or (),
             public=bool(self.public),
             code=code,
-            where=path,
+            path=path,
         )
 
     @classmethod
