@@ -84,6 +84,7 @@ async def _build_request(db: Database, submission: Submission) -> tuple[HTTPScop
 
     context.follow_up = follow_up
     path = f"/v1/ingest/{submission.path}"
+    key_header = IDEMPOTENCY_HEADER.lower().encode()
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -96,10 +97,7 @@ async def _build_request(db: Database, submission: Submission) -> tuple[HTTPScop
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [
-            (b"content-type", b"application/json"),
-            (IDEMPOTENCY_HEADER.lower().encode(), submission.key.encode()),
-        ],
+        "headers": [(b"content-type", b"application/json"), (key_header, submission.key.encode())],
         "extensions": {},
     }
     request_context.attach_context(cast("HTTPScope", scope), context)

@@ -85,11 +85,9 @@ async def create_key(request: ApiRequest, data: JSONBody[wire.CreateKey]) -> wir
     if data.namespace_id is not None:
         request.require_namespace(data.namespace_id)
         await namespaces.require_namespace(services.db, organization, data.namespace_id)
-    principal = (
-        None
-        if data.principal is None
-        else principals.normalize_user_name(data.principal, _INVALID_REQUEST, "principal")
-    )
+    principal = data.principal
+    if principal is not None:
+        principal = principals.normalize_user_name(principal, _INVALID_REQUEST, "principal")
     pepper = await services.run_in_thread(secrets.server_secret, services.db, services.ring, secrets.PEPPER_NAME)
     created, key = await api_keys.async_create_key(
         services.db,

@@ -19,13 +19,10 @@ from retrieval.accounts.quotas import QuotaUsage
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=200, examples=["Website"])]
 TenantId = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$", examples=["alice"])]
+_SCOPE_SCHEMA = {"type": "string", "enum": list(KEY_SCOPES)}
 Scopes = Annotated[
     list[str],
-    Meta(
-        min_length=1,
-        max_length=len(KEY_SCOPES),
-        extra_json_schema={"items": {"type": "string", "enum": list(KEY_SCOPES)}},
-    ),
+    Meta(min_length=1, max_length=len(KEY_SCOPES), extra_json_schema={"items": _SCOPE_SCHEMA}),
 ]
 
 
