@@ -148,7 +148,7 @@ def _count_documents(trial: Trial, config: NamespaceConfig, estimator: Estimator
     if tools.source == "URLS_LIST":
         dry_runs.begin_dry_run(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
         estimator.listed(source, [SourceItem(url, url) for url in request["urls"]])
-    elif tools.source in sources.CONNECTED:
+    elif tools.source in sources.CONNECTED_SOURCES:
         _count_connection(trial, cast("ConnectedSource", source), estimator)
     else:
         waiting: list[SourceItem] = []

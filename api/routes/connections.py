@@ -30,7 +30,7 @@ from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
-from retrieval.sources import ENGINES, source_slug
+from retrieval.sources import CREDENTIAL_SOURCES, source_slug
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -173,7 +173,7 @@ async def update_connection(
     if stored.status == ConnectionStatus.REVOKED:
         raise connections.revoked_error()
     start: AuthorizationStart | Tokens | None = await _read_config(request, stored.connector, data.config, stored=True)
-    if stored.connector in ENGINES:
+    if stored.connector in CREDENTIAL_SOURCES:
         _check_permissions(stored.connector, change.permissions or stored.permissions)
     else:
         start = await _begin_authorization(services, scope, stored.connector, change.permissions or stored.permissions)
@@ -302,9 +302,9 @@ async def _read_config(
     request: ApiRequest, connector: str, config: SourceAddress | None, *, stored: bool = False
 ) -> Tokens | None:
     """Return the tokens of a config; None for a connector with an app or an unchanged config. Raise INVALID_REQUEST."""
-    if config is None and (connector not in ENGINES or stored):
+    if config is None and (connector not in CREDENTIAL_SOURCES or stored):
         return None
-    if config is None or connector not in ENGINES:
+    if config is None or connector not in CREDENTIAL_SOURCES:
         problem = f"is needed by {connector}" if config is None else f"is not for {connector}: authorize it instead"
         raise _config_error("config", problem)
     try:

@@ -20,7 +20,7 @@ from api.routes.connections import redirect_uri, revoke_at_vendor
 from api.services import Services
 from connectors import registry
 from retrieval import sources
-from retrieval.accounts.audit import Entry, Source
+from retrieval.accounts.audit import AuditEntry, Source
 from retrieval.connections import connections
 from retrieval.connections import tokens as authorizations
 from retrieval.connections.connections import ConsumedState
@@ -93,7 +93,7 @@ class AuthorizationOutcome:
 
 
 async def _take_authorization(services: Services, state: str, connector: str) -> ConsumedState:
-    is_valid = bool(state) and connector in sources.APPS
+    is_valid = bool(state) and connector in sources.APP_CONFIGS
     authorization = await connections.take_state(services.db, services.ring, state, connector) if is_valid else None
     if authorization is None:
         raise ServiceError(
@@ -137,10 +137,10 @@ async def _store_authorization(
     return AuthorizationOutcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
-def _audit_entry(request: ApiRequest, authorization: ConsumedState) -> Entry:
+def _audit_entry(request: ApiRequest, authorization: ConsumedState) -> AuditEntry:
     """Return the audit entry of the authorization."""
     # No key: the state authorizes the callback.
-    return Entry(
+    return AuditEntry(
         organization_id=authorization.scope.organization,
         method="GET",
         route="/v1/oauth/callback/{connector}",

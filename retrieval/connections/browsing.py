@@ -14,7 +14,7 @@ from retrieval.job_config import JobConfig
 from retrieval.ports import BrowsableConnector, Connector, FolderEntry
 from retrieval.principals import Access
 from retrieval.statuses import ConnectionStatus
-from retrieval.sync_filter import Choice, Subject, media_type
+from retrieval.sync_filter import SyncFilter, SyncItem, media_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def require_active(connection: Connection) -> None:
 class NewestRequest:
     """Selection and access of the newest ingestion of a connection."""
 
-    choice: Choice
+    choice: SyncFilter
     access: Access | None
 
 
@@ -48,7 +48,7 @@ async def read_newest_request(db: Database, connection: Connection) -> NewestReq
     if stored is None:
         return None
     config = JobConfig.load(stored)
-    return NewestRequest(Choice.of(config.request or {}), config.ingestion.access)
+    return NewestRequest(SyncFilter.of(config.request or {}), config.ingestion.access)
 
 
 def list_folder(
@@ -56,7 +56,7 @@ def list_folder(
     connector: Connector,
     parent: str | None,
     cursor: str | None,
-    selection: Choice | None,
+    selection: SyncFilter | None,
 ) -> tuple[list[SelectableEntry], str | None]:
     """Return a page of a folder's entries with the cursor of the next. ServiceError: NOT_FOUND, SERVICE_UNAVAILABLE or
     INVALID_REQUEST by the service's response."""
@@ -91,8 +91,8 @@ def _parse_cursor(parent: str | None, cursor: str | None) -> str | None:
     return str(cursor)
 
 
-def _mark_selected(entry: FolderEntry, selection: Choice | None) -> SelectableEntry:
-    subject = Subject(entry.id, entry.path, entry.media_type, entry.above)
+def _mark_selected(entry: FolderEntry, selection: SyncFilter | None) -> SelectableEntry:
+    subject = SyncItem(entry.id, entry.path, entry.media_type, entry.above)
     kind = "" if entry.is_folder else media_type(subject)
     if selection is None:
         return SelectableEntry(_sanitize_name(entry), kind, selected=False)

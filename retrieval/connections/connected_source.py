@@ -39,7 +39,7 @@ from retrieval.ports import (
 )
 from retrieval.ports.sources import SelectiveConnector
 from retrieval.security.secrets import KeyRing
-from retrieval.sync_filter import Choice, Subject
+from retrieval.sync_filter import SyncFilter, SyncItem
 
 # Concurrent existence checks of items.
 CHECK_THREADS = 4
@@ -194,8 +194,8 @@ class ConnectedSource:
         at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
         return SourceCursor("unfinished", at, moved=state.moved)
 
-    def _choice(self, request: DiscoveryRequest) -> Choice:
-        return Choice.of(request.config)
+    def _choice(self, request: DiscoveryRequest) -> SyncFilter:
+        return SyncFilter.of(request.config)
 
     def _unfinished(self, request: DiscoveryRequest, position: SourceCursor) -> Iterator[Page[SourceItem]]:
         """List items that earlier runs did not finish."""
@@ -343,13 +343,13 @@ class _LoopDetector:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
 
 
-def _is_included(choice: Choice, item: SourceItem) -> bool:
+def _is_included(choice: SyncFilter, item: SourceItem) -> bool:
     return not item.deleted and _is_selected(choice, item)
 
 
-def _is_selected(choice: Choice, item: SourceItem) -> bool:
+def _is_selected(choice: SyncFilter, item: SourceItem) -> bool:
     path = str(item.properties.get("path") or item.name)
-    return not choice or choice.takes(Subject(item.external_id, path, item.media_type, item.above))
+    return not choice or choice.takes(SyncItem(item.external_id, path, item.media_type, item.above))
 
 
 def _record_shared_page(

@@ -28,7 +28,7 @@ from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
 from retrieval.ports import Authorizer, Scope, Tokens
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
-from retrieval.sources import APPS, ENGINES
+from retrieval.sources import APP_CONFIGS, CREDENTIAL_SOURCES
 from retrieval.statuses import ConnectionStatus
 
 REVOKED_BY_USER = "Revoked by the user."
@@ -213,11 +213,11 @@ async def require_active(db: Database, scope: Scope, connection_id: str, connect
 
 def get_app(namespace: NamespaceConfig, connector: str) -> Config:
     """Return the namespace's app for a connector. INVALID_REQUEST without an app."""
-    config = namespace.connectors.get(APPS[connector])
+    config = namespace.connectors.get(APP_CONFIGS[connector])
     if not config:
         raise ServiceError(
             ErrorCode.INVALID_REQUEST,
-            f"The namespace has no {APPS[connector]}: set it first, with the client id and secret of your app.",
+            f"The namespace has no {APP_CONFIGS[connector]}: set it first, with the client id and secret of your app.",
             field="connector",
             reason="app_not_set",
         )
@@ -227,10 +227,10 @@ def get_app(namespace: NamespaceConfig, connector: str) -> Config:
 def get_usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
     """Return the connector's app with secrets, empty for engines. INVALID_NAMESPACE_CONFIG for secrets of another
     address."""
-    if connector in ENGINES:
+    if connector in CREDENTIAL_SOURCES:
         return {}
     config = get_app(namespace, connector)
-    destinations.require_unmoved(settings, APPS[connector], config, namespace.sent_to)
+    destinations.require_unmoved(settings, APP_CONFIGS[connector], config, namespace.sent_to)
     return config
 
 

@@ -59,7 +59,7 @@ _SCHEDULES_JOIN: LiteralString = (
     " join namespaces n on n.id = p.namespace_id and n.deleted_at is null and n.organization_id = %(organization)s "
 )
 _SELECT_SCHEDULES: LiteralString = (
-    "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_of("s") + " as connection_id,"
+    "select s.id, p.namespace_id, p.tenant, s.source, " + job_config.connection_id_sql("s") + " as connection_id,"
     " coalesce(s.config -> 'request' ->> 'url', s.urls[1], c.name) as about, s.minutes, s.cron, s.time_zone, s.paused,"
     " not s.paused and coalesce(c.status, 'ACTIVE') = 'ACTIVE' as is_due, s.reason,"
     " newest.run_id, newest.run_status, newest.run_outcome, newest.run_at, s.created_at, s.updated_at, s.refusals,"
@@ -68,7 +68,7 @@ _SELECT_SCHEDULES: LiteralString = (
     + " as run_health from"
     + _SCHEDULES_JOIN
     + "left join connections c on c.id = "
-    + job_config.connection_of("s")
+    + job_config.connection_id_sql("s")
     + " left join lateral (select r.id as run_id, r.status as run_status, r.created_at as run_at, "
     + run_outcome.OUTCOME_EXPRESSION
     + " as run_outcome from (select * from job_runs where job_id = s.job_id order by number desc limit 1) r"
@@ -90,7 +90,7 @@ class RepeatedRequest(NamedTuple):
 async def get_repeated_request(db: AsyncExecutor, scope: Scope, job_run_id: str) -> RepeatedRequest | None:
     return await db.async_fetch_one(
         RepeatedRequest,
-        f"select r.partition_id, r.source, {job_config.ASKED} as config, j.created_at, coalesce((select"
+        f"select r.partition_id, r.source, {job_config.STORED_CONFIG} as config, j.created_at, coalesce((select"
         " array_agg(d.external_id order by m.position) from run_documents m join documents d on d.id = m.document_id"
         " where m.job_run_id = r.id and r.source = 'URLS_LIST'), '{}') as urls"
         " from job_runs r join jobs j on j.id = r.job_id"
@@ -115,7 +115,7 @@ async def set_interval(db: AsyncExecutor, values: Params) -> None:
         f"""
         with intervals as (
             select s.id, row_number() over (order by s.created_at, s.id) as number from schedules s
-            join connections c on c.partition_id = s.partition_id and c.id = {job_config.connection_of("s")}
+            join connections c on c.partition_id = s.partition_id and c.id = {job_config.connection_id_sql("s")}
             where c.id = %(connection)s and s.minutes is not null
         ),
         removed as (
@@ -188,7 +188,7 @@ def list_due(db: Database) -> list[ScheduleTiming]:
         " join partitions p on p.id = s.partition_id"
         " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
         " left join connections c on c.id = "
-        + job_config.connection_of("s")
+        + job_config.connection_id_sql("s")
         + " where coalesce(c.status, 'ACTIVE') = 'ACTIVE'",
     )
 
@@ -231,7 +231,7 @@ def get_due(db: Executor, schedule_id: str) -> DueSchedule | None:
         " join partitions p on p.id = s.partition_id"
         " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
         " join organizations o on o.id = n.organization_id left join connections c on c.id = "
-        + job_config.connection_of("s")
+        + job_config.connection_id_sql("s")
         + " where s.id = %(id)s",
         {"id": schedule_id},
     )
@@ -283,7 +283,7 @@ def keep_live(db: Executor, scope: Scope, urls: Sequence[str]) -> list[str]:
 
 _NAME_QUERY: LiteralString = (
     "select coalesce(c.name, split_part(coalesce(s.config -> 'request' ->> 'url', s.urls[1]), '?', 1)) as name"
-    " from schedules s left join connections c on c.id = " + job_config.connection_of("s") + " where s.id = %(id)s"
+    " from schedules s left join connections c on c.id = " + job_config.connection_id_sql("s") + " where s.id = %(id)s"
 )
 
 

@@ -15,7 +15,7 @@ from connectors.sources.dropbox.client import DropboxSession
 from retrieval.errors import Skippable
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
-from retrieval.sync_filter import EVERYTHING, Choice
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter
 
 FOLDER_PAGE_SIZE: Final = 500
 FOLDER_MISSING_MESSAGE: Final = "There is no such folder in Dropbox, or the account may not read it."
@@ -114,9 +114,9 @@ class Dropbox:
     authorizer: OAuth
     client: DropboxSession
     max_file_bytes: int
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
 
-    def with_choice(self, choice: Choice) -> Dropbox:
+    def with_choice(self, choice: SyncFilter) -> Dropbox:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:

@@ -31,7 +31,7 @@ from connectors.sources.notion.transport import (
 from retrieval.errors import Fatal, ItemMissing, Skippable
 from retrieval.ports import FolderEntry, FolderPage, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
-from retrieval.sync_filter import EVERYTHING, Choice, Subject
+from retrieval.sync_filter import SYNC_EVERYTHING, SyncFilter, SyncItem
 
 RESULTS_PER_REQUEST: Final = 100
 FOLDER_MISSING_MESSAGE: Final = "There is no such page or database in Notion, or it is not shared with the integration."
@@ -240,10 +240,10 @@ class Notion:
     paths: Paths = field(default_factory=Paths)
     # By connection: pages without a change since their files were listed.
     unchanged: dict[str, set[str]] = field(default_factory=dict)
-    choice: Choice = EVERYTHING
+    choice: SyncFilter = SYNC_EVERYTHING
     people: dict[str, SourceAccess] = field(default_factory=dict)
 
-    def with_choice(self, choice: Choice) -> Notion:
+    def with_choice(self, choice: SyncFilter) -> Notion:
         return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -319,7 +319,7 @@ class Notion:
         except (NotFound, BadRequest, Forbidden):
             return False
         path, above = self.paths.locate(page, send)
-        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *id_forms(page_id))), ids=False)
+        return not self.choice.may_hold(SyncItem(page_id, path, above=(*above, *id_forms(page_id))), ids=False)
 
     def _write_page(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
         title = pages.page_title(page)
