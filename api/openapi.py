@@ -325,11 +325,8 @@ def _build_components(handlers: Iterable[HTTPRouteHandler], models: Mapping[str,
                 _require_constant(schema, name, content)
     for name, provider in _PROVIDER_BY_MODEL.items():
         schemas[name]["properties"]["model"] |= {"enum": list(models[provider])}
-    schemas["KeyScope"] = {
-        "type": "string",
-        "enum": list(KEY_SCOPES),
-        "description": "What a key may be allowed to do.",
-    }
+    description = "What a key may be allowed to do."
+    schemas["KeyScope"] = {"type": "string", "enum": list(KEY_SCOPES), "description": description}
     schemas["Key"]["properties"]["scopes"]["items"] = {"$ref": _SCHEMA_REFERENCE.format(name="KeyScope")}
     for option in schemas["CreateKey"]["properties"]["scopes"]["anyOf"]:
         if option["type"] == "array":
