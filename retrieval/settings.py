@@ -47,7 +47,7 @@ ENV_FILE = Path(".env") if IS_CHECKOUT else DEFAULT_HOME / ".env"
 
 
 class Settings(BoundedSettings, BaseSettings):
-    """All settings with defaults. Operators read the comments and docstrings below in the documentation and
+    """Settings with their defaults. Operators read the comments and docstrings below in the documentation and
     `.env.example`."""
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=ENV_FILE, extra="ignore", frozen=True)
