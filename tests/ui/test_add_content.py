@@ -192,6 +192,18 @@ def test_what_is_missing_is_said_before_anything_is_sent(app, org, source, field
     assert runs(org, space) == []
 
 
+def test_a_website_is_crawled_without_its_sitemaps_if_the_box_is_cleared(app, org):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    form = app(org.api_key, "add_content", namespace=space, source="WEBSITE")
+    typed(form, "Start URL", "https://docs.example.com")
+    (box,) = [box for box in form.checkbox if "sitemaps" in box.label]
+    assert box.value
+    box.uncheck()
+    click(form, "Start")
+    (job,) = org.db.rows("select config from jobs where config -> 'request' ->> 'url' = 'https://docs.example.com'", {})
+    assert job["config"]["request"]["useSitemap"] is False
+
+
 def test_a_preview_adds_nothing_and_shows_the_report(app, org):
     space = org.namespace()
     seen = app(org.api_key, "add_content", namespace=space, source="TEXT")

@@ -82,7 +82,9 @@ def show_fields(kind: str) -> dict[str, Any]:
             left_column, right_column = st.columns(2)
             depth = left_column.slider("Maximum depth (links)", 1, 5, 3)
             links = right_column.number_input("Maximum pages", 1, 10_000, 100)
-            return {"url": url, **_show_paths(), "maxDepth": depth, "maxLinks": int(links)}
+            use_sitemap = st.checkbox("Also ingest pages of the sitemaps that robots.txt names", value=True)
+            limits = {"maxDepth": depth, "maxLinks": int(links), "useSitemap": use_sitemap}
+            return {"url": url, **_show_paths(), **limits}
 
 
 def _show_paths() -> Json:

@@ -63,9 +63,10 @@ class WebOptions(Options, total=False):
 
 
 class SiteOptions(WebOptions, total=False):
-    """For a sitemap or a website. Paths are tested as parts of the URL; max_depth is a website's alone."""
+    """For a sitemap or a website. Paths are tested as parts of the URL; max_depth and use_sitemap are of websites."""
 
     max_links: int | None
     max_depth: int | None
+    use_sitemap: bool | None
     include_paths: Sequence[str] | None
     exclude_paths: Sequence[str] | None
