@@ -216,9 +216,12 @@ class Described:
 
     def _find(self, tokens: TokenSource, external_id: str) -> tuple[Site, Stream, dict[str, str]]:
         site = self.service.find_site(tokens.token())
-        for stream in self._choose([item for item in self.about.streams if item.edition in {"", site.edition.name}]):
-            if (values := stream.parse_id(external_id, site.location)) is not None:
-                return site, stream, values
+        streams = self._choose([item for item in self.about.streams if item.edition in {"", site.edition.name}])
+        parsed = [(stream, stream.parse_id(external_id, site.location)) for stream in streams]
+        fitting = [(stream, values) for stream, values in parsed if values is not None]
+        if fitting:  # the one with the most literal id
+            stream, values = min(fitting, key=lambda pair: sum(map(len, pair[1].values())))
+            return site, stream, values
         raise Skippable("The connection names another place than the one that this document is from.")
 
 

@@ -32,7 +32,7 @@ class ContentReader:
     def read_answer(self, stream: Stream, values: Mapping[str, str], answer: httpx.Response) -> bytes:
         """Return the text of an item from the answer to its own request. Skippable if it is not there."""
         content, service = stream.content, self.names.service
-        if content.pages:
+        if content.pages and not content.raw:
             return b"".join(self._read_pages(answer, content.pages))
         if not (content.text or content.body or content.comments or content.keep):
             return answer.content
@@ -100,6 +100,13 @@ class ContentReader:
             yield self.render(content.text, entry, values)
         elif content.body:
             yield str(read_field(entry, content.body))
+        if content.raw:
+            answer = self.names.service.get(
+                self.names.tokens,
+                self.names.site.base + fill_address(content.raw, values),
+                headers={"Accept": "text/plain"},
+            )
+            yield b"\n\n".join(self._read_pages(answer, content.pages)).decode("utf-8", "replace")
         for comments in content.comment_lists:
             for comment in self._comments(comments, values, entry, answer):
                 if comments.author:

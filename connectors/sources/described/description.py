@@ -82,8 +82,8 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `text`: template of the text above the comments, over the fields of the item; `entry`: field with the item in the
     answer, `entries` with those of a group; `in_list`: the list has all that the text needs, unless its comments have
-    to be requested; `more`: further lists of comments; `file`: the answer is a file, at another host where it is
-    redirected, of the type of the item's field `type_field`.
+    to be requested; `more`: further lists of comments; `raw`: request for more text, with `pages`; `file`: the answer
+    is a file, at another host where it is redirected, of the type of the item's field `type_field`.
     """
 
     get: str
@@ -96,6 +96,7 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     accept: str = ""
     pages: str = ""
+    raw: str = ""
     keep: Mapping[str, str] = {}
     comments: Comments | None = None
     more: tuple[Comments, ...] = ()
@@ -193,10 +194,11 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     `fields`: names in templates, and their fields of an item; `version`: field that changes with the content, all of
     the entry without it; `link`: address that people open, if it is not the `id`.
 
-    `parents`: the parents that have a list each, all of them or those whose field `changed` is later than the listing
-    before; `within`: the stream whose lists hold these items as well, in the field `each` of its entries, which they
-    have as `above`, and that are requested again with `reread`; `group`: entries that are one item. A field with `|` is
-    an expression of templates, as is `item_name`."""
+    `parents`: the parents that have a list each, all of them or those whose field `changed` is later than `changed_lag`
+    minutes before the last listing; `only_changes`: a list for changes; `within`: the stream whose lists hold these
+    items as well, in the field `each` of its entries, which they have as `above`; `reread`: items are requested again,
+    by the fields `reread_by` in the place of `fields`; `group`: entries that are one item. A field with `|` is an
+    expression of templates, as is `item_name`."""
 
     name: str
     id: str
@@ -212,7 +214,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     recent: Recent | None = None
     each: str = ""
     reread: bool = False
+    reread_by: Mapping[str, str] = {}
+    only_changes: bool = False
     changed: str = ""
+    changed_lag: int = 0
     changes: Changes | None = None
     count: Count | None = None
     version: str = ""

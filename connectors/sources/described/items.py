@@ -30,7 +30,8 @@ class ItemMaker:
 
     def request_entry(self, stream: Stream, values: Mapping[str, str], entry: Any) -> Any:
         """Return the entry as the request for its content has it; None where it is no more."""
-        names = {**values, **{name: str(read_value(entry, path)) for name, path in stream.fields.items()}}
+        fields = stream.reread_by or stream.fields
+        names = {**values, **{name: str(read_value(entry, path)) for name, path in fields.items()}}
         service = self.content.names.service
         url = self.content.names.site.base + fill_address(stream.content.get, names)
         answer = service.get(self.content.names.tokens, url, passing=service.about.missing)

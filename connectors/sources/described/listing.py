@@ -154,6 +154,8 @@ class Listing:
         since, selected = position.changed_after, set[str]()
         for target in targets:
             stream = target.stream
+            if since is None and stream.only_changes:
+                continue
             if since is None or not target.parent or target.mark not in position.parents:
                 yield target
             elif stream.changes and stream.parents not in self.fallbacks:
@@ -163,7 +165,7 @@ class Listing:
                 selected.add(stream.name)
             else:
                 moment = templates.read_moment(target.changed_at) if stream.changed else None
-                if moment is None or moment >= since:
+                if moment is None or moment >= since - timedelta(minutes=stream.changed_lag):
                     yield target
 
     def _iter_list(
@@ -225,7 +227,8 @@ class Listing:
             url = following
 
     def _reread(self, stream: Stream, target: Target, entries: Sequence[Any]) -> list[Any]:
-        ids = {read_value(entry, next(iter(stream.fields.values()))): entry for entry in entries}
+        fields = stream.reread_by or stream.fields
+        ids = {read_value(entry, next(iter(fields.values()))): entry for entry in entries}
         current = [self.items.request_entry(stream, target.values, entry) for entry in ids.values()]
         return [entry for entry in current if entry]
 
